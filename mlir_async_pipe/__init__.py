@@ -1,0 +1,34 @@
+"""Software pipelining with exact asynchronous waits, on MLIR's Python bindings.
+
+Nothing is imported until it is asked for, so that `use("…")` can choose the bindings first.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "use": "mlir_async_pipe.bindings",
+    "annotate": "mlir_async_pipe.annotations",
+    "find_loops": "mlir_async_pipe.annotations",
+    "pipeline": "mlir_async_pipe.api",
+    "count_waits": "mlir_async_pipe.api",
+    "check": "mlir_async_pipe.api",
+    "lower": "mlir_async_pipe.api",
+    "Pipeline": "mlir_async_pipe.builder",
+    "AsyncPipeError": "mlir_async_pipe.diagnostics",
+    "Target": "mlir_async_pipe.targets",
+}
+
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    if name in ("machine", "bindings"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

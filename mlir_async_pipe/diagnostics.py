@@ -1,0 +1,195 @@
+"""Located diagnostics and the one exception tree of the package.
+
+    gemm.mlir:14:5: error: cannot pipeline: 'memref.store' may touch … [unproven-independence]
+    gemm.mlir:17:10: note: the load that it may overwrite
+    gemm.mlir:9:3: note: assert `async_pipe.independent` on this loop if they never overlap
+
+A diagnostic is a severity, a sentence, a stable reason code, the place, and notes at other
+places. Nothing here imports MLIR: a location is read off the bindings' object once, so a
+diagnostic outlives the IR that it talks about.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "remark", "note"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point in a source file; line and column count from 1, 0 means unknown."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @staticmethod
+    def of(location: Any) -> Place:
+        """The place of an ir.Location (or of anything that has `.location`).
+
+        Fused, named and call-site locations stand for their first file location.
+        """
+        location = getattr(location, "location", location)
+        text = str(location)
+        if text == "loc(unknown)":
+            return Place()
+        match = _FILE_LOCATION.search(text)
+        if match is None:
+            return Place()
+        return Place(match.group("file"), int(match.group("line")), int(match.group("column")))
+
+    def __str__(self) -> str:
+        if not self.file and not self.line:
+            return "<unknown>"
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+# loc("gemm.mlir":14:5) and, for ranges, loc("gemm.mlir":14:5 to :9)
+_FILE_LOCATION = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>\d+)')
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark attached to a diagnostic, at a place of its own."""
+
+    message: str
+    place: Place = Place()
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding: what is wrong, where, its reason code, and what helps."""
+
+    severity: Severity
+    message: str
+    code: str
+    place: Place = Place()
+    notes: tuple[Note, ...] = ()
+
+    def __str__(self) -> str:
+        code = f" [{self.code}]" if self.code else ""
+        lines = [f"{self.place}: {self.severity}: {self.message}{code}"]
+        lines += [f"{note.place}: note: {note.message}" for note in self.notes]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The diagnostic as plain dictionaries and strings."""
+        return {
+            "severity": self.severity,
+            "message": self.message,
+            "code": self.code,
+            "place": _place_json(self.place),
+            "notes": [{"message": n.message, "place": _place_json(n.place)} for n in self.notes],
+        }
+
+
+def _place_json(place: Place) -> dict[str, Any]:
+    return {"file": place.file, "line": place.line, "column": place.column}
+
+
+class AsyncPipeError(Exception):
+    """Root of all errors that this package raises on purpose.
+
+    `at` is an op, a location or a Place; `notes` are (message, at) pairs; `advice` becomes
+    a last note at the same place that says what the user can do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        at: Any = None,
+        notes: tuple[tuple[str, Any], ...] = (),
+        advice: str | None = None,
+    ) -> None:
+        place = _place(at)
+        all_notes = [Note(text, _place(where)) for text, where in notes]
+        if advice is not None:
+            all_notes.append(Note(advice, place))
+        self.diagnostic = Diagnostic("error", message, code, place, tuple(all_notes))
+        super().__init__(str(self.diagnostic))
+
+    @property
+    def code(self) -> str:
+        """The stable reason code, for instance "unproven-independence"."""
+        return self.diagnostic.code
+
+
+class BindingsError(AsyncPipeError):
+    """No usable MLIR Python bindings."""
+
+
+class UsageError(AsyncPipeError):
+    """A wrong option, target, pass name or file."""
+
+
+class InputError(AsyncPipeError):
+    """The input is not valid IR, or an annotation on it makes no sense."""
+
+
+class PipelineError(AsyncPipeError):
+    """A loop cannot be pipelined as asked; the loop is untouched."""
+
+
+class CountError(AsyncPipeError):
+    """A wait has no meaning, or a given count is unsafe."""
+
+
+class HazardError(AsyncPipeError):
+    """The checker found an access that may race."""
+
+
+class LoweringError(AsyncPipeError):
+    """The module cannot be lowered to the target as it stands."""
+
+
+class MachineError(AsyncPipeError):
+    """The async machine cannot run the program, or the program is wrong."""
+
+
+@dataclass
+class Diagnostics:
+    """Collects what passes say that is not fatal: remarks, warnings, and kept errors."""
+
+    items: list[Diagnostic] = field(default_factory=list)
+
+    def remark(
+        self, message: str, *, code: str, at: Any = None, notes: tuple[tuple[str, Any], ...] = ()
+    ) -> None:
+        """Something the user may want to know; nothing is wrong."""
+        self._add("remark", message, code, at, notes)
+
+    def warning(
+        self, message: str, *, code: str, at: Any = None, notes: tuple[tuple[str, Any], ...] = ()
+    ) -> None:
+        """Something that is probably not what the user meant."""
+        self._add("warning", message, code, at, notes)
+
+    def error(self, error: AsyncPipeError) -> None:
+        """Keep an error without stopping; the driver exits with 1 when there is any."""
+        self.items.append(error.diagnostic)
+
+    def with_severity(self, severity: Severity) -> list[Diagnostic]:
+        """All diagnostics of one severity, in the order in which they were said."""
+        return [item for item in self.items if item.severity == severity]
+
+    def _add(
+        self,
+        severity: Severity,
+        message: str,
+        code: str,
+        at: Any,
+        notes: tuple[tuple[str, Any], ...],
+    ) -> None:
+        made = tuple(Note(text, _place(where)) for text, where in notes)
+        self.items.append(Diagnostic(severity, message, code, _place(at), made))
+
+
+def _place(at: Any) -> Place:
+    if at is None:
+        return Place()
+    return at if isinstance(at, Place) else Place.of(at)

@@ -1,0 +1,140 @@
+"""The one table: what every op issues, commits, waits for, reads, writes and orders.
+
+row_of(op)       the row of an op kind, None if the table does not know it
+accesses(op)     what this op reads and writes, with subscripts and extents
+queue_of(op)     the queue that this op issues to, commits to or waits for
+is_pure(op)      the op is known to touch no memory; neither row nor pure: opaque
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
+from mlir_async_pipe.vocabulary.memory_ops import ALLOCATION_OPS, MEMORY_ROWS, VIEW_OPS, is_pure
+from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES, Queue, abstract_queue
+from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
+
+__all__ = [
+    "ALLOCATION_OPS",
+    "PHYSICAL_QUEUES",
+    "ROWS",
+    "VIEW_OPS",
+    "Access",
+    "AccessRule",
+    "Queue",
+    "Row",
+    "WaitRule",
+    "accesses",
+    "is_pure",
+    "operand_groups",
+    "queue_of",
+    "row_of",
+]
+
+ROWS: dict[str, Row] = {**ASYNC_ROWS, **MEMORY_ROWS}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One read or write of one op.
+
+    `memory` is the memref or pointer at operand `memory_operand`, `indices` the subscripts
+    at operands `index_operands`. `extent` is the number of elements in each trailing
+    dimension, None for the whole buffer. `certain`: no element is left out (by a mask).
+    `asynchronous`: it happens at any moment between issue and completion.
+    """
+
+    op: Any
+    kind: AccessKind
+    memory: Any
+    memory_operand: int
+    indices: tuple[Any, ...]
+    index_operands: range
+    extent: tuple[int, ...] | None
+    asynchronous: bool
+    certain: bool
+    active_lanes: int | None
+    takes_slot_index: bool
+
+    @property
+    def writes(self) -> bool:
+        """Whether the access changes memory (atomics do)."""
+        return self.kind != "read"
+
+
+def row_of(op: Any) -> Row | None:
+    """The row of this op's kind, None if the vocabulary does not know it."""
+    return ROWS.get(op.name)
+
+
+def operand_groups(op: Any, row: Row) -> dict[str, range]:
+    """The operand numbers of each named operand group of `row`, for this very op.
+
+    `operandSegmentSizes` decides where the op has it; else at most one group is marked "*"
+    and takes what the others leave.
+    """
+    if "operandSegmentSizes" in op.attributes:
+        sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    else:
+        total = len(op.operands)
+        fixed = sum(1 for name in row.operands if name[-1] not in "*?")
+        sizes = []
+        spare = total - fixed
+        for name in row.operands:
+            if name[-1] == "*":
+                sizes.append(spare)
+                spare = 0
+            elif name[-1] == "?":
+                sizes.append(min(1, spare))
+                spare -= sizes[-1]
+            else:
+                sizes.append(1)
+    groups: dict[str, range] = {}
+    start = 0
+    for name, size in zip(row.operands, sizes, strict=True):
+        groups[name.rstrip("*?")] = range(start, start + size)
+        start += size
+    return groups
+
+
+def accesses(op: Any) -> tuple[Access, ...]:
+    """What this op itself (not its regions) reads and writes; () for ops without a row."""
+    row = ROWS.get(op.name)
+    if row is None or not row.accesses:
+        return ()
+    groups = operand_groups(op, row)
+    asynchronous = row.asynchronous(op)
+    found = []
+    for rule in row.accesses:
+        memory = groups[rule.memory][0]
+        index_operands = groups[rule.indices] if rule.indices else range(0)
+        found.append(
+            Access(
+                op,
+                rule.kind,
+                op.operands[memory],
+                memory,
+                tuple(op.operands[i] for i in index_operands),
+                index_operands,
+                rule.extent(op),
+                asynchronous,
+                rule.certain(op),
+                rule.active_lanes(op),
+                rule.takes_slot_index,
+            )
+        )
+    return tuple(found)
+
+
+def queue_of(op: Any) -> Queue | None:
+    """The queue of an async op; None if it has none, or if an abstract one is not constant."""
+    row = ROWS.get(op.name)
+    if row is None or row.queue is None:
+        return None
+    if isinstance(row.queue, Queue):
+        return row.queue
+    number = abstract_queue_number(op)
+    return None if number is None else abstract_queue(number)

@@ -1,0 +1,306 @@
+"""The async rows of the vocabulary: issue, commit, wait, barrier.
+
+To teach the whole system a new kind of async op, add a row here: analysis, machine, checker
+and lowering read nothing else.
+
+| queue      | source of the semantics                                                      |
+|------------|------------------------------------------------------------------------------|
+| cp.async   | PTX ISA, "Data Movement: Non-bulk copy" (cp.async, commit_group, wait_group)  |
+| bulk-store | PTX ISA, cp.async.bulk.commit_group / wait_group[.read]                       |
+| wgmma      | PTX ISA, wgmma.commit_group / wait_group                                      |
+| async-lds  | LLVM, "AMDGPU Asynchronous Operations" (asyncmark, wait.asyncmark)            |
+| asynccnt, tensorcnt | AMD gfx12 ISA counters                                              |
+| attribute  | TVM RFC 0077, queues of async_commit_queue / async_wait_queue                 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.vocabulary import extents
+from mlir_async_pipe.vocabulary.queues import (
+    ASYNC_LDS,
+    ASYNCCNT,
+    BULK_STORE,
+    CP_ASYNC,
+    TENSORCNT,
+    WGMMA,
+    Queue,
+)
+from mlir_async_pipe.vocabulary.rows import AccessRule, Row, WaitRule
+
+
+def always(op: Any) -> bool:
+    """The op is asynchronous whatever its attributes."""
+    return True
+
+
+def has_async_attribute(op: Any) -> bool:
+    """`amdgpu.gather_to_lds` without `async` is tracked by the compiler: synchronous."""
+    return "async" in op.attributes
+
+
+def read_or_full(op: Any) -> Literal["full", "read"]:
+    """Bulk waits with `read` promise only that the source may be reused."""
+    return "read" if "read" in op.attributes else "full"
+
+
+def copy(
+    op: str,
+    operands: tuple[str, ...],
+    queue: Queue,
+    extent: Callable[[Any], tuple[int, ...] | None],
+    *,
+    asynchronous: Callable[[Any], bool] = always,
+    token: bool = False,
+    commits: Literal["self"] | None = None,
+    completion: Literal["group", "counter", "mbarrier"] = "group",
+    analysis_only: bool = False,
+    source_indices: str = "source_indices",
+    destination_indices: str = "destination_indices",
+) -> Row:
+    """A row that reads `source` and writes `destination` between issue and completion."""
+    return Row(
+        op,
+        operands,
+        accesses=(
+            AccessRule("read", "source", source_indices, extent),
+            AccessRule("write", "destination", destination_indices, extent),
+        ),
+        queue=queue,
+        asynchronous=asynchronous,
+        token=token,
+        commits=commits,
+        completion=completion,
+        analysis_only=analysis_only,
+    )
+
+
+def pointer_copy(
+    op: str, operands: tuple[str, ...], queue: Queue, size: str | int, **options: Any
+) -> Row:
+    """A copy between two pointers without subscripts; `size` is an attribute or bytes."""
+    return copy(
+        op,
+        operands,
+        queue,
+        extents.bytes_of(size),
+        source_indices="",
+        destination_indices="",
+        **options,
+    )
+
+
+TOKEN_WAIT = WaitRule("token", "numGroups", 32)
+
+ALL_SPACES = frozenset({"global", "workgroup", "private"})
+
+
+def fenced_spaces(op: Any) -> frozenset[str]:
+    """The address spaces that a gpu.barrier orders: all, or those it lists."""
+    if "address_spaces" not in op.attributes:
+        return ALL_SPACES
+    listed = str(op.attributes["address_spaces"])
+    return frozenset(space for space in ALL_SPACES if f"<{space}>" in listed)
+
+
+def everything(op: Any) -> frozenset[str]:
+    """The barrier orders all address spaces."""
+    return ALL_SPACES
+
+
+def workgroup_only(op: Any) -> frozenset[str]:
+    """The barrier orders workgroup memory only."""
+    return frozenset({"workgroup"})
+
+
+def nothing(op: Any) -> frozenset[str]:
+    """The threads meet, but no memory is ordered."""
+    return frozenset()
+
+
+NVIDIA_ROWS = (
+    copy(
+        "nvgpu.device_async_copy",
+        ("destination", "destination_indices*", "source", "source_indices*", "source_elements?"),
+        CP_ASYNC,
+        extents.attribute("dstElements"),
+        token=True,
+    ),
+    Row(
+        "nvgpu.device_async_create_group", ("tokens*",), queue=CP_ASYNC, commits="group", token=True
+    ),
+    Row("nvgpu.device_async_wait", ("token",), queue=CP_ASYNC, wait=TOKEN_WAIT),
+    pointer_copy(
+        "nvvm.cp.async.shared.global", ("destination", "source", "bytes?"), CP_ASYNC, "size"
+    ),
+    Row("nvvm.cp.async.commit.group", queue=CP_ASYNC, commits="group"),
+    Row("nvvm.cp.async.wait.group", queue=CP_ASYNC, wait=WaitRule("count", "n", 32)),
+    Row(
+        "nvgpu.tma.async.store",
+        ("source", "tensor_map", "coordinates*", "predicate?"),
+        accesses=(AccessRule("read", "source", "", extents.whole),),
+        queue=BULK_STORE,
+        asynchronous=always,
+        analysis_only=True,
+    ),
+    pointer_copy(
+        "nvvm.cp.async.bulk.global.shared.cta",
+        ("destination", "source", "bytes", "l2_cache_hint?", "byte_mask?"),
+        BULK_STORE,
+        "",
+        analysis_only=True,
+    ),
+    Row(
+        "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        ("tensor_map", "source", "coordinates*", "l2_cache_hint?", "predicate?"),
+        accesses=(AccessRule("read", "source", "", extents.whole),),
+        queue=BULK_STORE,
+        asynchronous=always,
+        analysis_only=True,
+    ),
+    Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group", analysis_only=True),
+    Row(
+        "nvvm.cp.async.bulk.wait_group",
+        queue=BULK_STORE,
+        wait=WaitRule("count", "group", 32, read_or_full),
+        analysis_only=True,
+    ),
+    Row(
+        "nvvm.cp.async.bulk.shared.cluster.global",
+        ("destination", "source", "mbarrier", "bytes", "multicast_mask?", "l2_cache_hint?"),
+        accesses=(
+            AccessRule("read", "source", "", extents.whole),
+            AccessRule("write", "destination", "", extents.whole),
+        ),
+        asynchronous=always,
+        completion="mbarrier",
+        analysis_only=True,
+    ),
+    Row(
+        "nvgpu.tma.async.load",
+        (
+            "destination",
+            "mbarriers",
+            "tensor_map",
+            "coordinates*",
+            "mbarrier_id",
+            "multicast?",
+            "predicate?",
+        ),
+        accesses=(AccessRule("write", "destination", "", extents.whole),),
+        asynchronous=always,
+        completion="mbarrier",
+        analysis_only=True,
+    ),
+    # nvgpu.warpgroup.mma commits and waits by itself when it is lowered, so as an op it is
+    # synchronous; the wgmma ops below it are not.
+    Row(
+        "nvgpu.warpgroup.mma",
+        ("descriptor_a", "descriptor_b", "matrix_c"),
+        queue=WGMMA,
+        analysis_only=True,
+    ),
+    Row(
+        "nvvm.wgmma.mma_async",
+        ("inouts", "descriptor_a", "descriptor_b"),
+        queue=WGMMA,
+        asynchronous=always,
+        analysis_only=True,
+    ),
+    Row("nvvm.wgmma.commit.group.sync.aligned", queue=WGMMA, commits="group", analysis_only=True),
+    Row(
+        "nvvm.wgmma.wait.group.sync.aligned",
+        queue=WGMMA,
+        wait=WaitRule("count", "group", 64),
+        analysis_only=True,
+    ),
+)
+
+AMD_ROWS = (
+    copy(
+        "amdgpu.gather_to_lds",
+        ("source", "source_indices*", "destination", "destination_indices*"),
+        ASYNC_LDS,
+        extents.transfer_type,
+        asynchronous=has_async_attribute,
+    ),
+    copy(
+        "amdgpu.global_load_async_to_lds",
+        ("source", "source_indices*", "destination", "destination_indices*", "mask?"),
+        ASYNC_LDS,
+        extents.transfer_type,
+    ),
+    pointer_copy("rocdl.load.async.to.lds", ("source", "destination"), ASYNC_LDS, "size"),
+    pointer_copy(
+        "rocdl.raw.ptr.buffer.load.async.lds",
+        ("source", "destination", "size", "voffset", "soffset", "offset", "aux"),
+        ASYNC_LDS,
+        "",
+    ),
+    *(
+        pointer_copy(
+            f"rocdl.global.load.async.to.lds.b{bits}",
+            ("source", "destination"),
+            ASYNC_LDS,
+            bits // 8,
+        )
+        for bits in (8, 32, 64, 128)
+    ),
+    Row("rocdl.asyncmark", queue=ASYNC_LDS, commits="group"),
+    Row("rocdl.wait.asyncmark", queue=ASYNC_LDS, wait=WaitRule("count", "count", 16)),
+    Row(
+        "rocdl.s.wait.asynccnt",
+        queue=ASYNCCNT,
+        wait=WaitRule("count", "count", 16),
+        completion="counter",
+    ),
+    Row(
+        "amdgpu.tensor_load_to_lds",
+        ("descriptor",),
+        queue=TENSORCNT,
+        asynchronous=always,
+        commits="self",
+        completion="counter",
+        analysis_only=True,
+    ),
+    Row(
+        "rocdl.s.wait.tensorcnt",
+        queue=TENSORCNT,
+        wait=WaitRule("count", "count", 16),
+        completion="counter",
+        analysis_only=True,
+    ),
+)
+
+ABSTRACT_ROWS = (
+    Row("async_pipe.scope", queue="attribute", asynchronous=always),
+    Row("async_pipe.commit_queue", queue="attribute", commits="group", token=True),
+    Row(
+        "async_pipe.wait_queue",
+        ("tokens*",),
+        queue="attribute",
+        wait=WaitRule("token", "count", 64),
+    ),
+    Row("async_pipe.consumer_wait", queue="attribute", wait=WaitRule("next", "count", 64)),
+    Row("async_pipe.producer_acquire", queue="attribute"),
+    Row("async_pipe.consumer_release", queue="attribute"),
+)
+
+BARRIER_ROWS = (
+    Row("gpu.barrier", barrier=fenced_spaces),
+    Row("nvvm.barrier0", barrier=everything),
+    Row("nvvm.barrier", barrier=everything),
+    Row("rocdl.barrier", barrier=everything),
+    Row("amdgpu.lds_barrier", barrier=workgroup_only),
+    Row("rocdl.s.barrier", barrier=nothing),
+)
+
+ASYNC_ROWS = {row.op: row for row in NVIDIA_ROWS + AMD_ROWS + ABSTRACT_ROWS + BARRIER_ROWS}
+
+
+def abstract_queue_number(op: Any) -> int | None:
+    """The abstract queue of an `async_pipe` op, None where it is not a constant."""
+    return integer_attribute(op, "queue")

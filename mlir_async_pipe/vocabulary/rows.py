@@ -1,0 +1,85 @@
+"""What a row of the vocabulary says, as frozen dataclasses.
+
+A row describes one op kind completely: what it reads and writes and how much, whether that
+happens asynchronously, on which queue, whether it commits a group, what it waits for, and
+which barrier it is. The rows themselves stand in `async_ops` and `memory_ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.vocabulary.queues import Queue
+
+AccessKind = Literal["read", "write", "atomic"]
+
+Extent = Callable[[Any], tuple[int, ...] | None]
+"""How many elements an access covers from its subscripts on, one number for each of the
+trailing dimensions; None where the op does not say, which stands for the whole buffer."""
+
+
+@dataclass(frozen=True)
+class AccessRule:
+    """One read or write of an op, by the names of its operand groups.
+
+    `memory` names the group that holds the memref or pointer, `indices` the subscripts (""
+    if it has none). `certain` is False if the op may leave elements out (masks), given as a
+    function of the op. `active_lanes` bounds the lanes of a warp whose address counts
+    (ldmatrix uses the addresses of lanes below 8 * numTiles only).
+    """
+
+    kind: AccessKind
+    memory: str
+    indices: str
+    extent: Extent
+    certain: Callable[[Any], bool] = lambda op: True
+    active_lanes: Callable[[Any], int | None] = lambda op: None
+    # The leading slot index of a versioned buffer can be put in front of these subscripts.
+    takes_slot_index: bool = True
+
+
+@dataclass(frozen=True)
+class WaitRule:
+    """How an op waits.
+
+    `form`: "token" (operands name groups; a count attribute may override them), "count" (the
+    attribute alone) or "next" (the oldest group that was not consumed yet).
+    `count` is the name of the attribute that holds N and `count_bits` its width; a token
+    wait without that attribute means N = 0.
+    `completes`: "full", or "read" where only the source is known to be reusable.
+    """
+
+    form: Literal["token", "count", "next"]
+    count: str
+    count_bits: int
+    completes: Callable[[Any], Literal["full", "read"]] = lambda op: "full"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op kind. `operands` names its ODS operand groups in order, "*" marks a group of
+    any length, "?" an optional one; `operandSegmentSizes` decides where the op has it.
+
+    `queue` is the physical queue, or "attribute" where the op's `queue` attribute names an
+    abstract one. `asynchronous` says whether this very op completes later.
+    `commits`: "group" (all that was issued since the last commit becomes one group), "self"
+    (each op is a group of its own) or None; `token` says that result 0 denotes the group.
+    `completion`: what retires the op: "group", "counter" or "mbarrier" (the latter is not
+    counted). `barrier`: address spaces ordered between the threads of a block, None if the
+    op is no barrier. `analysis_only`: counted, checked and lowered where the input has it,
+    never formed or expanded by us.
+    """
+
+    op: str
+    operands: tuple[str, ...] = ()
+    accesses: tuple[AccessRule, ...] = ()
+    queue: Queue | Literal["attribute"] | None = None
+    asynchronous: Callable[[Any], bool] = lambda op: False
+    commits: Literal["group", "self"] | None = None
+    token: bool = False
+    wait: WaitRule | None = None
+    completion: Literal["group", "counter", "mbarrier"] = "group"
+    barrier: Callable[[Any], frozenset[str]] | None = None
+    analysis_only: bool = False
