@@ -1,0 +1,274 @@
+"""Writes a tiled GEMM as a front end emits it before pipelining.
+
+    python examples/generate_gemm.py > examples/gemm.mlir
+    python examples/generate_gemm.py --types=bf16 --tile-k=64 --stages=4 --edges
+
+C[M, N] = A[M, K] * B[N, K]^T with dynamic M, N, K: B holds one row a column of C, as weights
+do, so that k runs along the rows of both operands. One block of 2 x 2 warps makes one tile of
+C. Each iteration of the k loop copies one tile of A and one of B into one buffer each, waits
+for them, and multiplies; nothing overlaps yet, and `async_pipe.num_stages` asks for it.
+
+Rows of A and B must begin at multiples of 16 bytes. Without --edges M, N and K must be
+multiples of the tile; with it M and N are free, and K a multiple of 16 bytes.
+
+`Tiles` is what differs between vendors; `nvidia_tiles.NvidiaTiles` is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from mlir_text import Writer
+from nvidia_tiles import TYPES, ElementTypes, NvidiaTiles
+
+Placed = tuple[str, str]
+"""A value and its type, or a row and a column."""
+
+
+class Tiles(Protocol):
+    """How one vendor copies tiles to shared memory, multiplies and stores them."""
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp or wave."""
+
+    @property
+    def accumulator_type(self) -> str:
+        """What one thread holds of one accumulator tile."""
+
+    @property
+    def accumulator_zero(self) -> str:
+        """The attribute of a zero accumulator."""
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator tiles of a warp."""
+
+    def problems(self, rows: tuple[int, int]) -> list[str]:
+        """Why tiles of these rows (of A, of B) cannot be made, [] if they can."""
+
+    def copy_tile(
+        self,
+        w: Writer,
+        shared: Placed,
+        source: Placed,
+        rows: int,
+        at: Placed,
+        bounds: Placed | None,
+    ) -> list[str]:
+        """Issue this thread's copies of one tile; zeros beyond `bounds`. Returns tokens."""
+
+    def group_and_wait(self, w: Writer, groups: list[list[str]]) -> None:
+        """Commit each list of copies as a group, and wait for all of them."""
+
+    def multiply(
+        self, w: Writer, a: Placed, b: Placed, warp: Placed, accumulators: list[str]
+    ) -> list[str]:
+        """Add the product of the two tiles in shared memory to the accumulators."""
+
+    def store(
+        self,
+        w: Writer,
+        result: Placed,
+        at: Placed,
+        accumulators: list[str],
+        bounds: Placed | None,
+    ) -> None:
+        """Write the accumulators to C, nothing beyond `bounds`."""
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """One GEMM kernel: sizes in elements, `warps` as rows and columns of warps in a block."""
+
+    name: str = "gemm"
+    tile_m: int = 128
+    tile_n: int = 128
+    tile_k: int = 32
+    warps: tuple[int, int] = (2, 2)
+    types: ElementTypes = TYPES["f16"]
+    stages: int = 3
+    edges: bool = False
+    shared: Literal["attribution", "global", "alloc"] = "attribution"
+    groups: Literal["one", "operand"] = "one"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.warps[0] * self.warps[1] * self.tiles.lanes
+
+    @property
+    def tiles(self) -> Tiles:
+        """The tile operations of the vendor that this kernel is for."""
+        rows, columns = self.warps
+        return NvidiaTiles(
+            self.types,
+            self.tile_k,
+            rows * columns * 32,
+            self.tile_m // rows,
+            self.tile_n // columns,
+        )
+
+    def problems(self) -> list[str]:
+        """Why this kernel cannot be made, [] if it can."""
+        if min(self.tile_m, self.tile_n, self.tile_k, self.stages, *self.warps) < 1:
+            return ["tile sizes, warps and stages must be at least 1"]
+        if self.tile_m % self.warps[0] or self.tile_n % self.warps[1]:
+            return ["the warps must divide the tile"]
+        return self.tiles.problems((self.tile_m, self.tile_n))
+
+    def module(self) -> str:
+        """The whole module as text."""
+        kernel = self._kernel()
+        globals_ = "".join(
+            f'  memref.global "private" @{self.name}_{operand}_shared : {kind} {{alignment = 16 : i64}}\n'
+            for operand, kind in self._buffers().items()
+            if self.shared == "global"
+        )
+        return (
+            "module attributes {gpu.container_module} {\n"
+            f"gpu.module @kernels {{\n{globals_}{kernel}\n}}\n}}\n"
+        )
+
+    def _buffers(self) -> dict[str, str]:
+        space = "#gpu.address_space<workgroup>"
+        return {
+            operand: f"memref<{rows}x{self.tile_k}x{self.types.operand}, {space}>"
+            for operand, rows in (("a", self.tile_m), ("b", self.tile_n))
+        }
+
+    def _kernel(self) -> str:
+        operand = f"memref<?x?x{self.types.operand}>"
+        result = f"memref<?x?x{self.types.accumulator}>"
+        arguments = ", ".join(
+            f"%{name} : {kind} {{llvm.noalias}}"
+            for name, kind in (("A", operand), ("B", operand), ("C", result))
+        )
+        attributions = ", ".join(
+            f"%{name}_shared : {kind} {{llvm.align = 16 : i64}}"
+            for name, kind in self._buffers().items()
+        )
+        workgroup = f"\n      workgroup({attributions})" if self.shared == "attribution" else ""
+        size = f"known_block_size = array<i32: {self.threads}, 1, 1>"
+        header = f"  gpu.func @{self.name}({arguments}){workgroup}\n      kernel attributes {{{size}}} {{\n"
+        writer = Writer(indent=2)
+        self._body(writer, (operand, result))
+        return f"{header}{writer.text()}\n  }}"
+
+    def _body(self, w: Writer, kinds: Placed) -> None:
+        shared = self._declare_shared(w)
+        zero, one = w.constant(0), w.constant(1)
+        w.value("tid", "gpu.thread_id x")
+        w.rem("lane", "%tid", self.tiles.lanes)
+        warp = w.div("warp", "%tid", self.tiles.lanes)
+        at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
+        at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
+        k_size = w.value("K", f"memref.dim %A, {one} : {kinds[0]}")
+        m_size = n_size = ""
+        if self.edges:
+            m_size = w.value("M", f"memref.dim %A, {zero} : {kinds[0]}")
+            n_size = w.value("N", f"memref.dim %B, {zero} : {kinds[0]}")
+        rows, columns = self.warps
+        warp_m = w.mul("warp_m", w.div("warp_row", warp, columns), self.tile_m // rows)
+        warp_n = w.mul("warp_n", w.rem("warp_column", warp, columns), self.tile_n // columns)
+        kind = self.tiles.accumulator_type
+        start = w.value("zeros", f"arith.constant {self.tiles.accumulator_zero} : {kind}")
+        count = self.tiles.accumulators
+        names = [f"%sum_{i}" for i in range(count)]
+        carried = ", ".join(f"{name} = {start}" for name in names)
+        types = ", ".join([kind] * count)
+        bounds = f"%k = {zero} to {k_size} step {w.constant(self.tile_k)}"
+        loop = f"%total:{count} = scf.for {bounds}\n        iter_args({carried}) -> ({types})"
+        annotation = f"}} {{async_pipe.num_stages = {self.stages} : i64}}"
+        with w.block(loop, annotation):
+            groups: list[list[str]] = []
+            for name, rows_, at, size in (
+                ("A", self.tile_m, at_m, m_size),
+                ("B", self.tile_n, at_n, n_size),
+            ):
+                limits = (size, k_size) if self.edges else None
+                groups.append(
+                    self.tiles.copy_tile(
+                        w, shared[name.lower()], (f"%{name}", kinds[0]), rows_, (at, "%k"), limits
+                    )
+                )
+            self.tiles.group_and_wait(
+                w, groups if self.groups == "operand" else [groups[0] + groups[1]]
+            )
+            w.line("gpu.barrier")
+            sums = self.tiles.multiply(w, shared["a"], shared["b"], (warp_m, warp_n), names)
+            w.line("gpu.barrier")
+            w.line(f"scf.yield {', '.join(sums)} : {types}")
+        at = (w.add("c_warp_row", at_m, warp_m), w.add("c_warp_column", at_n, warp_n))
+        totals = [f"%total#{i}" for i in range(count)]
+        limits = (m_size, n_size) if self.edges else None
+        self.tiles.store(w, ("%C", kinds[1]), at, totals, limits)
+        self._release_shared(w, shared)
+        w.line("gpu.return")
+
+    def _declare_shared(self, w: Writer) -> dict[str, Placed]:
+        """The two buffers as (value, type), made where they are no attributions."""
+        makers = {"global": "memref.get_global @{0}_{1}_shared", "alloc": "memref.alloc()"}
+        shared = {}
+        for name, kind in self._buffers().items():
+            maker = makers.get(self.shared)
+            if maker is not None:
+                w.value(f"{name}_shared", f"{maker.format(self.name, name)} : {kind}")
+            shared[name] = (f"%{name}_shared", kind)
+        return shared
+
+    def _release_shared(self, w: Writer, shared: dict[str, Placed]) -> None:
+        if self.shared == "alloc":
+            for value, kind in shared.values():
+                w.line(f"memref.dealloc {value} : {kind}")
+
+
+def main(arguments: list[str]) -> int:
+    """Print the GEMM that the command line describes."""
+    parser = argparse.ArgumentParser(description="Write a tiled GEMM before pipelining.")
+    parser.add_argument("--name", default="gemm")
+    for name, default in (("m", 128), ("n", 128), ("k", 32)):
+        parser.add_argument(f"--tile-{name}", type=int, default=default, metavar="ELEMENTS")
+    parser.add_argument("--warps-m", type=int, default=2)
+    parser.add_argument("--warps-n", type=int, default=2)
+    parser.add_argument("--types", choices=sorted(TYPES), default="f16")
+    parser.add_argument("--stages", type=int, default=3)
+    parser.add_argument(
+        "--edges", action="store_true", help="any M and N; zero-fill, guarded stores"
+    )
+    parser.add_argument(
+        "--shared", choices=("attribution", "global", "alloc"), default="attribution"
+    )
+    parser.add_argument("--groups", choices=("one", "operand"), default="one")
+    parser.add_argument(
+        "-o", dest="output", type=Path, help="file to write (default: standard output)"
+    )
+    chosen = parser.parse_args(arguments)
+    gemm = Gemm(
+        chosen.name,
+        chosen.tile_m,
+        chosen.tile_n,
+        chosen.tile_k,
+        (chosen.warps_m, chosen.warps_n),
+        TYPES[chosen.types],
+        chosen.stages,
+        chosen.edges,
+        chosen.shared,
+        chosen.groups,
+    )
+    problems = gemm.problems()
+    if problems:
+        parser.error("; ".join(problems))
+    if chosen.output is None:
+        sys.stdout.write(gemm.module())
+    else:
+        chosen.output.write_text(gemm.module())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,271 @@
+"""The tile operations of the GEMM on NVIDIA tensor cores: cp.async, ldmatrix, mma.sync.
+
+Fragment layouts are those of the PTX ISA ("Matrix multiply-accumulate operation using mma
+instruction", "Warp-level matrix load instruction: ldmatrix"). Both operands stand in shared
+memory with k along the rows, so that `ldmatrix` needs no transposition, which only 16-bit
+types have. Element sizes differ, but 16 bytes of k are always one row of an 8x8 matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_text import Writer
+
+LANES = 32
+MMA_M, MMA_N = 16, 8
+CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class ElementTypes:
+    """Operand and accumulator type, operand bytes, and the k of one mma.sync (32 bytes)."""
+
+    operand: str
+    accumulator: str
+    bytes: int
+    mma_attributes: str = ""
+
+    @property
+    def mma_k(self) -> int:
+        """Elements along k of one mma: 16 of f16, 8 of tf32, 32 of s8."""
+        return 2 * CHUNK_BYTES // self.bytes
+
+
+TYPES = {
+    "f16": ElementTypes("f16", "f32", 2),
+    "bf16": ElementTypes("bf16", "f32", 2),
+    "tf32": ElementTypes("f32", "f32", 4, ", tf32Enabled"),
+    "s8": ElementTypes("i8", "i32", 1),
+}
+
+
+@dataclass(frozen=True)
+class NvidiaTiles:
+    """Copies, fragments and multiplications of one warp tile of `warp_m` x `warp_n`."""
+
+    types: ElementTypes
+    tile_k: int
+    threads: int
+    warp_m: int
+    warp_n: int
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp."""
+        return LANES
+
+    @property
+    def chunk(self) -> int:
+        """Elements of one 16-byte copy."""
+        return CHUNK_BYTES // self.types.bytes
+
+    @property
+    def chunks_in_row(self) -> int:
+        """16-byte chunks of one row of a tile."""
+        return self.tile_k // self.chunk
+
+    @property
+    def accumulator_type(self) -> str:
+        """The part of one 16x8 accumulator tile that a lane holds."""
+        return f"vector<2x2x{self.types.accumulator}>"
+
+    @property
+    def accumulator_zero(self) -> str:
+        """The attribute of a zero accumulator."""
+        return "dense<0>" if self.types.accumulator.startswith("i") else "dense<0.0>"
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulator tiles of a warp."""
+        return (self.warp_m // MMA_M) * (self.warp_n // MMA_N)
+
+    def problems(self, rows: tuple[int, int]) -> list[str]:
+        """Why these tiles (of `rows` rows) cannot be made, [] if they can."""
+        found = []
+        if self.tile_k % self.types.mma_k or self.tile_k & (self.tile_k - 1):
+            found.append(f"tile-k must be a power of two and a multiple of {self.types.mma_k}")
+        elif any(row * self.chunks_in_row % self.threads for row in rows):
+            found.append(f"{self.threads} threads cannot share the 16-byte copies of a tile evenly")
+        if self.warp_m % MMA_M or self.warp_n % (2 * MMA_N):
+            found.append("tile-m and tile-n must give each warp multiples of 16 rows and columns")
+        return found
+
+    def copy_tile(
+        self,
+        w: Writer,
+        shared: tuple[str, str],
+        source: tuple[str, str],
+        rows: int,
+        at: tuple[str, str],
+        bounds: tuple[str, str] | None,
+    ) -> list[str]:
+        """Issue this thread's copies of a tile of `rows` rows; returns the copies' tokens.
+
+        `shared` and `source` are (value, type), `at` is the tile's first (row, column) in the
+        source. With `bounds` (rows, columns of the source) what lies outside becomes zero.
+        """
+        tokens = []
+        step = self.threads // self.chunks_in_row
+        name = shared[0].lstrip("%").split("_")[0]
+        first = w.div(f"{name}_copy_row", "%tid", self.chunks_in_row)
+        chunk = w.rem(f"{name}_copy_chunk", "%tid", self.chunks_in_row)
+        column = w.add(f"{name}_column", at[1], w.mul(f"{name}_offset", chunk, self.chunk))
+        shared_turn = self._swizzled(w, chunk, first) if step % 8 == 0 else None
+        for number in range(rows // step):
+            row = w.add(f"{name}_row", first, w.constant(number * step))
+            slot = shared_turn or self._swizzled(w, chunk, row)
+            source_row = w.add(f"{name}_source_row", at[0], row)
+            copied = f"{shared[0]}[{row}, {slot}]"
+            elements = self._elements_inside(w, (source_row, column), bounds)
+            tokens.append(
+                w.value(
+                    f"{name}_copy",
+                    f"nvgpu.device_async_copy {source[0]}[{source_row}, {column}], {copied}, "
+                    f"{self.chunk}{elements} {{bypassL1}} : {source[1]} to {shared[1]}",
+                )
+            )
+        return tokens
+
+    def group_and_wait(self, w: Writer, groups: list[list[str]]) -> None:
+        """Commit each list of copies as one group and wait for all of them."""
+        for copies in groups:
+            group = w.value("group", f"nvgpu.device_async_create_group {', '.join(copies)}")
+        w.line(f"nvgpu.device_async_wait {group}")
+
+    def multiply(
+        self,
+        w: Writer,
+        a: tuple[str, str],
+        b: tuple[str, str],
+        warp: tuple[str, str],
+        accumulators: list[str],
+    ) -> list[str]:
+        """Multiply the tiles in shared memory; `warp` is the warp's first row of A and of B."""
+        results = list(accumulators)
+        a_row = w.rem("a_lane_row", "%lane", 16)
+        a_chunk = w.div("a_lane_chunk", "%lane", 16)
+        b_high = w.mul("b_lane_high", w.div("b_lane_half", "%lane", 16), 8)
+        b_row = w.add("b_lane_row", b_high, w.rem("b_lane_low", "%lane", 8))
+        b_chunk = w.rem("b_lane_chunk", w.div("b_lane_eighth", "%lane", 8), 2)
+        a_base = w.add("a_warp_row", warp[0], a_row)
+        b_base = w.add("b_warp_row", warp[1], b_row)
+        columns = self.warp_n // MMA_N
+        for k in range(self.tile_k // self.types.mma_k):
+            w.comment(f"k = {k * self.types.mma_k} .. {(k + 1) * self.types.mma_k - 1} of the tile")
+            a_slot = self._swizzled(w, w.add("a_chunk", a_chunk, w.constant(2 * k)), a_row)
+            b_slot = self._swizzled(w, w.add("b_chunk", b_chunk, w.constant(2 * k)), b_row)
+            a_parts = [
+                self._load(w, "a", a, a_base, m * MMA_M, a_slot)
+                for m in range(self.warp_m // MMA_M)
+            ]
+            b_parts: list[str] = []
+            for n in range(0, self.warp_n, 2 * MMA_N):
+                pair = self._load(w, "b", b, b_base, n, b_slot)
+                b_parts += [self._half(w, pair, half) for half in (0, 1)]
+            for number in range(self.accumulators):
+                m, n = divmod(number, columns)
+                results[number] = w.value(
+                    "acc",
+                    f"nvgpu.mma.sync({a_parts[m]}, {b_parts[n]}, {results[number]}) "
+                    f"{{mmaShape = [{MMA_M}, {MMA_N}, {self.types.mma_k}]"
+                    f"{self.types.mma_attributes}}} : ({self._fragment(4)}, {self._fragment(2)}, "
+                    f"{self.accumulator_type}) -> {self.accumulator_type}",
+                )
+        return results
+
+    def store(
+        self,
+        w: Writer,
+        result: tuple[str, str],
+        at: tuple[str, str],
+        accumulators: list[str],
+        bounds: tuple[str, str] | None,
+    ) -> None:
+        """Write the warp's accumulators to the `result` (value, type) from row and column `at`."""
+        row = w.add("c_row", at[0], w.div("c_lane_row", "%lane", 4))
+        pair = w.mul("c_lane_column", w.rem("c_lane_pair", "%lane", 4), 2)
+        column = w.add("c_column", at[1], pair)
+        for number, accumulator in enumerate(accumulators):
+            m, n = divmod(number, self.warp_n // MMA_N)
+            here = w.add("c_at_column", column, w.constant(n * MMA_N))
+            for half in (0, 1):
+                line = w.add("c_at_row", row, w.constant(m * MMA_M + 8 * half))
+                values = w.value(
+                    "c_pair",
+                    f"vector.extract {accumulator}[{half}] : {self._pair()} from {self.accumulator_type}",
+                )
+                if bounds is None:
+                    w.line(
+                        f"vector.store {values}, {result[0]}[{line}, {here}] {{alignment = 8 : i64}} "
+                        f": {result[1]}, {self._pair()}"
+                    )
+                else:
+                    self._guarded_store(w, result, (line, here), values, bounds)
+
+    def _guarded_store(
+        self,
+        w: Writer,
+        result: tuple[str, str],
+        at: tuple[str, str],
+        values: str,
+        bounds: tuple[str, str],
+    ) -> None:
+        inside = w.value("in_row", f"arith.cmpi ult, {at[0]}, {bounds[0]} : index")
+        with w.block(f"scf.if {inside}"):
+            for element in (0, 1):
+                column = w.add("c_element", at[1], w.constant(element))
+                inside = w.value("in_column", f"arith.cmpi ult, {column}, {bounds[1]} : index")
+                with w.block(f"scf.if {inside}"):
+                    value = w.value(
+                        "c_value",
+                        f"vector.extract {values}[{element}] : "
+                        f"{self.types.accumulator} from {self._pair()}",
+                    )
+                    w.line(f"memref.store {value}, {result[0]}[{at[0]}, {column}] : {result[1]}")
+
+    def _swizzled(self, w: Writer, chunk: str, row: str) -> str:
+        """The column at which `chunk` of `row` stands: XOR swizzle without bank conflicts.
+
+        ldmatrix reads 8 rows at one chunk. A row of P chunks spans P of the 8 groups of banks
+        (16 bytes each), so 8 / P rows fill all groups before they repeat; chunk c of row r
+        therefore stands at c xor (r / (8 / P)) mod P, and the 8 rows meet all 8 groups.
+        """
+        groups = min(self.chunks_in_row, 8)
+        turn = w.rem("turn", w.div("turn_row", row, 8 // groups), groups)
+        return w.mul("swizzled", w.xor("swizzled_chunk", chunk, turn), self.chunk)
+
+    def _elements_inside(
+        self, w: Writer, at: tuple[str, str], bounds: tuple[str, str] | None
+    ) -> str:
+        """The srcElements operand: a whole chunk, or nothing where it lies outside."""
+        if bounds is None:
+            return ""
+        in_row = w.value("in_row", f"arith.cmpi ult, {at[0]}, {bounds[0]} : index")
+        in_column = w.value("in_column", f"arith.cmpi ult, {at[1]}, {bounds[1]} : index")
+        inside = w.value("inside", f"arith.andi {in_row}, {in_column} : i1")
+        chosen = f"{w.constant(self.chunk)}, {w.constant(0)}"
+        return ", " + w.value("elements", f"arith.select {inside}, {chosen} : index")
+
+    def _load(
+        self, w: Writer, name: str, shared: tuple[str, str], base: str, offset: int, slot: str
+    ) -> str:
+        row = w.add(f"{name}_at_row", base, w.constant(offset))
+        return w.value(
+            f"{name}_part",
+            f"nvgpu.ldmatrix {shared[0]}[{row}, {slot}] "
+            f"{{numTiles = 4 : i32, transpose = false}} : {shared[1]} -> {self._fragment(4)}",
+        )
+
+    def _half(self, w: Writer, pair: str, half: int) -> str:
+        return w.value(
+            "b_half",
+            f"vector.extract_strided_slice {pair} {{offsets = [{2 * half}], sizes = [2], "
+            f"strides = [1]}} : {self._fragment(4)} to {self._fragment(2)}",
+        )
+
+    def _fragment(self, registers: int) -> str:
+        return f"vector<{registers}x{4 // self.types.bytes}x{self.types.operand}>"
+
+    def _pair(self) -> str:
+        return f"vector<2x{self.types.accumulator}>"
