@@ -1,7 +1,8 @@
 """Chip data: what each chip can copy asynchronously, and how much memory it has.
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory a block), PTX ISA
-(cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size) and the chips' ISA documents.
+(cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size), MLIR's amdgpu dialect (which copy op
+a chip has, its widths and address spaces) and the chips' ISA documents.
 """
 
 from __future__ import annotations
@@ -13,13 +14,36 @@ from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC, Queue
 
 
 @dataclass(frozen=True)
+class CopyForm:
+    """How an AMD chip copies from global memory to LDS asynchronously.
+
+    `op` is the amdgpu op. With `wave_base` its destination is one address for the whole wave
+    and lane i writes at base + i * bytes (the base travels in the scalar register M0); else
+    each lane names its own. `source_spaces` are the memref memory spaces that the op reads
+    ("" is none). `waits` are the forms in which its completion can be awaited: "marks"
+    (rocdl.wait.asyncmark, in groups) or "counter" (rocdl.s.wait.asynccnt, in ops).
+    """
+
+    op: str
+    wave_base: bool
+    source_spaces: tuple[str, ...]
+    waits: tuple[Literal["marks", "counter"], ...]
+
+
+GATHER = CopyForm("amdgpu.gather_to_lds", True, ("", "global", "fat_raw_buffer"), ("marks",))
+ASYNC_LOAD = CopyForm("amdgpu.global_load_async_to_lds", False, ("global",), ("marks", "counter"))
+
+
+@dataclass(frozen=True)
 class Chip:
     """One chip.
 
     `copy_bytes` are the sizes in bytes that one lane can copy asynchronously from global to
     workgroup memory, () if the chip cannot. `copy_queue` is the FIFO those copies use.
     `workgroup_bytes` is the largest workgroup memory of a block in bytes, and
-    `static_workgroup_bytes` how much of it a kernel may declare statically.
+    `static_workgroup_bytes` how much of it a kernel may declare statically. `copy_form` is
+    how AMD chips copy, None on NVIDIA and where the chip cannot. `lanes` is the wave size that
+    the back end uses by default, `threads` the largest block.
     """
 
     name: str
@@ -30,6 +54,8 @@ class Chip:
     workgroup_bytes: int
     static_workgroup_bytes: int
     features: str = ""
+    copy_form: CopyForm | None = None
+    threads: int = 1024
 
 
 KIB = 1024
@@ -39,9 +65,16 @@ def _nvidia(name: str, workgroup_kib: int, features: str) -> Chip:
     return Chip(name, "nvvm", 32, (4, 8, 16), CP_ASYNC, workgroup_kib * KIB, 48 * KIB, features)
 
 
-def _amd(name: str, lanes: int, copy_bytes: tuple[int, ...], workgroup_kib: int) -> Chip:
-    queue = ASYNC_LDS if copy_bytes else None
-    return Chip(name, "rocdl", lanes, copy_bytes, queue, workgroup_kib * KIB, workgroup_kib * KIB)
+def _amd(
+    name: str,
+    lanes: int,
+    workgroup_kib: int,
+    copy_bytes: tuple[int, ...] = (),
+    form: CopyForm | None = None,
+) -> Chip:
+    size = workgroup_kib * KIB
+    queue = ASYNC_LDS if form else None
+    return Chip(name, "rocdl", lanes, copy_bytes, queue, size, size, copy_form=form)
 
 
 CHIPS: dict[str, Chip] = {
@@ -56,12 +89,15 @@ CHIPS: dict[str, Chip] = {
         _nvidia("sm_100", 227, "+ptx86"),
         _nvidia("sm_100a", 227, "+ptx86"),
         _nvidia("sm_120", 99, "+ptx87"),
-        _amd("gfx90a", 64, (4,), 64),
-        _amd("gfx942", 64, (4,), 64),
-        _amd("gfx950", 64, (4, 12, 16), 160),
-        _amd("gfx1030", 32, (4,), 64),
-        _amd("gfx1100", 32, (), 64),
-        _amd("gfx1200", 32, (), 64),
-        _amd("gfx1250", 32, (4, 8, 16), 320),
+        _amd("gfx90a", 64, 64, (4,), GATHER),
+        _amd("gfx942", 64, 64, (4,), GATHER),
+        _amd("gfx950", 64, 160, (4, 12, 16), GATHER),
+        _amd("gfx1030", 32, 64, (4,), GATHER),
+        # The LDS DMA of gfx9 and gfx10 is gone in gfx11 and came back, in another form, in
+        # gfx1250.
+        _amd("gfx1100", 32, 64),
+        _amd("gfx1200", 32, 64),
+        _amd("gfx1201", 32, 64),
+        _amd("gfx1250", 32, 320, (4, 8, 16), ASYNC_LOAD),
     )
 }
