@@ -1,0 +1,257 @@
+"""The attributes that say how a loop is to be pipelined, and their reading.
+
+    scf.for … { … } {async_pipe.num_stages = 3 : i64}
+    scf.for … { … } {async_pipe.stage = [0, 0, 1], async_pipe.order = [0, 1, 2],
+                     async_pipe.async_stages = [0]}
+
+Every name is listed in docs/annotations.md. A name under `async_pipe.` that is not known
+where it stands is an error: a misspelt annotation must not be silently ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import InputError
+from mlir_async_pipe.ir_helpers import Operation, operations, walk
+
+PREFIX = "async_pipe."
+STAGE = "async_pipe.stage"
+ORDER = "async_pipe.order"
+ASYNC = "async_pipe.async"
+ASYNC_STAGES = "async_pipe.async_stages"
+NUM_STAGES = "async_pipe.num_stages"
+WAIT_AT = "async_pipe.wait_at"
+INDEPENDENT = "async_pipe.independent"
+PRIVATE = "async_pipe.private"
+EPILOGUE = "async_pipe.epilogue"
+SHORT_TRIP = "async_pipe.short_trip"
+LATENCY = "async_pipe.latency"
+EMPTY = "async_pipe.empty"
+REASON = "async_pipe.reason"
+DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
+
+LOOP_NAMES = (
+    STAGE,
+    ORDER,
+    ASYNC,
+    ASYNC_STAGES,
+    NUM_STAGES,
+    WAIT_AT,
+    INDEPENDENT,
+    EPILOGUE,
+    SHORT_TRIP,
+    LATENCY,
+)
+OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, PRIVATE, EMPTY, REASON)
+CHOICES = {
+    WAIT_AT: ("consumer", "iteration"),
+    EPILOGUE: ("peel", "predicate"),
+    SHORT_TRIP: ("version", "predicate", "assume"),
+}
+# What turns a loop into one that is to be pipelined.
+_REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
+
+
+@dataclass(frozen=True)
+class LoopAnnotations:
+    """What stands on one loop; None where an attribute is absent."""
+
+    stage: tuple[int, ...] | None
+    order: tuple[int, ...] | None
+    async_stages: tuple[int, ...] | None
+    num_stages: int | None
+    wait_at: Literal["consumer", "iteration"] | None
+    independent: bool
+    epilogue: Literal["peel", "predicate"]
+    short_trip: Literal["version", "predicate", "assume"]
+
+    @property
+    def in_loop_form(self) -> bool:
+        """Whether stages are given on the loop (not yet on its ops)."""
+        return any(
+            given is not None
+            for given in (self.stage, self.order, self.async_stages, self.num_stages)
+        )
+
+
+def annotate(
+    loop: Any,
+    *,
+    stage: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    async_stages: Sequence[int] | None = None,
+    num_stages: int | None = None,
+    **options: str | bool,
+) -> None:
+    """Write annotations on an scf.for.
+
+    `stage` and `order` have one entry a statement, `async_stages` lists stage numbers,
+    `num_stages` is the number of buffers. `options` are `wait_at`, `independent`,
+    `epilogue`, `short_trip`.
+
+    Raises InputError (not-a-loop, unknown-annotation, bad-annotation).
+    """
+    op = loop.operation
+    if op.name != "scf.for":
+        raise InputError(
+            f"only 'scf.for' can be annotated, this is '{op.name}'", code="not-a-loop", at=op
+        )
+    context = op.context
+    for name, values in ((STAGE, stage), (ORDER, order), (ASYNC_STAGES, async_stages)):
+        if values is not None:
+            op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
+    if num_stages is not None:
+        op.attributes[NUM_STAGES] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64, context), num_stages
+        )
+    for option, value in options.items():
+        name = PREFIX + option
+        if name == INDEPENDENT and value is True:
+            op.attributes[name] = ir.UnitAttr.get(context)
+        elif name in CHOICES:
+            op.attributes[name] = ir.StringAttr.get(str(value), context)
+        else:
+            raise InputError(
+                f"unknown annotation '{option}'",
+                code="unknown-annotation",
+                at=op,
+                advice=f"known: {', '.join(n.removeprefix(PREFIX) for n in LOOP_NAMES)}",
+            )
+    read_loop(op)
+
+
+def find_loops(module: Any) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order."""
+    return [op for op in walk(module) if op.name == "scf.for" and is_requested(op)]
+
+
+def is_requested(loop: Operation) -> bool:
+    """Whether a loop asks to be pipelined, in the loop form or in the op form."""
+    if any(name in loop.attributes and not _is_op_form(loop, name) for name in _REQUESTS):
+        return True
+    return in_op_form(loop)
+
+
+def in_op_form(loop: Operation) -> bool:
+    """Whether the ops of the loop's body carry their stages."""
+    return any(STAGE in op.attributes for op in operations(loop.regions[0].blocks[0]))
+
+
+def read_loop(loop: Operation) -> LoopAnnotations:
+    """Read and validate what stands on one loop.
+
+    Raises InputError: unknown-annotation, bad-annotation, conflicting-annotations.
+    """
+    check_names(loop, LOOP_NAMES)
+    for op in operations(loop.regions[0].blocks[0]):
+        check_names(op, LOOP_NAMES if op.name == "scf.for" else OP_NAMES)
+    annotations = LoopAnnotations(
+        stage=None if _is_op_form(loop, STAGE) else _integers(loop, STAGE),
+        order=None if _is_op_form(loop, ORDER) else _integers(loop, ORDER),
+        async_stages=_integers(loop, ASYNC_STAGES),
+        num_stages=_integer(loop, NUM_STAGES),
+        wait_at=_choice(loop, WAIT_AT),
+        independent=INDEPENDENT in loop.attributes,
+        epilogue=_choice(loop, EPILOGUE) or "peel",
+        short_trip=_choice(loop, SHORT_TRIP) or "version",
+    )
+    if annotations.num_stages is not None and annotations.stage is not None:
+        raise InputError(
+            f"'{NUM_STAGES}' and '{STAGE}' exclude each other",
+            code="conflicting-annotations",
+            at=loop,
+            advice=f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own",
+        )
+    return annotations
+
+
+def check_names(op: Operation, known: Sequence[str]) -> None:
+    """Raise InputError (unknown-annotation) for an unknown `async_pipe.` attribute."""
+    for name in attribute_names(op):
+        if name.startswith(PREFIX) and name not in known and not op.name.startswith(PREFIX):
+            raise InputError(
+                f"unknown attribute '{name}' on '{op.name}'",
+                code="unknown-annotation",
+                at=op,
+                advice=f"known here: {', '.join(known)}",
+            )
+
+
+def attribute_names(op: Operation) -> list[str]:
+    """The names of all attributes of an op."""
+    return [a if isinstance(a, str) else a.name for a in op.attributes]
+
+
+def remove(op: Operation, names: Sequence[str]) -> None:
+    """Delete those of `names` that stand on the op."""
+    for name in names:
+        if name in op.attributes:
+            del op.attributes[name]
+
+
+def _is_op_form(loop: Operation, name: str) -> bool:
+    """`stage` and `order` on a loop may also be its own place in an enclosing loop."""
+    return name in (STAGE, ORDER) and name in loop.attributes and _is_integer(loop, name)
+
+
+def _is_integer(op: Operation, name: str) -> bool:
+    try:
+        ir.IntegerAttr(op.attributes[name])
+    except ValueError:
+        return False
+    return True
+
+
+def _integer(op: Operation, name: str) -> int | None:
+    if name not in op.attributes:
+        return None
+    if not _is_integer(op, name):
+        raise _bad(op, name, "a whole number")
+    return int(ir.IntegerAttr(op.attributes[name]).value)
+
+
+def stage_of(op: Operation) -> int | None:
+    """The stage in the op form; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, STAGE)
+
+
+def order_of(op: Operation) -> int | None:
+    """The order in the op form; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, ORDER)
+
+
+def _integers(op: Operation, name: str) -> tuple[int, ...] | None:
+    if name not in op.attributes:
+        return None
+    attribute = op.attributes[name]
+    for kind in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr):
+        try:
+            return tuple(int(value) for value in kind(attribute))
+        except ValueError:
+            continue
+    try:
+        return tuple(int(ir.IntegerAttr(value).value) for value in ir.ArrayAttr(attribute))
+    except ValueError:
+        raise _bad(op, name, "array<i64: …> or [ … ] of whole numbers") from None
+
+
+def _choice(op: Operation, name: str) -> Any:
+    if name not in op.attributes:
+        return None
+    try:
+        value = str(ir.StringAttr(op.attributes[name]).value)
+    except ValueError:
+        value = ""
+    if value not in CHOICES[name]:
+        raise _bad(op, name, " or ".join(f'"{choice}"' for choice in CHOICES[name]))
+    return value
+
+
+def _bad(op: Operation, name: str, expected: str) -> InputError:
+    return InputError(
+        f"'{name}' is {op.attributes[name]}, expected {expected}", code="bad-annotation", at=op
+    )

@@ -1,0 +1,336 @@
+"""Turns the annotations of a loop into the op form that every later pass reads.
+
+    scf.for … {                                      scf.for … {
+      memref.load …                                    memref.load … {stage = 0, order = 0, async}
+      memref.store …                          -->      memref.store … {stage = 0, order = 1, async}
+      memref.load …                                    memref.load … {stage = 1, order = 2}
+    } {stage = [0, 0, 1], async_stages = [0]}        } {wait_at = "consumer"}
+
+The arrays count statements, which clean-ups may change; attributes on the ops survive them.
+`num_stages = S` stands for: copies from global to workgroup memory and what they depend on
+in stage 0 and first in order, everything else in stage S - 1, one wait and one barrier at
+the top of the iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import mlir_async_pipe.annotations as names
+from mlir_async_pipe.annotations import LoopAnnotations, find_loops, read_loop
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import may_alias, root_of
+from mlir_async_pipe.diagnostics import InputError
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    captured,
+    defining_op,
+    set_integer,
+    users,
+    walk,
+)
+from mlir_async_pipe.passes import register
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.statements import Body, Statement, numbering, read_body
+from mlir_async_pipe.vocabulary import accesses, row_of
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """Options of `async-pipe-schedule`.
+
+    `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
+    """
+
+    num_stages: int = 0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one statement runs: its stage (iterations of delay), its place in the kernel,
+    and whether it completes later than it is issued."""
+
+    stage: int
+    order: int
+    asynchronous: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The schedule of one loop: a slot for each statement."""
+
+    body: Body
+    slots: tuple[Slot, ...]
+    wait_at: Literal["consumer", "iteration"]
+
+
+def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decision | None:
+    """The schedule that the annotations of a loop ask for; None leaves the loop as it is.
+
+    Raises InputError with the code of what is wrong.
+    """
+    found = read_loop(loop)
+    body = read_body(loop)
+    if not found.in_loop_form:
+        _check_op_form(body)
+        return None
+    if names.in_op_form(loop):
+        raise InputError(
+            "the loop and its ops both carry stages",
+            code="conflicting-annotations",
+            at=loop,
+            notes=tuple(
+                (f"'{names.STAGE}' here", s.op)
+                for s in body.statements
+                if names.STAGE in s.op.attributes
+            )[:1],
+        )
+    if found.num_stages is not None:
+        return _decide_by_count(loop, body, options.num_stages or found.num_stages, found, session)
+    return _decide_by_arrays(loop, body, found)
+
+
+def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> Decision:
+    if found.stage is None:
+        raise InputError(
+            f"the loop has '{names.ORDER}' or '{names.ASYNC_STAGES}' but no '{names.STAGE}'",
+            code="stage-missing",
+            at=loop,
+        )
+    count = len(body.statements)
+    _check_length(names.STAGE, found.stage, body)
+    order = found.order if found.order is not None else tuple(range(count))
+    _check_length(names.ORDER, order, body)
+    for number, stage in enumerate(found.stage):
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' of statement {number} is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=loop,
+                notes=((f"statement {number}", body.statements[number].op),),
+            )
+    if sorted(order) != list(range(count)):
+        raise InputError(
+            f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}",
+            code="order-not-permutation",
+            at=loop,
+        )
+    asynchronous = _check_async_stages(loop, found)
+    slots = tuple(
+        Slot(stage, place, stage in asynchronous)
+        for stage, place in zip(found.stage, order, strict=True)
+    )
+    return Decision(body, slots, found.wait_at or "consumer")
+
+
+def _check_length(name: str, values: tuple[int, ...], body: Body) -> None:
+    if len(values) != len(body.statements):
+        raise InputError(
+            f"'{name}' has {len(values)} entries, but the loop has "
+            f"{len(body.statements)} statements",
+            code="annotation-length",
+            at=body.loop,
+            notes=numbering(body),
+        )
+
+
+def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[int]:
+    listed = found.async_stages or ()
+    for stage in listed:
+        if listed.count(stage) > 1:
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage} more than once",
+                code="async-stage-repeated",
+                at=loop,
+            )
+        if stage not in (found.stage or ()):
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
+                code="async-stage-unknown",
+                at=loop,
+                advice=f"the stages are {sorted(set(found.stage or ()))}",
+            )
+    return frozenset(listed)
+
+
+def _check_op_form(body: Body) -> None:
+    """Every statement has a stage of 0 or more; raises InputError."""
+    for statement in body.statements:
+        stage = names.stage_of(statement.op)
+        names.order_of(statement.op)
+        if stage is None:
+            given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
+            raise InputError(
+                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
+                code="stage-missing",
+                at=statement.op,
+                notes=(("another statement of the loop has one", given),),
+            )
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=statement.op,
+            )
+
+
+def _decide_by_count(
+    loop: Operation, body: Body, stages: int, found: LoopAnnotations, session: Session
+) -> Decision | None:
+    if stages < 1:
+        raise InputError(
+            f"'{names.NUM_STAGES}' is {stages}, expected 1 or more",
+            code="num-stages-too-small",
+            at=loop,
+        )
+    if found.order is not None or found.async_stages is not None:
+        raise InputError(
+            f"'{names.NUM_STAGES}' makes its own order and async stages",
+            code="conflicting-annotations",
+            at=loop,
+        )
+    copies = [s for s in body.statements if is_copy(s.op)]
+    copies += [s for pair in _load_store_copies(body) for s in pair]
+    if not copies:
+        raise InputError(
+            "cannot pipeline: the loop copies nothing from global to workgroup memory",
+            code="no-copies",
+            at=loop,
+            notes=numbering(body),
+            advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+        )
+    if stages == 1:
+        session.diagnostics.remark(
+            "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=loop
+        )
+        return None
+    first = _with_producers(body, {s.number for s in copies})
+    asynchronous = {s.number for s in copies}
+    ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
+    place = {statement.number: rank for rank, statement in enumerate(ranked)}
+    slots = tuple(
+        Slot(
+            0 if s.number in first else stages - 1,
+            place[s.number],
+            s.number in asynchronous,
+        )
+        for s in body.statements
+    )
+    return Decision(body, slots, found.wait_at or "iteration")
+
+
+def is_copy(op: Operation) -> bool:
+    """Whether an op copies asynchronously from global to workgroup memory."""
+    row = row_of(op)
+    if row is None or not row.asynchronous(op):
+        return False
+    found = accesses(op)
+    reads = [a for a in found if not a.writes]
+    writes = [a for a in found if a.writes]
+    return bool(reads and writes) and all(
+        root_of(a.memory).space == space
+        for group, space in ((reads, "global"), (writes, "workgroup"))
+        for a in group
+    )
+
+
+def _load_store_copies(body: Body) -> list[tuple[Statement, Statement]]:
+    """Pairs of a load from global and the store of just that value to workgroup memory."""
+    by_op = {s.op: s for s in body.statements}
+    pairs = []
+    for statement in body.statements:
+        found = accesses(statement.op)
+        if len(found) != 1 or not found[0].writes or found[0].asynchronous:
+            continue
+        if root_of(found[0].memory).space != "workgroup":
+            continue
+        load = defining_op(statement.op.operands[0])
+        if load is None or load not in by_op or len(users(load.results[0])) != 1:
+            continue
+        source = accesses(load)
+        reads_one = len(source) == 1 and not source[0].writes
+        if reads_one and root_of(source[0].memory).space == "global":
+            pairs.append((by_op[load], statement))
+    return pairs
+
+
+def _with_producers(body: Body, chosen: set[int]) -> set[int]:
+    """`chosen` and every statement they depend on, through values and through memory."""
+    by_op = {s.op: s.number for s in body.statements}
+    needed = set(chosen)
+    pending = list(chosen)
+    seen: set[Value] = set()
+    while pending:
+        number = pending.pop()
+        found = _value_producers(body.statements[number].op, by_op, seen)
+        found |= {
+            s.number
+            for s in body.statements[:number]
+            if s.number not in needed and _feeds_through_memory(s.op, body.statements[number].op)
+        }
+        pending.extend(found - needed)
+        needed |= found
+    return needed
+
+
+def _value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:
+    producers: set[int] = set()
+    pending = list(captured(op))
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        producer = defining_op(value)
+        if producer is None:
+            continue
+        if producer in by_op:
+            producers.add(by_op[producer])
+        elif producer.block == op.block:
+            pending.extend(captured(producer))
+    return producers
+
+
+def _feeds_through_memory(producer: Operation, consumer: Operation) -> bool:
+    written = [root_of(a.memory) for op in walk(producer) for a in accesses(op) if a.writes]
+    read = [root_of(a.memory) for op in walk(consumer) for a in accesses(op) if not a.writes]
+    return any(may_alias(w, r) for w in written for r in read)
+
+
+def write(decision: Decision) -> None:
+    """Put a decision on the ops and take the arrays off the loop."""
+    loop = decision.body.loop
+    names.remove(
+        loop,
+        [
+            name
+            for name in (names.STAGE, names.ORDER, names.ASYNC_STAGES, names.NUM_STAGES)
+            if name in loop.attributes
+        ],
+    )
+    loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
+    for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
+        set_integer(statement.op, names.STAGE, slot.stage, 64)
+        set_integer(statement.op, names.ORDER, slot.order, 64)
+        if slot.asynchronous:
+            statement.op.attributes[names.ASYNC] = ir.UnitAttr.get(loop.context)
+
+
+@register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
+def run(module: Any, options: ScheduleOptions, session: Session) -> None:
+    """Decide every annotated loop, then write all decisions, inner loops first."""
+    loops = find_loops(module)
+    decisions = []
+    single = []
+    for loop in loops:
+        decision = decide(loop, options, session)
+        if decision is not None:
+            decisions.append(decision)
+        elif not names.in_op_form(loop):
+            single.append(loop)
+    for decision in reversed(decisions):
+        write(decision)
+    for loop in single:
+        names.remove(loop, names.LOOP_NAMES)
