@@ -1,0 +1,65 @@
+"""Lit configuration: tools, and features by what is installed.
+
+Run with `lit lit-tests`, in an environment that has the package and a stack of MLIR bindings.
+"""
+
+# `config` and `lit_config` are put into this file's scope by lit.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import lit.formats
+
+from mlir_async_pipe import bindings
+
+config.name = "mlir-async-pipe"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.test_source_root, "Output")
+# Inputs of other tests, not tests.
+config.excludes = ["Inputs", "Output"]
+
+
+def _llvm_filecheck() -> str | None:
+    """FileCheck of an LLVM install: on the path, or where Debian puts it; newest first."""
+    on_path = shutil.which("FileCheck")
+    if on_path is not None:
+        return on_path
+    versions = glob.glob("/usr/lib/llvm-*/bin/FileCheck")
+    versions.sort(key=lambda path: int(path.split("/llvm-")[1].split("/")[0]), reverse=True)
+    return versions[0] if versions else None
+
+
+def _has_tool(name: str) -> bool:
+    """Whether a CUDA tool is here: in one of NVIDIA's Python packages, or on the path."""
+    packages = [Path(folder) / "nvidia" for folder in sys.path if folder.endswith("-packages")]
+    in_packages = any(True for folder in packages for _ in folder.glob(f"*/bin/{name}"))
+    return in_packages or shutil.which(name) is not None
+
+
+filecheck = _llvm_filecheck()
+if filecheck is None:
+    # The PyPI package reads no FILECHECK_OPTS, so the option stands in the command.
+    filecheck = f"{sys.executable} -m filecheck --enable-var-scope"
+else:
+    config.environment["FILECHECK_OPTS"] = "-enable-var-scope"
+
+config.substitutions += [
+    ("%python", sys.executable),
+    (r"\bFileCheck\b", filecheck),
+    (r"\basync-pipe-opt\b", f"{sys.executable} -m mlir_async_pipe.tool"),
+]
+
+for name in (bindings.ENVIRONMENT_VARIABLE,):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+
+config.available_features |= {f"bindings-{stack.name}" for stack in bindings.installed()}
+config.available_features |= {tool for tool in ("ptxas", "nvdisasm") if _has_tool(tool)}

@@ -1,0 +1,51 @@
+"""MLIR's own diagnostics as ours: errors from exceptions, the rest from the context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.diagnostics import Diagnostic, Note, Place, Severity
+
+# The name that MLIR gives a buffer that was parsed without one.
+UNNAMED = "-"
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "remark")
+
+
+class MlirErrors(Exception):
+    """MLIR refused something; carries its diagnostics, at least one, all errors."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        self.diagnostics = diagnostics
+        super().__init__("\n".join(map(str, diagnostics)))
+
+
+def errors_of(error: Any, *, code: str) -> tuple[Diagnostic, ...]:
+    """The diagnostics of an ir.MLIRError, the first with `code`; made up if it has none."""
+    found = [diagnostic(entry) for entry in getattr(error, "error_diagnostics", [])]
+    if not found:
+        found = [Diagnostic("error", str(error).strip() or type(error).__name__, "")]
+    return tuple(Diagnostic(d.severity, d.message, code, d.place, d.notes) for d in found)
+
+
+def diagnostic(entry: Any) -> Diagnostic:
+    """One ir.Diagnostic or ir.DiagnosticInfo, with its notes."""
+    severity = str(entry.severity).rsplit(".", 1)[-1].lower()
+    notes = tuple(Note(note.message.strip(), place(note.location)) for note in entry.notes)
+    known: Severity = next((name for name in _SEVERITIES if name == severity), "error")
+    return Diagnostic(known, entry.message.strip(), "", place(entry.location), notes)
+
+
+def place(location: Any) -> Place:
+    """The place of a location; `"-":0:0` and other line 0 places know no more than a file."""
+    return Place.of(location)
+
+
+def forward(context: Any, emit: Callable[[Diagnostic], None]) -> Any:
+    """Send what MLIR says on `context` to `emit`; keep the returned handler alive."""
+
+    def handle(entry: Any) -> bool:
+        emit(diagnostic(entry))
+        return True
+
+    return context.attach_diagnostic_handler(handle)

@@ -1,0 +1,55 @@
+"""Turns a source into a module, with the file's name in every location.
+
+`Module.parse` knows no file name and `Operation.parse` accepts one top-level op only, so the
+latter is tried first; a file with several top-level ops is parsed without a name, and its
+places (file "-") are given the name where diagnostics are read (`mlir_diagnostics`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import InputError, Place
+from mlir_async_pipe.tool.inputs import Source
+from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
+
+_SEVERAL_OPS = "source must contain a single top-level operation"
+
+
+def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
+    """The root op of `source`: a module, or whatever op stands alone without `implicit_module`.
+
+    Returns an object with `.operation` that owns the IR. Raises MlirErrors.
+    """
+    if source.is_bytecode:
+        return _parse_module(source.content, context)
+    text = source.text
+    try:
+        root = ir.Operation.parse(text, source_name=source.name, context=context)
+    except ir.MLIRError as error:
+        if implicit_module and _SEVERAL_OPS in str(error):
+            return _parse_module(text, context)
+        if _SEVERAL_OPS in str(error):
+            raise InputError(
+                "the input is not exactly one op", code="parse-error", at=Place(source.name, 1, 1)
+            ) from None
+        raise MlirErrors(errors_of(error, code="parse-error")) from None
+    if root.operation.name == "builtin.module":
+        return root
+    return _in_module(root, context) if implicit_module else root
+
+
+def _parse_module(content: Any, context: Any) -> Any:
+    try:
+        return ir.Module.parse(content, context=context)
+    except ir.MLIRError as error:
+        raise MlirErrors(errors_of(error, code="parse-error")) from None
+
+
+def _in_module(root: Any, context: Any) -> Any:
+    module = ir.Module.create(loc=ir.Location.unknown(context))
+    module.body.append(root.operation)
+    if not module.operation.verify():
+        raise InputError("the input does not verify", code="parse-error", at=root.operation)
+    return module

@@ -1,0 +1,144 @@
+"""Reads pipeline text, `builtin.module(cse,gpu.module(async-pipe-expand{chip=sm_80}))`.
+
+MLIR cannot name passes written in Python in such text, so we read it ourselves and hand the
+parts without our passes back to MLIR as text. Options are kept as they stand: braces nest and
+quotes hide anything, as MLIR reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir_async_pipe.diagnostics import Place, UsageError
+
+# The file name of places inside pipeline text.
+PIPELINE = "--pass-pipeline"
+
+
+@dataclass(frozen=True)
+class PassCall:
+    """A leaf: a pass (or a named pipeline) and its options, at a column of the text."""
+
+    name: str
+    options: str
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.name}{{{self.options}}}" if self.options else self.name
+
+
+@dataclass(frozen=True)
+class Nest:
+    """`anchor(…)`: run the elements on each op called `anchor` directly inside."""
+
+    anchor: str
+    elements: tuple[PassCall | Nest, ...]
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.anchor}({','.join(map(str, self.elements))})"
+
+
+def leaves(element: PassCall | Nest) -> Iterator[PassCall]:
+    """All passes of an element, in order."""
+    if isinstance(element, PassCall):
+        yield element
+    else:
+        for inner in element.elements:
+            yield from leaves(inner)
+
+
+def parse(text: str) -> Nest:
+    """The outermost nest of `text`; raises UsageError (bad-pipeline)."""
+    reader = _Reader(text)
+    found = reader.element()
+    reader.skip_spaces()
+    if not reader.at_end():
+        raise reader.error(f"unexpected '{text[reader.position]}' behind the pipeline")
+    if not isinstance(found, Nest):
+        raise reader.error(
+            "expected the passes inside an anchor op, e.g. 'builtin.module(…)'", column=1
+        )
+    return found
+
+
+class _Reader:
+    """A cursor in the text; `position` counts characters from 0."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def element(self) -> PassCall | Nest:
+        self.skip_spaces()
+        start = self.position
+        name = self.name()
+        options = self.options() if self.next_is("{") else ""
+        if not self.next_is("("):
+            return PassCall(name, options, start + 1)
+        if options:
+            raise self.error(f"'{name}' is an anchor and has no options", column=start + 1)
+        return Nest(name, self.nested(), start + 1)
+
+    def name(self) -> str:
+        start = self.position
+        while not self.at_end() and self.text[self.position] not in ",(){}":
+            self.position += 1
+        name = self.text[start : self.position].strip()
+        if not name or any(character.isspace() for character in name):
+            raise self.error("expected the name of a pass or op", column=start + 1)
+        return name
+
+    def options(self) -> str:
+        start = self.position
+        depth = 0
+        quote = ""
+        while not self.at_end():
+            character = self.text[self.position]
+            self.position += 1
+            if quote:
+                quote = "" if character == quote else quote
+            elif character in "\"'":
+                quote = character
+            elif character == "{":
+                depth += 1
+            elif character == "}":
+                depth -= 1
+                if depth == 0:
+                    self.skip_spaces()
+                    return self.text[start + 1 : self.position].rstrip()[:-1]
+        raise self.error("'{' is never closed", column=start + 1)
+
+    def nested(self) -> tuple[PassCall | Nest, ...]:
+        opened = self.position + 1
+        self.position += 1
+        self.skip_spaces()
+        if self.next_is(")"):
+            self.position += 1
+            return ()
+        elements = [self.element()]
+        while self.next_is(","):
+            self.position += 1
+            elements.append(self.element())
+        if not self.next_is(")"):
+            if self.at_end():
+                raise self.error("'(' is never closed", column=opened)
+            raise self.error("expected ',' or ')'")
+        self.position += 1
+        return tuple(elements)
+
+    def next_is(self, character: str) -> bool:
+        self.skip_spaces()
+        return not self.at_end() and self.text[self.position] == character
+
+    def skip_spaces(self) -> None:
+        while not self.at_end() and self.text[self.position].isspace():
+            self.position += 1
+
+    def at_end(self) -> bool:
+        return self.position >= len(self.text)
+
+    def error(self, message: str, column: int | None = None) -> UsageError:
+        where = Place(PIPELINE, 1, self.position + 1 if column is None else column)
+        return UsageError(message, code="bad-pipeline", at=where)

@@ -1,0 +1,95 @@
+"""Prints IR: the result, and dumps before and after passes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+from mlir_async_pipe.ir_helpers import parent, symbol_name
+from mlir_async_pipe.tool.options import Options
+from mlir_async_pipe.tool.plan import Step
+from mlir_async_pipe.tool.run import selected
+
+
+def print_ir(root: Any, options: Options) -> str:
+    """The text of `root` in the form that the flags ask for, with a newline at its end.
+
+    IR that does not verify is printed in generic form, as MLIR does it.
+    """
+    text = root.operation.get_asm(
+        large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
+        enable_debug_info=options.mlir_print_debuginfo or options.mlir_pretty_debuginfo,
+        pretty_debug_info=options.mlir_pretty_debuginfo,
+        print_generic_op_form=options.mlir_print_op_generic,
+        use_local_scope=options.mlir_print_local_scope,
+    )
+    return str(text).rstrip("\n") + "\n"
+
+
+def bytecode(root: Any) -> bytes:
+    """The bytecode of `root`."""
+    buffer = io.BytesIO()
+    root.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+class DumpIr:
+    """Dumps IR to stderr around the steps that the flags name.
+
+    Steps must be single passes. `after_change` keeps the text before a step, which costs one
+    print more, and dumps only what differs.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._earlier = ""
+
+    def before(self, step: Step, root: Any) -> None:
+        """Dump in front of a step, if asked for."""
+        options = self._options
+        if options.mlir_print_ir_before_all or step.name in options.mlir_print_ir_before:
+            self._dump("Before", step, root)
+        if options.mlir_print_ir_after_change:
+            self._earlier = print_ir(root, options)
+
+    def after(self, step: Step, root: Any) -> None:
+        """Dump behind a step that succeeded, if asked for."""
+        options = self._options
+        named = options.mlir_print_ir_after_all or step.name in options.mlir_print_ir_after
+        if not named and not options.mlir_print_ir_after_change:
+            return
+        if options.mlir_print_ir_after_failure:
+            return
+        if options.mlir_print_ir_after_change and self._earlier == print_ir(root, options):
+            return
+        self._dump("After", step, root)
+
+    def failed(self, step: Step, root: Any) -> None:
+        """Dump behind a step that failed, if asked for."""
+        if self._options.mlir_print_ir_after_failure or self._options.mlir_print_ir_after_all:
+            self._dump("After", step, root, " Failed")
+
+    def _dump(self, when: str, step: Step, root: Any, outcome: str = "") -> None:
+        whole = self._options.mlir_print_ir_module_scope
+        for op in selected(root, step.anchors):
+            what = ""
+            if parent(op) is not None:
+                name = symbol_name(op)
+                what = f" ('{op.name}' operation{': @' + name if name else ''})"
+            text = print_ir(root if whole else op, self._options)
+            head = f"// -----// IR Dump {when} {step.name}{outcome}{what} //----- //"
+            sys.stderr.write(f"{head}\n{text}\n")
+        sys.stderr.flush()
+
+
+def wants_dumps(options: Options) -> bool:
+    """Whether any flag asks for dumps."""
+    return bool(
+        options.mlir_print_ir_before
+        or options.mlir_print_ir_after
+        or options.mlir_print_ir_before_all
+        or options.mlir_print_ir_after_all
+        or options.mlir_print_ir_after_change
+        or options.mlir_print_ir_after_failure
+    )

@@ -1,0 +1,106 @@
+"""Runs the steps of a plan on one root op, with instruments around each step.
+
+No handle to an op inside the root lives across a step: passes of MLIR erase ops without
+telling Python, and touching such a handle afterwards ends the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.ir_helpers import FUNCTION_OPS, operations
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
+from mlir_async_pipe.tool.plan import MlirStep, Step
+
+ANY = "any"
+# What `any` stands for where one of our passes is nested in it: ops that MLIR would accept
+# there, and that can hold a loop or a call.
+_ISOLATED = ("builtin.module", "gpu.module", *FUNCTION_OPS)
+
+
+class Instrument(Protocol):
+    """Looks on while steps run."""
+
+    def before(self, step: Step, root: Any) -> None:
+        """Called in front of each step."""
+
+    def after(self, step: Step, root: Any) -> None:
+        """Called behind each step that succeeded."""
+
+    def failed(self, step: Step, root: Any) -> None:
+        """Called behind the step that failed, if any."""
+
+
+def run(
+    root: Any,
+    steps: Sequence[Step],
+    session: Session,
+    *,
+    verify_each: bool = True,
+    instruments: Sequence[Instrument] = (),
+) -> None:
+    """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there."""
+    for step in steps:
+        for instrument in instruments:
+            instrument.before(step, root)
+        try:
+            _run_step(root, step, session, verify_each)
+        except Exception:
+            for instrument in instruments:
+                instrument.failed(step, root)
+            raise
+        for instrument in instruments:
+            instrument.after(step, root)
+
+
+def selected(root: Any, anchors: Sequence[str]) -> Iterator[Any]:
+    """The ops that `anchors` leads to: the root, then children, then theirs."""
+    name = root.operation.name
+    if anchors and anchors[0] not in (ANY, name):
+        raise UsageError(
+            f"can't run '{anchors[0]}' pass manager on '{name}' op", code="bad-pipeline"
+        )
+    found = [root.operation]
+    for anchor in anchors[1:]:
+        found = [child for op in found for child in _children(op) if _matches(child, anchor)]
+    yield from found
+
+
+def _children(op: Any) -> list[Any]:
+    return [child for region in op.regions for block in region for child in operations(block)]
+
+
+def _matches(op: Any, anchor: str) -> bool:
+    return bool(op.name == anchor or (anchor == ANY and op.name in _ISOLATED))
+
+
+def _run_step(root: Any, step: Step, session: Session, verify_each: bool) -> None:
+    if isinstance(step, MlirStep):
+        _run_mlir(root, step, verify_each)
+        return
+    for op in selected(root, step.anchors):
+        step.found.run(op, step.options, session)
+    if verify_each:
+        verify(root)
+
+
+def _run_mlir(root: Any, step: MlirStep, verify_each: bool) -> None:
+    manager = passmanager.PassManager.parse(step.text, root.operation.context)
+    manager.enable_verifier(verify_each)
+    try:
+        manager.run(root.operation)
+    except ir.MLIRError as error:
+        found = errors_of(error, code="pass-failed")
+        raise MlirErrors(found) from None
+
+
+def verify(root: Any) -> None:
+    """Verify the IR; raises MlirErrors (verification-failed)."""
+    try:
+        root.operation.verify()
+    except ir.MLIRError as error:
+        raise MlirErrors(errors_of(error, code="verification-failed")) from None

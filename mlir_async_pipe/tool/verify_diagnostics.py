@@ -1,0 +1,134 @@
+"""Compares diagnostics with `expected-error {{…}}` comments, as mlir-opt does.
+
+    // expected-error @+1 {{order is no permutation}}
+    // expected-note-re @below {{stage {{[0-9]+}} here}}
+
+The text must be part of the message (reason code included); with -re, the parts in inner
+braces are regular expressions. Places: none (this line), @+N, @-N, @above, @below (the next
+lines without an expectation), @unknown (no place).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mlir_async_pipe.diagnostics import Diagnostic, Place
+from mlir_async_pipe.tool.inputs import Source
+from mlir_async_pipe.tool.render import message_of
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One comment: where it stands, and what must be said at which line (0: no place)."""
+
+    severity: str
+    text: str
+    is_pattern: bool
+    line: int
+    place: Place
+
+    def matches(self, message: str) -> bool:
+        """Whether `message` is what was expected."""
+        if not self.is_pattern:
+            return self.text in message
+        return re.search(_regular_expression(self.text), message, re.DOTALL) is not None
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing that was said: a diagnostic or one of its notes."""
+
+    severity: str
+    message: str
+    place: Place
+
+
+_COMMENT = re.compile(
+    r"expected-(?P<severity>error|note|remark|warning)(?P<re>-re)? *"
+    r"(?P<where>@(?:[+-][0-9]+|above|below|unknown))? *\{\{(?P<text>.*)\}\}$"
+)
+_MENTIONS = re.compile(r"expected-(?:error|note|remark|warning)(?:-re)?\s*(?:@|\{\{)")
+
+
+def compare(
+    source: Source, diagnostics: Iterable[Diagnostic], *, only_expected: bool = False
+) -> list[Diagnostic]:
+    """What is missing or too much, as errors; [] if all is as expected.
+
+    With `only_expected` nothing is too much.
+    """
+    expectations, problems = _expectations(source)
+    open_expectations = list(expectations)
+    for said in _everything_said(diagnostics):
+        met = next((e for e in open_expectations if _meets(said, e)), None)
+        if met is not None:
+            open_expectations.remove(met)
+        elif not only_expected:
+            message = f"unexpected {said.severity}: {said.message}"
+            problems.append(Diagnostic("error", message, "", said.place))
+    for missing in open_expectations:
+        message = f'expected {missing.severity} "{missing.text}" was not produced'
+        problems.append(Diagnostic("error", message, "", missing.place))
+    return problems
+
+
+def _meets(said: Said, expected: Expectation) -> bool:
+    return (
+        said.severity == expected.severity
+        and said.place.line == expected.line
+        and expected.matches(said.message)
+    )
+
+
+def _everything_said(diagnostics: Iterable[Diagnostic]) -> Iterator[Said]:
+    for diagnostic in diagnostics:
+        yield Said(diagnostic.severity, message_of(diagnostic), diagnostic.place)
+        for note in diagnostic.notes:
+            yield Said("note", note.message, note.place)
+
+
+def _expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
+    found: list[Expectation] = []
+    problems: list[Diagnostic] = []
+    waiting_for_next: list[re.Match[str]] = []
+    waiting_places: list[Place] = []
+    last_plain_line = 0
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        match = _COMMENT.search(line.rstrip())
+        if match is None:
+            if (mention := _MENTIONS.search(line)) is not None:
+                place = Place(source.name, number, mention.start() + 1)
+                problems.append(Diagnostic("error", "cannot read this expectation", "", place))
+            for earlier, place in zip(waiting_for_next, waiting_places, strict=True):
+                found.append(_expectation(earlier, number, place))
+            waiting_for_next, waiting_places = [], []
+            last_plain_line = number
+            continue
+        place = Place(source.name, number, match.start() + 1)
+        if match["where"] == "@below":
+            waiting_for_next.append(match)
+            waiting_places.append(place)
+        else:
+            at = last_plain_line if match["where"] == "@above" else _line(match["where"], number)
+            found.append(_expectation(match, at, place))
+    for earlier, place in zip(waiting_for_next, waiting_places, strict=True):
+        found.append(_expectation(earlier, place.line + 1, place))
+    return found, problems
+
+
+def _expectation(match: re.Match[str], line: int, place: Place) -> Expectation:
+    return Expectation(match["severity"], match["text"], bool(match["re"]), line, place)
+
+
+def _line(where: str | None, number: int) -> int:
+    if where is None:
+        return number
+    return 0 if where == "@unknown" else number + int(where[1:])
+
+
+def _regular_expression(text: str) -> str:
+    """Plain text with regular expressions in double braces."""
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    return "".join(part if number % 2 else re.escape(part) for number, part in enumerate(parts))
