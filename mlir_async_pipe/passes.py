@@ -20,6 +20,7 @@ from typing import Any
 
 from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
 
 Run = Callable[[Any, Any, Session], None]
 
@@ -106,6 +107,13 @@ def parse_options(found: Pass, text: str) -> Any:
             )
         values[field.name] = _convert(found.name, key, field, value if equals else "true")
     return found.options(**values)
+
+
+def with_chip(options: Any, target: Target | None) -> Any:
+    """The options with `chip` set from `target`, where a pass has one and it is not given."""
+    if target is None or getattr(options, "chip", target) not in ("", None):
+        return options
+    return dataclasses.replace(options, chip=target.chip.name)
 
 
 def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:

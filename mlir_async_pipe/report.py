@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Diagnostics, Place
+from mlir_async_pipe.diagnostics import Diagnostics, Place, Severity
 from mlir_async_pipe.targets import Target
 
 
@@ -21,10 +21,12 @@ class Session:
 
     `target` is where the module is going (None: not decided, every abstract queue is its
     own FIFO). `explain` asks passes to leave `async_pipe.reason` attributes and notes.
+    `hazards` is the severity that a hazard found by the checker gets in the end.
     """
 
     target: Target | None = None
     explain: bool = False
+    hazards: Severity = "error"
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     records: dict[str, list[Any]] = field(default_factory=dict)
 

@@ -127,9 +127,7 @@ def _our_step(call: PassCall, anchors: tuple[str, ...], target: Target | None) -
         options = passes.parse_options(found, call.options)
     except AsyncPipeError as error:
         raise _at_column(error, call) from None
-    if target is not None and getattr(options, "chip", target) in ("", None):
-        options = dataclasses.replace(options, chip=target.chip.name)
-    return OurStep(found, options, str(call), anchors)
+    return OurStep(found, passes.with_chip(options, target), str(call), anchors)
 
 
 def _at_column(error: AsyncPipeError, call: PassCall) -> AsyncPipeError:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, operations
+from mlir_async_pipe.pipeline import CHECK, run_check
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 from mlir_async_pipe.tool.plan import MlirStep, Step
@@ -83,7 +84,8 @@ def _run_step(root: Any, step: Step, session: Session, verify_each: bool) -> Non
         _run_mlir(root, step, verify_each)
         return
     for op in selected(root, step.anchors):
-        step.found.run(op, step.options, session)
+        run_pass = run_check if step.name == CHECK else step.found.run
+        run_pass(op, step.options, session)
     if verify_each:
         verify(root)
 

@@ -1,0 +1,91 @@
+"""The pass `async-pipe`: everything from an annotated loop to a checked one.
+
+    schedule --> expand --> barriers --> count-waits --> simplify-waits --> check
+
+Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
+is `async-pipe-expand{chip=sm_80}`, `async-pipe-barriers{chip=sm_80}` and so on. `check` runs
+last, on what the others left: our own output is never taken on trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.diagnostics import Diagnostic, Diagnostics, HazardError
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+
+CHECK = "async-pipe-check"
+MEMBERS = (
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-barriers",
+    "async-pipe-count-waits",
+    "async-pipe-simplify-waits",
+    CHECK,
+)
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """Options of `async-pipe`.
+
+    `chip` says where the module is going ("": not decided). `num_stages` replaces the number
+    on loops that carry one, 0 keeps it. `smem_limit` is the workgroup memory in bytes that a
+    block may use, 0 for what the chip has. `check` makes hazards errors or warnings, or
+    leaves the check out.
+    """
+
+    chip: str = ""
+    num_stages: int = 0
+    smem_limit: int = 0
+    check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
+
+
+@passes.register(
+    "async-pipe", "pipeline annotated loops, count their waits, check", PipelineOptions
+)
+def run(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Run the members in order; the first error stops."""
+    if options.chip and session.target is None:
+        session = dataclasses.replace(session, target=Target.of_chip(options.chip))
+    for name in (member for member in MEMBERS if member in passes.names()):
+        if name == CHECK:
+            _check(module, options, session)
+        else:
+            found = passes.find(name)
+            found.run(module, _handed_on(found, options), session)
+
+
+def run_check(module: Any, options: Any, session: Session) -> None:
+    """Run the checker; with `session.hazards = "warning"` its errors become warnings."""
+    found = Diagnostics()
+    try:
+        passes.find(CHECK).run(module, options, dataclasses.replace(session, diagnostics=found))
+    except HazardError as error:
+        found.error(error)
+    session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]
+
+
+def _check(module: Any, options: PipelineOptions, session: Session) -> None:
+    if options.check == "none":
+        return
+    if options.check == "warn":
+        session = dataclasses.replace(session, hazards="warning")
+    run_check(module, _handed_on(passes.find(CHECK), options), session)
+
+
+def _handed_on(found: passes.Pass, options: PipelineOptions) -> Any:
+    """The options of a member, with the values that this pass has under the same names."""
+    ours = {entry.name for entry in dataclasses.fields(options)} - {"check"}
+    names = ours & {entry.name for entry in dataclasses.fields(found.options)}
+    return found.options(**{name: getattr(options, name) for name in names})
+
+
+def _as_asked(entry: Diagnostic, session: Session) -> Diagnostic:
+    if entry.severity != "error":
+        return entry
+    return dataclasses.replace(entry, severity=session.hazards)
