@@ -56,6 +56,14 @@ def ancestors(op: Operation) -> Iterator[Operation]:
         above = parent(above)
 
 
+def outermost(op: Operation) -> Operation:
+    """The root of the IR that holds `op`, usually the module."""
+    top = op
+    for top in ancestors(op):  # noqa: B007 - the last one is wanted
+        pass
+    return top
+
+
 def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
     """The innermost op around `op` whose name is in `names`."""
     return next((above for above in ancestors(op) if above.name in names), None)

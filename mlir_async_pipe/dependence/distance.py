@@ -1,0 +1,199 @@
+"""At which iteration distances two accesses of a loop can touch the same location.
+
+Access a in iteration k and access b in iteration k + d (d >= 0) meet in one dimension iff
+
+    a(k) + [0, extent_a - 1]  and  b(k + d) + [0, extent_b - 1]  overlap.
+
+With a = A k + r_a and b = A k + A d + r_b (subscripts linear in the iteration number k with
+the same factor A = coefficient * step) that is A d in [lo, hi], where
+
+    lo = min(r_a - r_b) - (extent_b - 1),   hi = max(r_a - r_b) + (extent_a - 1).
+
+Example: store C[i], load C[i - 2]: A = 1, r_a - r_b = 2, so exactly d = 2.
+Values that differ between the two ends (thread ids, inner induction variables, anything
+computed from a load) enter with their ranges, once for each end; values that are the same
+at both ends cancel. What has no bound leaves every distance possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.affine import Arithmetic, Linear, scale_range
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import may_alias
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
+from mlir_async_pipe.vocabulary import is_pure
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The distances d in [low, high] at which two accesses may meet; high None: no end.
+
+    `proven` is True if the interval comes from the subscripts, False if nothing could be
+    said and every distance has to be assumed.
+    """
+
+    low: int
+    high: int | None
+    proven: bool
+
+
+EVERY = Distances(0, None, False)
+
+
+class LoopIndex:
+    """What is the same at both ends of a dependence, and what moves with the iteration."""
+
+    def __init__(self, loop: Operation, arithmetic: Arithmetic) -> None:
+        self.loop = loop
+        self.arithmetic = arithmetic
+        self.induction = loop.regions[0].blocks[0].arguments[0]
+        self.step = constant_value(loop.operands[2])
+        self._varies: dict[Value, bool] = {}
+
+    def distances(
+        self, a: Region, b: Region, *, same_thread: bool, assume_noalias_arguments: bool = False
+    ) -> Distances | None:
+        """The distances at which `b`, d iterations after `a`, may meet it; None for never."""
+        if a.root is None or b.root is None:
+            return EVERY
+        if not may_alias(a.root, b.root, assume_noalias_arguments=assume_noalias_arguments):
+            return None
+        if a.subscripts is None or b.subscripts is None or a.base != b.base:
+            return EVERY
+        assert a.extent is not None and b.extent is not None
+        low, high, proven = 0, None, False
+        for sa, sb, ea, eb in zip(a.subscripts, b.subscripts, a.extent, b.extent, strict=True):
+            found = self._dimension(sa, sb, ea, eb, same_thread)
+            if found is None:
+                return None
+            if found.proven:
+                proven = True
+                low = max(low, found.low)
+                if found.high is not None:
+                    high = found.high if high is None else min(high, found.high)
+        if high is not None and low > high:
+            return None
+        return Distances(low, high, proven)
+
+    def _dimension(
+        self, a: Linear, b: Linear, extent_a: int, extent_b: int, same_thread: bool
+    ) -> Distances | None:
+        factor = a.terms.get(self.induction, 0)
+        if factor != b.terms.get(self.induction, 0):
+            return EVERY
+        low, high = self._difference(
+            a.without(self.induction), b.without(self.induction), same_thread
+        )
+        low = None if low is None else low - (extent_b - 1)
+        high = None if high is None else high + (extent_a - 1)
+        if factor == 0:
+            # The iteration number does not occur: either never, or at every distance.
+            if (low is not None and low > 0) or (high is not None and high < 0):
+                return None
+            return EVERY
+        if factor < 0:
+            factor, low, high = (
+                -factor,
+                None if high is None else -high,
+                None if low is None else -low,
+            )
+        if high is not None and high < 0:
+            return None
+        # An unknown positive step is at least 1, so d is at most hi / coefficient.
+        stride = factor * (self.step if self.step is not None else 1)
+        last = None if high is None else high // stride
+        first = 0
+        if low is not None and low > 0:
+            if self.step is None:
+                first = 1
+            else:
+                first = -(-low // stride)
+        if last is not None and first > last:
+            return None
+        if last is None and first == 0:
+            return EVERY
+        return Distances(first, last, True)
+
+    def _difference(self, a: Linear, b: Linear, same_thread: bool) -> tuple[int | None, int | None]:
+        """The range of a - b, where symbols that are the same at both ends cancel."""
+        low: int | None = a.constant - b.constant
+        high: int | None = a.constant - b.constant
+        symbols = dict.fromkeys([*a.terms, *b.terms])
+        for symbol in symbols:
+            ca, cb = a.terms.get(symbol, 0), b.terms.get(symbol, 0)
+            same = not self.varies(symbol) or (same_thread and self._outside(symbol))
+            interval = self.arithmetic.value_range(symbol)
+            parts = (
+                [scale_range(interval, ca - cb)]
+                if same
+                else [scale_range(interval, ca), scale_range(interval, -cb)]
+            )
+            if same and ca == cb:
+                continue
+            for part_low, part_high in parts:
+                low = None if low is None or part_low is None else low + part_low
+                high = None if high is None or part_high is None else high + part_high
+        return low, high
+
+    def _outside(self, value: Value) -> bool:
+        """Whether a value is defined outside the loop (the same in every iteration)."""
+        owner = value.owner
+        op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+        if op == self.loop and isinstance(owner, ir.Block):
+            return False
+        return self.loop not in list(ancestors(op))
+
+    def varies(self, value: Value) -> bool:
+        """Whether a value may differ between threads or between iterations of the loop.
+
+        Block ids, function arguments and pure functions of them are uniform; thread ids,
+        loaded values, loop-carried values and everything computed from them are not.
+        """
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            if current in self._varies:
+                pending.pop()
+                continue
+            op = defining_op(current)
+            if op is None:
+                self._varies[current] = self._argument_varies(current)
+            elif not is_pure(op) or op.name in _THREAD_DEPENDENT or len(op.regions):
+                self._varies[current] = True
+            else:
+                missing = [o for o in op.operands if o not in self._varies]
+                if missing:
+                    pending.extend(missing)
+                    continue
+                self._varies[current] = any(self._varies[o] for o in op.operands)
+            pending.pop()
+        return self._varies[value]
+
+    def _argument_varies(self, argument: Value) -> bool:
+        block = ir.BlockArgument(argument).owner
+        holder = block.owner.operation
+        if holder == self.loop:
+            return True
+        if holder.name in ("func.func", "gpu.func", "llvm.func"):
+            return block != holder.regions[0].blocks[0]
+        # The induction variable of a loop around ours is the same at both ends.
+        around = holder in list(ancestors(self.loop))
+        is_index = holder.name == "scf.for" and ir.BlockArgument(argument).arg_number == 0
+        return not (around and is_index)
+
+
+_THREAD_DEPENDENT: frozenset[str] = frozenset(
+    {"gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id", "gpu.shuffle"}
+)
+
+
+def subscripts_equal(a: Region, b: Region) -> bool:
+    """Whether both accesses of one thread and one iteration cover the same elements."""
+    if a.subscripts is None or b.subscripts is None or a.base != b.base:
+        return False
+    if a.extent != b.extent:
+        return False
+    return all(x.same_as(y) for x, y in zip(a.subscripts, b.subscripts, strict=True))

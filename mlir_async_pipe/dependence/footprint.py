@@ -1,0 +1,148 @@
+"""Which elements of a buffer an access covers, by enumerating threads and inner loops.
+
+    device_async_copy … %shared[%tid / 4, (%tid mod 4) * 8], 8   with 128 threads
+
+covers rows 0..31 completely: 128 points, each 8 neighbours. Enumeration takes whatever
+integer arithmetic the subscripts use (divui, remui, xori swizzles) and answers exactly;
+what it cannot evaluate (loaded indices, the pipelined induction variable) it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.affine import Linear, evaluate, product, thread_dimension
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.dependence.launch import Size
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, parent
+
+# Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
+LARGEST_ENUMERATION = 1 << 20
+
+
+class OutOfBounds(Exception):
+    """With this block size a thread would leave the buffer."""
+
+
+def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray | None:
+    """The elements that all threads of a block cover together.
+
+    `shape` is the static shape of the region's base; the result is a boolean array of that
+    shape, None where the subscripts cannot be evaluated. Raises OutOfBounds.
+    """
+    if region.subscripts is None or region.extent is None or region.access is None:
+        return None
+    points = _points(region, block)
+    if points is None:
+        return None
+    leaves, threads = points
+    subscripts = [_numbers(form, leaves, threads, block) for form in region.subscripts]
+    if any(numbers is None for numbers in subscripts):
+        return None
+    active = _active(region.access.active_lanes, threads, block)
+    flat = np.broadcast_arrays(*[s for s in subscripts if s is not None], active)
+    columns = [column.ravel()[flat[-1].ravel()] for column in flat[:-1]]
+    return _cover(columns, region.extent, shape)
+
+
+def _cover(
+    columns: list[np.ndarray], extent: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    covered = np.zeros(shape, dtype=bool)
+    for column, length, size in zip(columns, extent, shape, strict=True):
+        if column.size and (column.min() < 0 or column.max() + length > size):
+            raise OutOfBounds
+    start = np.ravel_multi_index(tuple(columns), shape) if columns else np.zeros(1, dtype=np.int64)
+    strides = [product(shape[i + 1 :]) for i in range(len(shape))]
+    offsets = np.zeros(1, dtype=np.int64)
+    for length, stride in zip(extent, strides, strict=True):
+        offsets = (offsets[:, None] + stride * np.arange(length)).ravel()
+    covered.ravel()[np.unique(start)[:, None] + offsets] = True
+    return covered
+
+
+def _points(
+    region: Region, block: Size
+) -> tuple[dict[Value, np.ndarray], dict[int, np.ndarray]] | None:
+    """Numbers for inner induction variables and thread ids, one axis each, broadcastable."""
+    loops = _static_loops(region.op, region.top)
+    if loops is None:
+        return None
+    ranges = [np.arange(lower, upper, step) for _, lower, upper, step in loops]
+    threads = np.arange(product(block))
+    if threads.size * product(len(r) for r in ranges) > LARGEST_ENUMERATION:
+        return None
+    axes = len(ranges) + 1
+    leaves = {
+        loop.regions[0].blocks[0].arguments[0]: r.reshape(
+            [-1 if a == i + 1 else 1 for a in range(axes)]
+        )
+        for i, ((loop, *_), r) in enumerate(zip(loops, ranges, strict=True))
+    }
+    linear = threads.reshape([-1] + [1] * (axes - 1))
+    x, y, _ = block
+    return leaves, {0: linear % x, 1: linear // x % y, 2: linear // (x * y)}
+
+
+def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, int, int]] | None:
+    """The scf.for between `op` and `top` with their constant bounds."""
+    loops = []
+    current = op
+    while current != top:
+        above = parent(current)
+        assert above is not None
+        if above.name == "scf.for":
+            bounds = [constant_value(above.operands[i]) for i in range(3)]
+            if any(bound is None for bound in bounds):
+                return None
+            lower, upper, step = (int(bound) for bound in bounds if bound is not None)
+            loops.append((above, lower, upper, step))
+        current = above
+    return loops
+
+
+def _numbers(
+    form: Linear,
+    leaves: dict[Value, np.ndarray],
+    threads: dict[int, np.ndarray],
+    block: Size,
+) -> np.ndarray | None:
+    def leaf(op: Any) -> np.ndarray | None:
+        if op.name == "gpu.thread_id":
+            return threads[thread_dimension(op)]
+        if op.name == "gpu.block_dim":
+            return np.asarray(block[thread_dimension(op)])
+        if op.name == "gpu.lane_id":
+            return linear_thread(threads, block) % 32
+        return None
+
+    total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
+    for symbol, coefficient in form.terms.items():
+        numbers = evaluate(symbol, leaves, leaf)
+        if numbers is None:
+            return None
+        total = total + coefficient * numbers
+    return total
+
+
+def linear_thread(threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
+    """The linear thread number, x fastest (CUDA C++ Programming Guide, thread hierarchy)."""
+    return threads[0] + block[0] * (threads[1] + block[1] * threads[2])
+
+
+def _active(lanes: int | None, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
+    linear = linear_thread(threads, block)
+    return np.ones_like(linear, dtype=bool) if lanes is None else linear % 32 < lanes
+
+
+def static_shape(base: Any, region: Region) -> tuple[int, ...] | None:
+    """The static shape of the memref that a region's subscripts index."""
+    value = base
+    if isinstance(base, str):
+        assert region.root is not None
+        value = region.root.value
+    kind = ir.MemRefType(value.type)
+    return tuple(kind.shape) if kind.has_static_shape else None

@@ -1,0 +1,153 @@
+"""Whether a buffer may have a version of its own for each iteration.
+
+It may if every location that iteration k reads was written in iteration k before, over the
+union of the block's threads: then no value flows from one iteration to the next through
+the buffer, and iterations can use different copies of it.
+
+Three answers that count as proof, tried in this order: the author's `async_pipe.private` on
+the allocation; enumeration of threads and inner loops; each read has the very subscripts
+of an earlier certain write (then its own thread wrote it, whatever the subscripts are).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlir_async_pipe.annotations import PRIVATE
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Root, enclosing_function
+from mlir_async_pipe.dependence.distance import subscripts_equal
+from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
+from mlir_async_pipe.dependence.launch import Size
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.ir_helpers import Operation, defining_op, outermost, symbol_name, walk
+
+# Without a known block size, a proof must hold for each of these that stays in bounds.
+POSSIBLE_BLOCK_SIZES: tuple[Size, ...] = ((1, 1, 1), *((32 * n, 1, 1) for n in range(1, 33)))
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """The read for which no proof was found."""
+
+    read: Region
+
+
+def unproven_read(
+    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+) -> Unproven | None:
+    """None if the buffer is privatisable, else the first read that is not shown covered.
+
+    `regions` are all accesses of the loop body to this root, in textual order;
+    `written_elsewhere` says that code outside the loop writes it too.
+    """
+    if declared_private(root):
+        return None
+    for region in regions:
+        if region.writes and region.access is not None and region.access.kind == "atomic":
+            return Unproven(region)
+    for read in (r for r in regions if not r.writes):
+        earlier = [w for w in regions if w.writes and w.position < read.position]
+        certain = [w for w in earlier if not w.conditional]
+        if any(subscripts_equal(w, read) for w in certain):
+            continue
+        later = [w for w in regions if w.writes]
+        if not _covered(read, certain, later, block, written_elsewhere):
+            return Unproven(read)
+    return None
+
+
+def _covered(
+    read: Region,
+    writes: list[Region],
+    every_write: list[Region],
+    block: Size | None,
+    written_elsewhere: bool,
+) -> bool:
+    shape = static_shape(read.base, read) if read.subscripts is not None else None
+    if shape is None:
+        return False
+    sizes = (block,) if block is not None else POSSIBLE_BLOCK_SIZES
+    decided = False
+    for size in sizes:
+        try:
+            missing = _missing(read, writes, shape, size)
+            if missing is None:
+                return False
+            if missing.any() and not written_elsewhere:
+                # What nobody ever writes has no value to lose.
+                missing = _written(missing, every_write, shape, size)
+        except OutOfBounds:
+            continue
+        if missing is None or missing.any():
+            return False
+        decided = True
+    return decided
+
+
+def _missing(
+    read: Region, writes: list[Region], shape: tuple[int, ...], block: Size
+) -> np.ndarray | None:
+    """The elements that are read but not covered by `writes`, None if not computable."""
+    needed = footprint(read, shape, block)
+    if needed is None:
+        return None
+    for write in writes:
+        covered = footprint(write, shape, block) if write.base == read.base else None
+        if covered is not None:
+            needed = needed & ~covered
+    return needed
+
+
+def _written(
+    missing: np.ndarray, writes: list[Region], shape: tuple[int, ...], block: Size
+) -> np.ndarray | None:
+    """The part of `missing` that some write of the loop touches, None if not computable."""
+    touched = np.zeros(shape, dtype=bool)
+    for write in writes:
+        covered = footprint(write, shape, block)
+        if covered is None:
+            return None
+        touched |= covered
+    return missing & touched
+
+
+def declared_private(root: Root) -> bool:
+    """Whether the allocation carries `async_pipe.private`."""
+    op = _allocation_op(root)
+    if op is not None:
+        return PRIVATE in op.attributes
+    if root.kind != "attribution":
+        return False
+    function = enclosing_function(root.value)
+    name = "workgroup_attrib_attrs"
+    if name not in function.attributes:
+        return False
+    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    number = ir.BlockArgument(root.value).arg_number - inputs
+    attributes = list(ir.ArrayAttr(function.attributes[name]))
+    return number < len(attributes) and PRIVATE in ir.DictAttr(attributes[number])
+
+
+def _allocation_op(root: Root) -> Operation | None:
+    if root.kind == "allocation":
+        return defining_op(root.value)
+    if root.kind == "global":
+        return find_global(root)
+    return None
+
+
+def find_global(root: Root) -> Operation | None:
+    """The memref.global behind a root of kind "global"."""
+    get = defining_op(root.value)
+    assert get is not None
+    return next(
+        (
+            op
+            for op in walk(outermost(get))
+            if op.name == "memref.global" and symbol_name(op) == root.key
+        ),
+        None,
+    )

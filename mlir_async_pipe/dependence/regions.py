@@ -1,0 +1,241 @@
+"""Where an access lands: its root, and subscripts as linear forms in the root's own shape.
+
+    %s = memref.subview %buffer[%i, 0] [16, 32] [1, 1]
+    vector.load %s[%r, 8] : vector<8xf16>        region: %buffer, [%i + %r, 8], extent (1, 8)
+
+Subviews with unit strides and casts are followed; any other view keeps its own coordinates
+(`base`), so that two accesses through different such views cannot be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.affine import Arithmetic, Linear
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Root, root_of
+from mlir_async_pipe.ir_helpers import Operation, Value, defining_op, parent, walk
+from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
+
+
+@dataclass(frozen=True)
+class Region:
+    """What one access of a loop body covers.
+
+    `subscripts` and `extent` have one entry a dimension of `base`; None where the access
+    cannot be described, which stands for all of the root. `conditional`: the access happens
+    in some executions of the statement only. `top` is the top-level op of the loop body that
+    holds the access and `position` its textual place among all accesses of the body.
+    """
+
+    access: Access | None
+    op: Operation
+    top: Operation
+    position: int
+    root: Root | None
+    base: Any
+    subscripts: tuple[Linear, ...] | None
+    extent: tuple[int, ...] | None
+    writes: bool
+    asynchronous: bool
+    conditional: bool
+
+    @property
+    def opaque(self) -> bool:
+        """An op of which nothing is known: it may touch any memory."""
+        return self.root is None
+
+
+def regions_of(tops: list[Operation], arithmetic: Arithmetic) -> list[Region]:
+    """All accesses of top-level ops, in textual order, nested ones included."""
+    found: list[Region] = []
+    for top in tops:
+        for op in walk(top) if len(top.regions) else (top,):
+            _regions_of_op(op, top, arithmetic, found)
+    return found
+
+
+def _regions_of_op(
+    op: Operation, top: Operation, arithmetic: Arithmetic, found: list[Region]
+) -> None:
+    own = accesses(op)
+    conditional = op != top and _is_conditional(op, top)
+    for access in own:
+        root = root_of(access.memory)
+        base, subscripts, extent = _coordinates(access, arithmetic)
+        found.append(
+            Region(
+                access,
+                op,
+                top,
+                len(found),
+                root,
+                base,
+                subscripts,
+                extent,
+                access.writes,
+                access.asynchronous or _in_scope(op, top),
+                conditional or not access.certain,
+            )
+        )
+    if not own and is_opaque(op):
+        found.append(
+            Region(None, op, top, len(found), None, None, None, None, True, False, conditional)
+        )
+
+
+_STRUCTURE = frozenset(
+    [
+        "scf.for",
+        "scf.if",
+        "scf.while",
+        "scf.yield",
+        "scf.condition",
+        "scf.execute_region",
+        "scf.index_switch",
+        "scf.forall",
+        "scf.parallel",
+        "scf.reduce",
+        "async_pipe.scope",
+        "async_pipe.yield",
+        "affine.for",
+        "affine.if",
+        "affine.yield",
+        "memref.dealloc",
+        "memref.alloc",
+        "memref.alloca",
+    ]
+)
+
+
+def is_opaque(op: Operation) -> bool:
+    """Whether nothing is known of the memory that the op itself touches."""
+    return op.name not in _STRUCTURE and row_of(op) is None and not is_pure(op)
+
+
+def _in_scope(op: Operation, top: Operation) -> bool:
+    current: Operation | None = op
+    while current is not None:
+        row = row_of(current)
+        if row is not None and len(current.regions) and row.asynchronous(current):
+            return True
+        if current == top:
+            return False
+        current = parent(current)
+    return False
+
+
+_UNCONDITIONAL = frozenset({"async_pipe.scope", "scf.execute_region"})
+
+
+def _is_conditional(op: Operation, top: Operation) -> bool:
+    """Whether some region op between `op` and `top` may skip it."""
+    current = op
+    while current != top:
+        above = parent(current)
+        assert above is not None
+        if above.name == "scf.for":
+            if not _runs_at_least_once(above):
+                return True
+        elif above.name not in _UNCONDITIONAL:
+            return True
+        current = above
+    return False
+
+
+def _runs_at_least_once(loop: Operation) -> bool:
+    from mlir_async_pipe.ir_helpers import constant_value
+
+    lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
+    return lower is not None and upper is not None and lower < upper
+
+
+def _coordinates(
+    access: Access, arithmetic: Arithmetic
+) -> tuple[Any, tuple[Linear, ...] | None, tuple[int, ...] | None]:
+    """The base, subscripts and extent of an access, through subviews and casts."""
+    memory = access.memory
+    rank = _rank(memory)
+    if access.extent is None or rank is None or len(access.indices) != rank:
+        return _base_of(memory), None, None
+    subscripts = [arithmetic.linear(index) for index in access.indices]
+    missing = rank - len(access.extent)
+    if missing < 0:
+        return _base_of(memory), None, None
+    extent = [1] * missing + list(access.extent)
+    while True:
+        op = defining_op(memory)
+        if op is None:
+            return memory, tuple(subscripts), tuple(extent)
+        if op.name == "memref.cast" or op.name == "memref.assume_alignment":
+            memory = op.operands[0]
+        elif op.name == "memref.subview":
+            moved = _through_subview(op, subscripts, extent, arithmetic)
+            if moved is None:
+                return _base_of(memory), None, None
+            subscripts, extent = moved
+            memory = op.operands[0]
+        elif op.name == "memref.get_global":
+            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+            return name, tuple(subscripts), tuple(extent)
+        else:
+            return memory, tuple(subscripts), tuple(extent)
+
+
+def _rank(memory: Value) -> int | None:
+    try:
+        return int(ir.MemRefType(memory.type).rank)
+    except ValueError:
+        return None
+
+
+def _base_of(memory: Value) -> Any:
+    return root_of(memory).key
+
+
+DYNAMIC = -(2**63)
+
+
+def _through_subview(
+    op: Operation, subscripts: list[Linear], extent: list[int], arithmetic: Arithmetic
+) -> tuple[list[Linear], list[int]] | None:
+    """Subscripts of a subview's result in the coordinates of its source."""
+    offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    if any(stride != 1 for stride in strides):
+        return None
+    dropped = _dropped_dimensions(sizes, list(ir.MemRefType(op.results[0].type).shape))
+    if dropped is None:
+        return None
+    dynamic = iter(list(op.operands)[1:])
+    moved: list[Linear] = []
+    widened: list[int] = []
+    kept = 0
+    for dimension, offset in enumerate(offsets):
+        start = arithmetic.linear(next(dynamic)) if offset == DYNAMIC else Linear(offset)
+        if dimension in dropped:
+            moved.append(start)
+            widened.append(1)
+        else:
+            moved.append(start + subscripts[kept])
+            widened.append(extent[kept])
+            kept += 1
+    return moved, widened
+
+
+def _dropped_dimensions(sizes: list[int], shape: list[int]) -> set[int] | None:
+    """Which dimensions of size 1 a rank-reducing subview leaves out, None if unclear."""
+    dropped: set[int] = set()
+    position = 0
+    for dimension, size in enumerate(sizes):
+        remaining_shape = len(shape) - position
+        remaining_sizes = len(sizes) - dimension
+        if remaining_sizes > remaining_shape and size == 1:
+            dropped.add(dimension)
+        elif position < len(shape) and (shape[position] == size or shape[position] < 0):
+            position += 1
+        else:
+            return None
+    return dropped if position == len(shape) else None
