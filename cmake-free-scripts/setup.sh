@@ -42,7 +42,7 @@ make_venv() {
     die "$python has neither pip nor a complete venv module; on Debian: apt-get install python3-venv python3-pip"
   rm -rf "$venv"
   "$python" -m venv --without-pip "$venv" >/dev/null 2>&1 &&
-    "$python" -m pip --python "$bin/python" install --quiet --disable-pip-version-check pip ||
+    "$python" -m pip --python "$bin/python" install -qq --disable-pip-version-check pip ||
     die "$python cannot make a virtual environment in $venv; on Debian: apt-get install python3-venv"
 }
 
@@ -76,7 +76,7 @@ set_up() {
     local list
     list=$(IFS=,; printf '%s' "${missing[*]}")
     printf 'Installing mlir-async-pipe[%s] into .venv\n' "$list" >&2
-    "$bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[$list]" ||
+    "$bin/python" -m pip install -qq --disable-pip-version-check --editable "$root[$list]" ||
       die "pip could not install mlir-async-pipe[$list]; see its message above"
     printf '%s\n' "${missing[@]}" >>"$stamp.new"
   fi

@@ -28,7 +28,7 @@ printf '== pytest\n' >&2
 "$bin/python" -m pytest --numprocesses "$workers" --junitxml="$results/pytest.xml" "$@" ||
   touch "$results/pytest.failed"
 printf '== lit\n' >&2
-"$bin/python" -m lit.main --succinct --workers "$workers" --xunit-xml-output="$results/lit.xml" \
+"$bin/lit" --succinct --workers "$workers" --xunit-xml-output="$results/lit.xml" \
   "$root/lit-tests" || touch "$results/lit.failed"
 
 "$bin/python" cmake-free-scripts/count_results.py "$results" "$checks_failed"
