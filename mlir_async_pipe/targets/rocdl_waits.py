@@ -1,0 +1,160 @@
+"""Groups and waits of async copies become marks and mark waits, or counter waits.
+
+    %g = nvgpu.device_async_create_group %t          -->  rocdl.asyncmark
+    nvgpu.device_async_wait %g {numGroups = 2}       -->  rocdl.wait.asyncmark 2      (marks)
+                                                     -->  rocdl.s.wait.asynccnt 8     (counter)
+
+A mark is a group, so counts stay. The counter of gfx1250 counts copies: with at least c copies
+in every group, N groups are at least N * c copies, and the wait leaves that many in flight.
+Tokens have no counterpart; values of their type become i32 zeros that nothing reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import CountError, Diagnostics, LoweringError
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    before,
+    create,
+    defining_op,
+    integer_attribute,
+    is_function,
+    walk,
+)
+from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
+
+GROUP = "nvgpu.device_async_create_group"
+WAIT = "nvgpu.device_async_wait"
+TOKEN = "!nvgpu.device.async.token"
+
+Form = Literal["marks", "counter"]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One wait and the number it gets: groups (marks) or copies (counter) left in flight."""
+
+    op: Operation
+    count: int
+
+
+def check_control(ops: list[Operation], uniformity: Uniformity) -> None:
+    """Raise LoweringError (divergent-mark) at a group or wait that some threads may not reach.
+
+    A wave walks both sides of such a branch, or skips one, whichever its other lanes need:
+    its marks are then not those of any one thread.
+    """
+    for op in ops:
+        branch = uniformity.divergent_control(op)
+        if branch is not None:
+            kind = "group" if op.name == GROUP else "wait"
+            raise LoweringError(
+                f"a {kind} of async copies stands where only some threads of a wave may come",
+                code="divergent-mark",
+                at=op,
+                notes=(("threads part here", branch),),
+                advice="put the condition around the copies only, and the "
+                + ("group" if op.name == GROUP else "wait")
+                + " outside",
+            )
+
+
+def plan_waits(
+    waits: list[Operation],
+    groups: list[Operation],
+    pieces: Mapping[Operation, int],
+    form: Form,
+    diagnostics: Diagnostics,
+) -> list[Wait]:
+    """The number of every wait; `pieces` says how many copies a copy op becomes.
+
+    Raises CountError (negative-count).
+    """
+    queue = ASYNC_LDS if form == "marks" else ASYNCCNT
+    smallest = min((_copies(group, pieces) for group in groups), default=0)
+    planned = []
+    for op in waits:
+        count = integer_attribute(op, "numGroups") or 0
+        if count < 0:
+            raise CountError(
+                f"a wait cannot leave {count} groups in flight", code="negative-count", at=op
+            )
+        wanted = count if form == "marks" else count * smallest
+        largest = queue.largest_count
+        assert largest is not None
+        if wanted > largest:
+            diagnostics.remark(
+                f"the wait leaves {wanted} {'groups' if form == 'marks' else 'copies'} in flight, "
+                f"and {queue.name} can tell {largest} apart: it waits until {largest} are",
+                code="counter-limit",
+                at=op,
+            )
+        planned.append(Wait(op, min(wanted, largest)))
+    return planned
+
+
+def _copies(group: Operation, pieces: Mapping[Operation, int]) -> int:
+    """Copies that are in the group on every path: those whose tokens it names directly."""
+    made = {defining_op(token) for token in group.operands}
+    return sum(pieces.get(op, 0) for op in made if op is not None)
+
+
+def rewrite(waits: list[Wait], groups: list[Operation], form: Form) -> None:
+    """Put marks and waits in place of groups and waits; tokens become zeros."""
+    for wait in waits:
+        name = "rocdl.wait.asyncmark" if form == "marks" else "rocdl.s.wait.asynccnt"
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(16, wait.op.context), wait.count)
+        create(name, (), (), {"count": number}, ip=before(wait.op), loc=wait.op.location)
+        wait.op.erase()
+    if form == "marks":
+        for group in groups:
+            create("rocdl.asyncmark", ip=before(group), loc=group.location)
+
+
+def replace_tokens(module: Any, makers: list[Operation]) -> None:
+    """Turn all token values into i32 and put a zero in place of each op that makes one."""
+    i32 = ir.IntegerType.get_signless(32, module.context)
+    for op in walk(module):
+        values = [*op.results]
+        for region in op.regions:
+            for block in region.blocks:
+                values += block.arguments
+        for value in values:
+            if str(value.type) == TOKEN:
+                value.set_type(i32)
+        if is_function(op):
+            _retype_function(op, i32)
+    # A token's makers name other tokens, so all get their zero before any goes.
+    for op in makers:
+        zero = create(
+            "arith.constant",
+            (),
+            (i32,),
+            {"value": ir.IntegerAttr.get(i32, 0)},
+            ip=before(op),
+            loc=op.location,
+        )
+        op.results[0].replace_all_uses_with(zero.results[0])
+    for op in makers:
+        op.erase()
+
+
+def _retype_function(function: Operation, i32: Any) -> None:
+    """Tokens in a signature become i32; a gpu.func or func.func holds it as an attribute."""
+    if function.name == "llvm.func":
+        return
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if not any(str(part) == TOKEN for part in (*kind.inputs, *kind.results)):
+        return
+
+    def kept(parts: Any) -> list[Any]:
+        return [i32 if str(part) == TOKEN else part for part in parts]
+
+    made = ir.FunctionType.get(kept(kind.inputs), kept(kind.results), function.context)
+    function.attributes["function_type"] = ir.TypeAttr.get(made, function.context)

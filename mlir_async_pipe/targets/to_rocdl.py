@@ -1,0 +1,138 @@
+"""The pass `async-pipe-to-rocdl`: async copies, groups and waits become those of an AMD chip.
+
+    nvgpu.device_async_copy, _create_group, _wait
+        --> amdgpu.gather_to_lds async, rocdl.asyncmark, rocdl.wait.asyncmark       gfx9, gfx10
+        --> amdgpu.global_load_async_to_lds with marks, or rocdl.s.wait.asynccnt    gfx1250
+
+Which form a chip takes, and its limits, are data in `chips`. Everything is planned first; an
+error leaves the module as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.ir_helpers import Operation, ancestors, is_function, walk
+from mlir_async_pipe.passes import register
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.targets.block_size import block_size_of
+from mlir_async_pipe.targets.chips import CHIPS, Chip
+from mlir_async_pipe.targets.other_lanes import Wave
+from mlir_async_pipe.targets.rocdl_copies import COPY, Plan, plan_copy, rewrite_copy
+from mlir_async_pipe.targets.rocdl_waits import (
+    GROUP,
+    WAIT,
+    Form,
+    check_control,
+    plan_waits,
+    replace_tokens,
+    rewrite,
+)
+from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.targets.wave_layout import Block
+
+
+@dataclass(frozen=True)
+class ToRocdlOptions:
+    """Options of `async-pipe-to-rocdl`.
+
+    `chip` is the AMD chip. `waits` chooses how gfx1250 waits: "marks" in groups, "counter" in
+    copies; other chips have marks only.
+    """
+
+    chip: str = ""
+    waits: Form = field(default="marks", metadata={"choices": ("marks", "counter")})
+
+
+def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
+    """The AMD chip of the option or of the session.
+
+    Raises UsageError (chip-missing, unknown-target, wrong-vendor, wait-form).
+    """
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == "rocdl")
+    if target is None:
+        raise UsageError(
+            "pass 'async-pipe-to-rocdl' needs a chip",
+            code="chip-missing",
+            advice=f"give chip=NAME, one of {known}",
+        )
+    chip = target.chip
+    if chip.lowering != "rocdl":
+        raise UsageError(
+            f"'{chip.name}' is no AMD chip", code="wrong-vendor", advice=f"AMD chips: {known}"
+        )
+    if chip.copy_form is not None and options.waits not in chip.copy_form.waits:
+        raise UsageError(
+            f"{chip.name} has no counter of async copies to wait for",
+            code="wait-form",
+            advice="leave out waits=counter",
+        )
+    return chip
+
+
+@register("async-pipe-to-rocdl", "async copies, groups and waits to an AMD chip", ToRocdlOptions)
+def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
+    """Lower every async copy, group and wait in `module`."""
+    chip = chip_of(options, session)
+    ops = list(walk(module))
+    _check_foreign(ops, chip)
+    copies = [op for op in ops if op.name == COPY]
+    groups = [op for op in ops if op.name == GROUP]
+    waits = [op for op in ops if op.name == WAIT]
+    _check_chip_copies([*copies, *groups, *waits], chip)
+    uniformity = Uniformity()
+    blocks = {function: _block(function, module, chip) for function in map(_function, copies)}
+    plans = [plan_copy(op, chip, blocks[_function(op)], uniformity) for op in copies]
+    check_control([*groups, *waits], uniformity)
+    pieces = {plan.copy.op: plan.pieces for plan in plans}
+    planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)
+    _rewrite_copies(plans, blocks, uniformity)
+    rewrite(planned, groups, options.waits)
+    replace_tokens(module, [*groups, *copies])
+
+
+def _check_foreign(ops: list[Operation], chip: Chip) -> None:
+    for op in ops:
+        if op.name.startswith(("nvgpu.", "nvvm.")) and op.name not in (COPY, GROUP, WAIT):
+            raise LoweringError(
+                f"'{op.name}' has no counterpart on {chip.name}",
+                code="foreign-op",
+                at=op,
+                advice="write the tile operations with vector or amdgpu ops",
+            )
+
+
+def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
+    if ops and chip.copy_form is None:
+        able = ", ".join(c.name for c in CHIPS.values() if c.lowering == "rocdl" and c.copy_form)
+        raise LoweringError(
+            f"{chip.name} cannot copy from global memory to LDS asynchronously",
+            code="no-async-copies",
+            at=ops[0],
+            advice=f"AMD chips that can: {able}",
+        )
+
+
+def _function(op: Operation) -> Operation:
+    return next(above for above in ancestors(op) if is_function(above))
+
+
+def _block(function: Operation, module: Any, chip: Chip) -> Block | None:
+    size = block_size_of(function, module)
+    return None if size is None else Block(size, chip.lanes)
+
+
+def _rewrite_copies(
+    plans: list[Plan], blocks: dict[Operation, Block | None], uniformity: Uniformity
+) -> None:
+    waves = {
+        function: Wave(function, block, uniformity)
+        for function, block in blocks.items()
+        if block is not None
+    }
+    for plan in plans:
+        rewrite_copy(plan, waves.get(_function(plan.copy.op)))

@@ -1,0 +1,176 @@
+"""Whether a value is the same in every thread of a block.
+
+    %row = arith.divui %tid, %c4        differs: it comes from a thread id
+    %slot = iter_args of an scf.for     same, if its start and its next value are
+
+A value is the same in all threads if nothing that can reach it differs: its operands, the
+starts and next values of loop-carried values, and the conditions that choose between them.
+Loads count as different, since other threads may have written in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    is_block_argument,
+    is_function,
+    terminator,
+)
+from mlir_async_pipe.vocabulary import is_pure
+
+# The same in every thread of a block, whatever their operands are.
+_SAME = frozenset(
+    {
+        "gpu.block_id",
+        "gpu.block_dim",
+        "gpu.grid_dim",
+        "gpu.num_subgroups",
+        "gpu.subgroup_size",
+        "gpu.dynamic_shared_memory",
+        "memref.get_global",
+    }
+)
+_DIFFERENT = frozenset(
+    {
+        "gpu.thread_id",
+        "gpu.lane_id",
+        "gpu.subgroup_id",
+        "gpu.global_id",
+        "gpu.shuffle",
+        "gpu.subgroup_reduce",
+    }
+)
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
+
+
+class Uniformity:
+    """Answers for the values of one module; remembers what it found the same."""
+
+    def __init__(self) -> None:
+        self._same: set[Value] = set()
+
+    def difference(self, value: Value) -> Operation | None:
+        """What makes `value` differ between threads (an op, or the op that holds a block
+        argument); None if it is the same in all of them.
+        """
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in seen or current in self._same:
+                continue
+            seen.add(current)
+            reached, different = _sources(current)
+            if different is not None:
+                return different
+            pending.extend(reached)
+        self._same |= seen
+        return None
+
+    def divergent_control(self, op: Operation) -> Operation | None:
+        """The op that lets only some threads reach `op`; None if all reach it together.
+
+        A function that is no kernel may be called by some threads only, but then its caller
+        holds the branch, and calls are not followed.
+        """
+        for above in ancestors(op):
+            if is_function(above):
+                return self._divergent_jump(op, above)
+            if any(self.difference(value) is not None for value in _conditions(above)):
+                return above
+        return None
+
+    def _divergent_jump(self, op: Operation, function: Operation) -> Operation | None:
+        """A cf branch on a value that differs; every one may lead around `op`."""
+        blocks = list(function.regions[0].blocks)
+        if len(blocks) == 1:
+            return None
+        for block in blocks:
+            last = terminator(block)
+            if len(list(last.successors)) < 2:
+                continue
+            if self.difference(last.operands[0]) is not None:
+                return last
+        return None
+
+
+def _conditions(op: Operation) -> list[Value]:
+    """The values that decide whether, and how often, the regions of `op` run."""
+    if op.name == "scf.for":
+        return list(op.operands)[:3]
+    if op.name in ("scf.if", "scf.index_switch"):
+        return [op.operands[0]]
+    if op.name == "scf.while":
+        return [terminator(op.regions[0].blocks[0]).operands[0]]
+    return []
+
+
+def _sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    """The values that `value` is made of, and the op that makes it differ if there is one."""
+    if is_block_argument(value):
+        return _argument_sources(value)
+    op = defining_op(value)
+    assert op is not None
+    if op.name in _DIFFERENT:
+        return (), op
+    if op.name in _SAME or op.name == "rocdl.readfirstlane":
+        return (), None
+    if op.name == "memref.dim":
+        return (op.operands[1],), None
+    if op.name == "scf.for":
+        number = ir.OpResult(value).result_number
+        return (*list(op.operands)[:3], *_carried(op, number)), None
+    if op.name in _BRANCHES:
+        number = ir.OpResult(value).result_number
+        ends = [terminator(region.blocks[0]) for region in op.regions if len(list(region.blocks))]
+        return (*op.operands, *(end.operands[number] for end in ends)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if is_pure(op) and len(op.regions) == 0:
+        return op.operands, None
+    return (), op
+
+
+def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    argument = ir.BlockArgument(value)
+    block = argument.owner
+    op = block.owner.operation
+    if op.name == "scf.for":
+        if argument.arg_number == 0:
+            return list(op.operands)[:3], None
+        return (*list(op.operands)[:3], *_carried(op, argument.arg_number - 1)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if op.name in FUNCTION_OPS:
+        if block == op.regions[0].blocks[0]:
+            return ((), None) if is_kernel(op) else ((), op)
+        ends = [terminator(other) for other in op.regions[0].blocks]
+        return [operand for end in ends for operand in end.operands], None
+    return (), op
+
+
+def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
+    """Start and next value of the loop-carried value `number` of an scf.for."""
+    return loop.operands[3 + number], terminator(loop.regions[0].blocks[0]).operands[number]
+
+
+def _everything_in(op: Operation) -> list[Value]:
+    """Operands of an scf.while and of both its terminators: a superset of what decides."""
+    ends = [terminator(region.blocks[0]) for region in op.regions]
+    return [*op.operands, *(operand for end in ends for operand in end.operands)]
+
+
+def is_kernel(function: Any) -> bool:
+    """Whether a function is entered by all threads of a block with the same arguments."""
+    return any(
+        name in function.attributes
+        for name in ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
+    )
