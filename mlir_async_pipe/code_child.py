@@ -1,0 +1,164 @@
+"""Runs pass pipelines over module text in a child process, with bindings of its own.
+
+    run(Request("flydsl", text, ("builtin.module(…)",), "object"))     the bytes of the object
+
+Back ends end their process on a fatal error ("Cannot select"), and crash on what is not fully
+lowered; a child keeps that away from the caller. Since only text is handed over, the module
+may live in one MLIR stack and its code come from another one.
+
+The child (`python -m mlir_async_pipe.code_child`) reads a request as JSON on its standard
+input and answers as JSON on its standard output. It imports nothing but the bindings.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe import bindings
+from mlir_async_pipe.diagnostics import LoweringError, Place
+
+# What may stand in a module that is translated to LLVM IR.
+_TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child is asked for.
+
+    `stack` names the bindings. `lowering` pipelines run one by one; then no op may be left that
+    cannot be translated, and the `binary` pipeline runs, if there is one. `answer` is "module"
+    (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    """
+
+    stack: str
+    text: str
+    lowering: tuple[str, ...]
+    binary: str
+    answer: Literal["module", "object"]
+
+
+def run(request: Request) -> bytes:
+    """Ask a child; returns the module's text as UTF-8, or the object's bytes.
+
+    Raises LoweringError: left-over-op and lowering-failed at their places in the text,
+    codegen-failed where the back end gave up.
+    """
+    child = subprocess.run(
+        [sys.executable, "-m", "mlir_async_pipe.code_child"],
+        input=json.dumps(asdict(request)).encode(),
+        capture_output=True,
+        check=False,
+    )
+    complaint = child.stderr.decode(errors="replace").strip()
+    if child.returncode != 0 or not child.stdout:
+        raise LoweringError(
+            f"the back end of '{request.stack}' gave up: {_first_error(complaint)}",
+            code="codegen-failed",
+        )
+    answer = json.loads(child.stdout)
+    if "code" in answer:
+        place = Place(answer["file"], answer["line"], answer["column"])
+        raise LoweringError(answer["message"], code=answer["code"], at=place)
+    return base64.b64decode(answer["data"])
+
+
+def _first_error(text: str) -> str:
+    """The line of a process's complaint that says most: LLVM's fatal error, else the last."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    for line in lines:
+        found = re.search(r"(?:LLVM ERROR|error): (.*)", line)
+        if found:
+            return found.group(1)
+    return lines[-1] if lines else "it ended without a word"
+
+
+def _failure(code: str, message: str, place: Place) -> dict[str, Any]:
+    return {
+        "code": code,
+        "message": message,
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+    }
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    """Do what is asked, in the child."""
+    bindings.use(request.stack, stub_parents=True)
+    ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
+    context = bindings.new_context()
+    with context, ir.Location.unknown(context):
+        module = ir.Module.parse(request.text)
+        for pipeline in request.lowering:
+            failed = _run(passmanager, pipeline, module, ir)
+            if failed is not None:
+                return failed
+        left = _left_over(module, ir) if request.binary else None
+        if left is not None:
+            return left
+        if request.binary:
+            failed = _run(passmanager, request.binary, module, ir)
+            if failed is not None:
+                return failed
+        data = _object(module) if request.answer == "object" else str(module).encode()
+    return {"data": base64.b64encode(data).decode()}
+
+
+def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any] | None:
+    try:
+        passmanager.PassManager.parse(pipeline).run(module.operation)
+    except ir.MLIRError as error:
+        found = [
+            entry for entry in error.error_diagnostics if "failed to legalize" not in str(entry)
+        ]
+        first = (found or list(error.error_diagnostics))[:1]
+        message = str(first[0].message) if first else str(error).strip()
+        place = Place.of(first[0].location) if first else Place()
+        return _failure("lowering-failed", message, place)
+    return None
+
+
+def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
+    """An op that no translation to LLVM IR exists for; translating it would crash."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if not op.operation.name.startswith(_TRANSLATED):
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    if not found:
+        return None
+    return _failure(
+        "left-over-op", f"'{found[0].name}' was not lowered to LLVM", Place.of(found[0])
+    )
+
+
+def _object(module: Any) -> bytes:
+    gpu = bindings.load("dialects.gpu")
+    for op in module.body.operations:
+        if op.operation.name == "gpu.binary":
+            data: bytes = gpu.ObjectAttr(op.operation.attributes["objects"][0]).object
+            return data
+    return b""
+
+
+def main() -> int:
+    """The child's side: one request in, one answer out."""
+    asked = json.load(sys.stdin)
+    asked["lowering"] = tuple(asked["lowering"])
+    json.dump(_answer(Request(**asked)), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
