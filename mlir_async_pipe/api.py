@@ -78,7 +78,8 @@ def _run(name: str, op: Any, target: Target | str | None, options: dict[str, Any
 def _options(name: str, options: dict[str, Any], session: Session) -> Any:
     found = passes.find(name)
     text = " ".join(f"{key}={_text(value)}" for key, value in options.items())
-    return passes.with_chip(passes.parse_options(found, text), session.target)
+    values = {} if session.target is None else {"chip": session.target.chip.name}
+    return passes.with_defaults(passes.parse_options(found, text), values)
 
 
 def _text(value: Any) -> str:

@@ -20,7 +20,6 @@ from typing import Any
 
 from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
 
 Run = Callable[[Any, Any, Session], None]
 
@@ -72,8 +71,9 @@ def is_ours(name: str) -> bool:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all passes, in the order of the pipeline."""
-    return tuple(name for name in _MODULES if _exists(name))
+    """The names of all passes, in the order of the pipeline; then those registered elsewhere."""
+    known = [name for name in _MODULES if _exists(name)]
+    return (*known, *(name for name in _registered if name not in _MODULES))
 
 
 def find(name: str) -> Pass:
@@ -109,11 +109,15 @@ def parse_options(found: Pass, text: str) -> Any:
     return found.options(**values)
 
 
-def with_chip(options: Any, target: Target | None) -> Any:
-    """The options with `chip` set from `target`, where a pass has one and it is not given."""
-    if target is None or getattr(options, "chip", target) not in ("", None):
-        return options
-    return dataclasses.replace(options, chip=target.chip.name)
+def with_defaults(options: Any, values: dict[str, Any]) -> Any:
+    """The options with `values` put in where a pass has such a field and it was not given."""
+    fields = {entry.name: entry.default for entry in dataclasses.fields(options)}
+    taken = {
+        name: value
+        for name, value in values.items()
+        if name in fields and getattr(options, name) == fields[name]
+    }
+    return dataclasses.replace(options, **taken)
 
 
 def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:

@@ -3,35 +3,67 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.diagnostics import AsyncPipeError, UsageError
+from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, Place, UsageError
 from mlir_async_pipe.targets import Target
-from mlir_async_pipe.tool import inputs, output
+from mlir_async_pipe.tool import failures, inputs, isolate, output
 from mlir_async_pipe.tool import options as command_line
+from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.sink import Sink
+
+# When the process began: what it has computed so far is about the time that has passed.
+_STARTED = time.perf_counter() - time.process_time()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool with `arguments` (those of the process by default); returns the exit code."""
-    sink = Sink("text")
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        options = command_line.parse(sys.argv[1:] if arguments is None else arguments)
+        options = command_line.parse(words)
+    except AsyncPipeError as error:
+        sink = Sink(command_line.diagnostics_style(words))
+        sink.take(error.diagnostic)
+        return sink.finish()
+    if not (options.isolate and isolate.can_isolate()):
+        return _guarded(options, Activity())
+    try:
+        return isolate.run(lambda activity: _guarded(options, activity), Place(options.input))
+    except isolate.CrashError as error:
         sink = Sink(options.diagnostics)
-        _run(options, sink)
+        sink.take(
+            failures.with_reproducer(error.diagnostic, options.mlir_pass_pipeline_crash_reproducer)
+        )
+        return sink.finish()
+
+
+def _guarded(options: Options, activity: Activity) -> int:
+    """Do what the options say; no exception leaves."""
+    sink = Sink(options.diagnostics)
+    try:
+        _run(options, sink, activity)
     except AsyncPipeError as error:
         sink.take(error.diagnostic)
-    sink.finish()
-    return 1 if sink.failed else 0
+    except KeyboardInterrupt:
+        sink.take(Diagnostic("error", "interrupted", "interrupted"))
+    except Exception as error:
+        sink.take(failures.internal_error(error))
+    return sink.finish()
 
 
-def _run(options: Options, sink: Sink) -> None:
+def _run(options: Options, sink: Sink, activity: Activity) -> None:
     # This process is ours alone, so the DSL around the bindings need not be imported.
     bindings.allow_stub_parents()
     if options.bindings is not None:
         bindings.use(options.bindings, stub_parents=True)
+    for hook in options.load:
+        _call(hook)
+    if options.version or options.list_passes or options.show_dialects:
+        _tell(options)
+        return
     target = None if options.target is None else Target.parse(options.target)
     if options.emit != "mlir" and target is None:
         raise UsageError(
@@ -41,24 +73,60 @@ def _run(options: Options, sink: Sink) -> None:
         )
     if options.pass_pipeline is not None:
         sink.knows_pipeline(options.pass_pipeline)
-    _transform(options, target, sink)
+    for name in (options.output, options.report_file):
+        output.check_writable(name)
+    _transform(options, target, sink, activity)
 
 
-def _transform(options: Options, target: Target | None, sink: Sink) -> None:
-    output.check_writable(options.output)
+def _transform(options: Options, target: Target | None, sink: Sink, activity: Activity) -> None:
     whole = inputs.read(options.input)
     sink.knows_input(whole)
-    # This imports the bindings, which have to be chosen first and cost most of the start.
-    from mlir_async_pipe.tool.process import process
+    # These import the bindings, which have to be chosen first and cost most of the start.
+    activity.is_now("importing the bindings")
+    from mlir_async_pipe.tool import report_writer
+    from mlir_async_pipe.tool.process import Work, process
+    from mlir_async_pipe.tool.timing import Timing
 
-    outcomes = [
-        process(source, options, target, sink)
-        for source in inputs.split(whole, options.split_input_file)
-    ]
+    timing = Timing(_STARTED)
+    timing.add("Imports", time.perf_counter() - _STARTED)
+    work = Work(options, target, sink, timing, activity)
+    outcomes = [process(source, work) for source in inputs.split(whole, options.split_input_file)]
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
     if contents and not sink.failed:
         separator = f"{options.output_split_marker}\n".encode()
         output.write(options.output, separator.join(contents))
+    if options.report:
+        reports = [outcome.session.report() for outcome in outcomes]
+        report_writer.write(reports, options)
+    if options.mlir_timing:
+        timing.write()
+
+
+def _tell(options: Options) -> None:
+    from mlir_async_pipe.tool import listing
+
+    if options.version:
+        sys.stdout.write(listing.version())
+    if options.list_passes:
+        sys.stdout.write(listing.list_passes())
+    if options.show_dialects:
+        sys.stdout.write(listing.show_dialects())
+
+
+def _call(hook: str) -> None:
+    """Call `module:function`, which may register passes; raises UsageError (cannot-load)."""
+    import importlib
+
+    module_name, _, function_name = hook.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"cannot load '{hook}': {error}",
+            code="cannot-load",
+            advice="write --load=module:function; the module is looked up as Python does it",
+        ) from None
+    function()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from mlir_async_pipe.diagnostics import UsageError
@@ -54,7 +54,7 @@ class Options:
     verify_roundtrip: bool = False
     mlir_disable_threading: bool = False
     mlir_pass_pipeline_crash_reproducer: str = ""
-    isolate: bool = False
+    isolate: bool = True
     # printing
     mlir_print_ir_before: tuple[str, ...] = ()
     mlir_print_ir_after: tuple[str, ...] = ()
@@ -87,7 +87,6 @@ class Options:
     check: str = "error"
     check_only: bool = False
     diagnostics: str = "text"
-    unknown: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ _FLAGS: tuple[_Flag, ...] = (
         choices=DIAGNOSTIC_FORMATS,
         group=_OURS,
     ),
-    _switch("isolate", "run in a child process, so that a crash becomes an error", _OURS),
+    _switch("isolate", "run in a child process; a crash becomes an error (default true)", _OURS),
 )
 
 
@@ -226,6 +225,15 @@ def parse(arguments: Sequence[str]) -> Options:
             advice="put the pass into the pipeline text",
         )
     return options
+
+
+def diagnostics_style(arguments: Sequence[str]) -> str:
+    """How diagnostics are to be written, read off a command line that may be wrong elsewhere."""
+    for word in arguments:
+        name, _, value = word.lstrip("-").partition("=")
+        if name == "diagnostics" and value in DIAGNOSTIC_FORMATS:
+            return value
+    return DIAGNOSTIC_FORMATS[0]
 
 
 def _parser() -> _Parser:

@@ -20,7 +20,6 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.diagnostics import AsyncPipeError, Place, UsageError
-from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool.native_stderr import captured_stderr
 from mlir_async_pipe.tool.options import PassFlag
 from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves
@@ -70,10 +69,10 @@ def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> Nest:
     return Nest(root, tuple(elements), 0)
 
 
-def make(pipeline: Nest, context: Any, target: Target | None, *, single: bool) -> list[Step]:
+def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool) -> list[Step]:
     """The steps of `pipeline`; with `single` each pass of MLIR is a step of its own.
 
-    `target` sets the `chip` of each of our passes that has one and does not say it.
+    `defaults` are values (chip, smem_limit) for options of our passes that the text leaves out.
     Raises UsageError (unknown-pass, bad-pass-options, unknown-option, bad-option-value).
     """
     steps: list[Step] = []
@@ -82,7 +81,7 @@ def make(pipeline: Nest, context: Any, target: Target | None, *, single: bool) -
             _check_mlir(part, context)
             steps.extend(_single_steps(part, context) if single else [_step_of(part)])
         else:
-            steps.append(_our_step(*part, target))
+            steps.append(_our_step(*part, defaults))
     return steps
 
 
@@ -121,13 +120,13 @@ def _cut(nest: Nest) -> Iterator[Nest | tuple[PassCall, tuple[str, ...]]]:
         yield dataclasses.replace(nest, elements=tuple(gathered))
 
 
-def _our_step(call: PassCall, anchors: tuple[str, ...], target: Target | None) -> OurStep:
+def _our_step(call: PassCall, anchors: tuple[str, ...], defaults: dict[str, Any]) -> OurStep:
     try:
         found = passes.find(call.name)
         options = passes.parse_options(found, call.options)
     except AsyncPipeError as error:
         raise _at_column(error, call) from None
-    return OurStep(found, passes.with_chip(options, target), str(call), anchors)
+    return OurStep(found, passes.with_defaults(options, defaults), str(call), anchors)
 
 
 def _at_column(error: AsyncPipeError, call: PassCall) -> AsyncPipeError:

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic
+from mlir_async_pipe.pipeline import CHECK
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool import (
+    emit,
     mlir_diagnostics,
     parsing,
     pipeline_text,
     plan,
     printing,
+    reproducer,
     roundtrip,
     run,
     verify_diagnostics,
 )
 from mlir_async_pipe.tool.inputs import Source
+from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options, PassFlag
 from mlir_async_pipe.tool.sink import Gather, Sink
+from mlir_async_pipe.tool.statistics import Statistics
+from mlir_async_pipe.tool.timing import Timing
+
+
+@dataclass(frozen=True)
+class Work:
+    """What stays the same for all sources of one run of the tool."""
+
+    options: Options
+    target: Target | None
+    sink: Sink
+    timing: Timing
+    activity: Activity
 
 
 @dataclass(frozen=True)
@@ -33,88 +52,126 @@ class Outcome:
     session: Session
 
 
-def process(source: Source, options: Options, target: Target | None, sink: Sink) -> Outcome:
-    """Parse, run and print `source`; everything that is said goes to `sink`.
+def process(source: Source, work: Work) -> Outcome:
+    """Parse, run and print `source`; everything that is said goes to the sink.
 
     With --verify-diagnostics only differences from the expectations go there.
     """
+    options = work.options
     if not options.verify_diagnostics:
-        return _process(source, options, target, sink)
-    gather = Gather(sink)
-    outcome = _process(source, options, target, gather)
+        return _process(source, work, work.sink)
+    gather = Gather(work.sink)
+    outcome = _process(source, work, gather)
     only_expected = options.verify_diagnostics == "only-expected"
     for problem in verify_diagnostics.compare(source, gather.taken, only_expected=only_expected):
-        sink.take(problem)
+        work.sink.take(problem)
     return outcome
 
 
-def _process(
-    source: Source, options: Options, target: Target | None, sink: Sink | Gather
-) -> Outcome:
-    session = Session(target=target, explain=bool(options.explain))
+def _process(source: Source, work: Work, sink: Sink | Gather) -> Outcome:
+    options = work.options
+    session = Session(
+        target=work.target,
+        explain=bool(options.explain),
+        hazards="warning" if options.check == "warn" else "error",
+    )
     content = None
+    errors: Sequence[Diagnostic] = ()
     try:
-        content = _run(source, options, session, sink)
-    except (AsyncPipeError, mlir_diagnostics.MlirErrors) as error:
-        _drain(session, sink)
-        for diagnostic in _diagnostics_of(error):
-            sink.take(diagnostic)
-    else:
-        _drain(session, sink)
+        content = _in_context(source, work, session, sink)
+    except AsyncPipeError as error:
+        errors = (error.diagnostic,)
+    except mlir_diagnostics.MlirErrors as error:
+        errors = error.diagnostics
+    for diagnostic in (*session.diagnostics.items, *errors):
+        sink.take(diagnostic)
     return Outcome(content, session)
 
 
-def _diagnostics_of(
-    error: AsyncPipeError | mlir_diagnostics.MlirErrors,
-) -> Sequence[Diagnostic]:
-    if isinstance(error, AsyncPipeError):
-        return (error.diagnostic,)
-    return error.diagnostics
-
-
-def _drain(session: Session, sink: Sink | Gather) -> None:
-    for diagnostic in session.diagnostics.items:
-        sink.take(diagnostic)
-
-
-def _run(source: Source, options: Options, session: Session, sink: Sink | Gather) -> bytes | None:
+def _in_context(source: Source, work: Work, session: Session, sink: Sink | Gather) -> bytes | None:
     context = bindings.new_context()
-    context.allow_unregistered_dialects = options.allow_unregistered_dialect
-    if options.mlir_disable_threading:
+    context.allow_unregistered_dialects = work.options.allow_unregistered_dialect
+    if work.options.mlir_disable_threading:
         context.enable_multithreading(False)
     handler = mlir_diagnostics.forward(context, sink.take)
     try:
-        return _run_in(context, source, options, session)
+        return _transform(context, source, work, session)
     finally:
         handler.detach()
 
 
-def _run_in(context: Any, source: Source, options: Options, session: Session) -> bytes | None:
-    root = parsing.parse(source, context, implicit_module=not options.no_implicit_module)
+def _transform(context: Any, source: Source, work: Work, session: Session) -> bytes | None:
+    options, timing = work.options, work.timing
+    repeated = reproducer.required(source) if options.run_reproducer else None
+    work.activity.is_now("parsing")
+    with timing.phase("Parser"):
+        root = parsing.parse(
+            reproducer.without(source), context, implicit_module=not options.no_implicit_module
+        )
     if options.verify_roundtrip:
         roundtrip.verify(root, source.name)
-    wants_dumps = printing.wants_dumps(options)
-    steps = plan.make(
-        _pipeline(options, root.operation.name, context),
-        context,
-        session.target,
-        single=wants_dumps,
-    )
-    instruments: list[run.Instrument] = [printing.DumpIr(options)] if wants_dumps else []
-    run.run(root, steps, session, verify_each=options.verify_each, instruments=instruments)
-    return _output(root, options)
+    pipeline = _pipeline(options, repeated, root.operation.name, context)
+    _run_pipeline(root, pipeline, work, session)
+    if options.check_only:
+        return None
+    work.activity.is_now(f"writing {options.emit}")
+    with timing.phase("Output"):
+        return emit.emit(root, options, session)
 
 
-def _pipeline(options: Options, root: str, context: Any) -> pipeline_text.Nest:
+def _pipeline(
+    options: Options, repeated: reproducer.Reproducer | None, root: str, context: Any
+) -> pipeline_text.Nest:
+    if repeated is not None:
+        return pipeline_text.parse(repeated.pipeline)
     if options.pass_pipeline is not None:
         return pipeline_text.parse(options.pass_pipeline)
-    flags = (PassFlag("async-pipe-check", ""),) if options.check_only else options.passes
+    flags = options.passes
+    if options.check_only and not any(flag.name == CHECK for flag in flags):
+        flags = (*flags, PassFlag(CHECK, ""))
     return plan.from_flags(flags, root, context)
 
 
-def _output(root: Any, options: Options) -> bytes | None:
-    if options.check_only:
-        return None
-    if options.emit_bytecode:
-        return printing.bytecode(root)
-    return printing.print_ir(root, options).encode()
+def _run_pipeline(root: Any, pipeline: pipeline_text.Nest, work: Work, session: Session) -> None:
+    options = work.options
+    dumps = printing.wants_dumps(options)
+    steps = plan.make(
+        pipeline, root.operation.context, _defaults(work), single=dumps or options.mlir_timing
+    )
+    text = plan.text_of(steps, pipeline.anchor)
+    if options.dump_pass_pipeline:
+        sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
+    statistics = Statistics(session)
+    instruments: list[run.Instrument] = [run.Follow(work.activity)]
+    instruments += [printing.DumpIr(options)] if dumps else []
+    instruments += [statistics] if options.mlir_pass_statistics else []
+    instruments += [work.timing] if options.mlir_timing else []
+    with _reproducer(root, text, options):
+        run.run(
+            root,
+            steps,
+            session,
+            verify_each=options.verify_each,
+            statistics=options.mlir_pass_statistics,
+            instruments=instruments,
+        )
+    statistics.write()
+
+
+def _defaults(work: Work) -> dict[str, Any]:
+    """Values of the command line for options of passes that the pipeline leaves out."""
+    defaults: dict[str, Any] = {}
+    if work.target is not None:
+        defaults["chip"] = work.target.chip.name
+    if work.options.smem_limit is not None:
+        defaults["smem_limit"] = work.options.smem_limit
+    return defaults
+
+
+def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.AbstractContextManager:
+    name = options.mlir_pass_pipeline_crash_reproducer
+    if not name:
+        return contextlib.nullcontext()
+    how = reproducer.Reproducer(pipeline, options.mlir_disable_threading, options.verify_each)
+    text = root.operation.get_asm(enable_debug_info=True)
+    return reproducer.kept_on_failure(name, text, how)

@@ -14,6 +14,7 @@ from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, operations
 from mlir_async_pipe.pipeline import CHECK, run_check
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 from mlir_async_pipe.tool.plan import MlirStep, Step
 
@@ -36,12 +37,30 @@ class Instrument(Protocol):
         """Called behind the step that failed, if any."""
 
 
+class Follow:
+    """Keeps the activity up to date, so that a crash can be told with its pass."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+
+    def before(self, step: Step, root: Any) -> None:
+        """A step begins."""
+        self._activity.is_now(f"running '{step.name}'")
+
+    def after(self, step: Step, root: Any) -> None:
+        """A step ended."""
+
+    def failed(self, step: Step, root: Any) -> None:
+        """A step failed."""
+
+
 def run(
     root: Any,
     steps: Sequence[Step],
     session: Session,
     *,
     verify_each: bool = True,
+    statistics: bool = False,
     instruments: Sequence[Instrument] = (),
 ) -> None:
     """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there."""
@@ -49,7 +68,7 @@ def run(
         for instrument in instruments:
             instrument.before(step, root)
         try:
-            _run_step(root, step, session, verify_each)
+            _run_step(root, step, session, verify_each, statistics)
         except Exception:
             for instrument in instruments:
                 instrument.failed(step, root)
@@ -79,9 +98,9 @@ def _matches(op: Any, anchor: str) -> bool:
     return bool(op.name == anchor or (anchor == ANY and op.name in _ISOLATED))
 
 
-def _run_step(root: Any, step: Step, session: Session, verify_each: bool) -> None:
+def _run_step(root: Any, step: Step, session: Session, verify_each: bool, statistics: bool) -> None:
     if isinstance(step, MlirStep):
-        _run_mlir(root, step, verify_each)
+        _run_mlir(root, step, verify_each, statistics)
         return
     for op in selected(root, step.anchors):
         run_pass = run_check if step.name == CHECK else step.found.run
@@ -90,9 +109,11 @@ def _run_step(root: Any, step: Step, session: Session, verify_each: bool) -> Non
         verify(root)
 
 
-def _run_mlir(root: Any, step: MlirStep, verify_each: bool) -> None:
+def _run_mlir(root: Any, step: MlirStep, verify_each: bool, statistics: bool) -> None:
     manager = passmanager.PassManager.parse(step.text, root.operation.context)
     manager.enable_verifier(verify_each)
+    if statistics and hasattr(manager, "enable_statistics"):
+        manager.enable_statistics()
     try:
         manager.run(root.operation)
     except ir.MLIRError as error:

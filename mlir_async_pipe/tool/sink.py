@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any
 
 from mlir_async_pipe import __version__
 from mlir_async_pipe.diagnostics import Diagnostic, Place
@@ -54,13 +53,14 @@ class Sink:
         """Whether an error was taken."""
         return any(diagnostic.severity == "error" for diagnostic in self.taken)
 
-    def finish(self) -> None:
-        """Write what is written as one document."""
+    def finish(self) -> int:
+        """Write what is written as one document; returns the exit code."""
         if self.style == "json":
             sys.stderr.write(render.as_json(self.taken))
         elif self.style == "sarif":
             sys.stderr.write(render.as_sarif(self.taken, __version__))
         sys.stderr.flush()
+        return 1 if self.failed else 0
 
     def _place(self, place: Place) -> Place:
         if place.file != UNNAMED:
@@ -78,6 +78,3 @@ class Gather:
     def take(self, diagnostic: Diagnostic) -> None:
         """Keep one diagnostic."""
         self.taken.append(self._sink.named(diagnostic))
-
-
-Taker = Any

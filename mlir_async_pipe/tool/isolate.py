@@ -1,0 +1,67 @@
+"""Runs the work in a forked child, so that a crash of native code becomes one error.
+
+The fork happens before the bindings are imported: no threads exist yet, and a small process
+forks in about a millisecond. The child tells what it is doing through shared memory, which
+outlives it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.diagnostics import AsyncPipeError
+
+_BYTES = 4096
+
+
+class CrashError(AsyncPipeError):
+    """Native code ended the child process."""
+
+
+class Activity:
+    """What the process is doing now, readable from the parent after a crash."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, _BYTES)
+
+    def is_now(self, text: str) -> None:
+        """Remember what begins."""
+        content = text.encode()[: _BYTES - 1]
+        self._shared[: len(content) + 1] = content + b"\0"
+
+    def last(self) -> str:
+        """What began last, "" if nothing did."""
+        return self._shared[:].split(b"\0", 1)[0].decode(errors="replace")
+
+
+def can_isolate() -> bool:
+    """Whether this system has fork."""
+    return hasattr(os, "fork")
+
+
+def run(work: Callable[[Activity], int], where: Any) -> int:
+    """The exit code of `work`, run in a child; raises CrashError (crash) if a signal ends it."""
+    activity = Activity()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = work(activity)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            # No clean-up of what the parent owns too.
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        return os.WEXITSTATUS(status)
+    name = signal.Signals(os.WTERMSIG(status)).name
+    doing = activity.last() or "starting"
+    raise CrashError(f"MLIR crashed ({name}) while {doing}", code="crash", at=where)

@@ -1,0 +1,65 @@
+"""The wall time of each step, in the form of MLIR's execution time report."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from mlir_async_pipe.tool.plan import Step
+
+RULE = "===" + "-" * 73 + "==="
+
+
+class Timing:
+    """Times phases (`with timing.phase("Parser")`) and, as an instrument, the steps of a run."""
+
+    def __init__(self, started: float) -> None:
+        """`started` is time.perf_counter() when the process began."""
+        self._started = started
+        self._rows: list[tuple[str, float]] = []
+        self._step_began = 0.0
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time the block as one row."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - began)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add one row."""
+        self._rows.append((name, seconds))
+
+    def before(self, step: Step, root: Any) -> None:
+        """Start the clock of a step."""
+        self._step_began = time.perf_counter()
+
+    def after(self, step: Step, root: Any) -> None:
+        """Stop it."""
+        nest = "".join(f"'{anchor}' " for anchor in step.anchors[1:])
+        self.add(f"{nest}{step.name}", time.perf_counter() - self._step_began)
+
+    def failed(self, step: Step, root: Any) -> None:
+        """Stop it for a step that failed, too."""
+        self.after(step, root)
+
+    def write(self) -> None:
+        """Write the report to stderr; "Rest" is what no row covers."""
+        total = time.perf_counter() - self._started
+        rest = total - sum(seconds for _, seconds in self._rows)
+        lines = [
+            RULE,
+            "... Execution time report ...".center(len(RULE)).rstrip(),
+            RULE,
+            f"  Total Execution Time: {total:.4f} seconds",
+            "",
+            "  ----Wall Time----  ----Name----",
+        ]
+        for name, seconds in [*self._rows, ("Rest", rest), ("Total", total)]:
+            lines.append(f"  {seconds:8.4f} ({100 * seconds / total:5.1f}%)  {name}")
+        sys.stderr.write("\n".join(lines) + "\n")
