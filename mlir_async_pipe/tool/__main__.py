@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, Place, UsageError
-from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool import failures, inputs, isolate, output
 from mlir_async_pipe.tool import options as command_line
 from mlir_async_pipe.tool.isolate import Activity
@@ -64,8 +63,7 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
     if options.version or options.list_passes or options.show_dialects:
         _tell(options)
         return
-    target = None if options.target is None else Target.parse(options.target)
-    if options.emit != "mlir" and target is None:
+    if options.emit != "mlir" and options.target is None:
         raise UsageError(
             f"'--emit={options.emit}' needs '--target'",
             code="missing-target",
@@ -75,20 +73,22 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
         sink.knows_pipeline(options.pass_pipeline)
     for name in (options.output, options.report_file):
         output.check_writable(name)
-    _transform(options, target, sink, activity)
+    _transform(options, sink, activity)
 
 
-def _transform(options: Options, target: Target | None, sink: Sink, activity: Activity) -> None:
+def _transform(options: Options, sink: Sink, activity: Activity) -> None:
     whole = inputs.read(options.input)
     sink.knows_input(whole)
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
+    from mlir_async_pipe.targets import Target
     from mlir_async_pipe.tool import report_writer
     from mlir_async_pipe.tool.process import Work, process
     from mlir_async_pipe.tool.timing import Timing
 
     timing = Timing(_STARTED)
     timing.add("Imports", time.perf_counter() - _STARTED)
+    target = None if options.target is None else Target.parse(options.target)
     work = Work(options, target, sink, timing, activity)
     outcomes = [process(source, work) for source in inputs.split(whole, options.split_input_file)]
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
