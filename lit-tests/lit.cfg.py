@@ -1,6 +1,7 @@
 """Lit configuration: tools, and features by what is installed.
 
 Run with `lit lit-tests`, in an environment that has the package and a stack of MLIR bindings.
+`lit -Dfilecheck=python` takes the PyPI package even where an LLVM install has FileCheck.
 """
 
 # `config` and `lit_config` are put into this file's scope by lit.
@@ -44,7 +45,7 @@ def _has_tool(name: str) -> bool:
     return in_packages or shutil.which(name) is not None
 
 
-filecheck = _llvm_filecheck()
+filecheck = None if lit_config.params.get("filecheck") == "python" else _llvm_filecheck()
 if filecheck is None:
     # The PyPI package reads no FILECHECK_OPTS, so the option stands in the command.
     filecheck = f"{sys.executable} -m filecheck --enable-var-scope"
