@@ -9,13 +9,16 @@ is_pure(op)      the op is known to touch no memory; neither row nor pure: opaqu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.memory_ops import ALLOCATION_OPS, MEMORY_ROWS, VIEW_OPS, is_pure
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES, Queue, abstract_queue
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.targets import Target
 
 __all__ = [
     "ALLOCATION_OPS",
@@ -129,12 +132,19 @@ def accesses(op: Any) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def queue_of(op: Any) -> Queue | None:
-    """The queue of an async op; None if it has none, or if an abstract one is not constant."""
+def queue_of(op: Any, target: Target | None = None) -> Queue | None:
+    """The queue of an async op; None if it has none, or if an abstract one is not constant.
+
+    With a target, abstract queues are the chip's FIFO of copies: cp.async has one, so the
+    RFC's queues 0 and 1 share it. Where the chip cannot copy asynchronously they stay apart.
+    """
     row = ROWS.get(op.name)
     if row is None or row.queue is None:
         return None
     if isinstance(row.queue, Queue):
         return row.queue
     number = abstract_queue_number(op)
-    return None if number is None else abstract_queue(number)
+    if number is None:
+        return None
+    physical = None if target is None else target.chip.copy_queue
+    return physical or abstract_queue(number)

@@ -1,0 +1,215 @@
+"""The control-flow rows: how each op with regions or successors moves control and values.
+
+A row says in which order the regions of an op run, which operands enter them, how often a
+loop turns if that is constant, and which operands each successor of a branch receives.
+Ops with regions that have no row may run their regions any number of times, in any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import constant_value
+
+Flow = Literal["for", "branch", "while", "once", "parallel", "isolated"]
+
+
+@dataclass(frozen=True)
+class RegionRow:
+    """One op kind with regions.
+
+    `flow`: "for" (region 0 turns `trips` times), "branch" (exactly one region, or none where
+    a region is empty), "while" (region 0, and while it says so region 1 and again),
+    "once" (region 0 in place), "parallel" (each thread runs some part of region 0) or
+    "isolated" (another thread or function; values do not pass).
+    `entry` numbers the operands that become the last arguments of region 0 and, for loops,
+    are carried. `trips` is the static trip count, None if it is dynamic.
+    `condition` is the operand that selects the region, None if no operand does.
+    """
+
+    op: str
+    flow: Flow
+    entry: Callable[[Any], range] = lambda op: range(0)
+    trips: Callable[[Any], int | None] = lambda op: None
+    condition: int | None = None
+
+
+def trip_count(lower: int, upper: int, step: int) -> int | None:
+    """How often `for (i = lower; i < upper; i += step)` turns; None for a step below 1."""
+    if step < 1:
+        return None
+    return (upper - lower - 1) // step + 1 if lower < upper else 0
+
+
+def scf_for_trips(op: Any) -> int | None:
+    """The constant trip count of an scf.for, in its own signedness, else None."""
+    lower, upper, step = (constant_value(op.operands[i]) for i in range(3))
+    if lower is None or upper is None or step is None:
+        return None
+    if "unsignedCmp" in op.attributes:
+        bits = _index_bits(op.operands[0].type)
+        lower, upper, step = (bound % (1 << bits) for bound in (lower, upper, step))
+    return trip_count(lower, upper, step)
+
+
+def affine_for_trips(op: Any) -> int | None:
+    """The constant trip count of an affine.for with constant bounds, else None."""
+    lower = _constant_map(op.attributes["lowerBoundMap"])
+    upper = _constant_map(op.attributes["upperBoundMap"])
+    if lower is None or upper is None:
+        return None
+    return trip_count(lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value))
+
+
+def _index_bits(kind: Any) -> int:
+    try:
+        return int(ir.IntegerType(kind).width)
+    except ValueError:
+        return 64
+
+
+def _constant_map(attribute: Any) -> int | None:
+    match = _CONSTANT_MAP.fullmatch(str(attribute))
+    return None if match is None else int(match.group(1))
+
+
+# affine_map<() -> (10)>
+_CONSTANT_MAP = re.compile(r"affine_map<\(\) -> \((-?\d+)\)>")
+
+
+def _from(start: int) -> Callable[[Any], range]:
+    return lambda op: range(start, len(op.operands))
+
+
+def _last_segment(op: Any) -> range:
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    return range(len(op.operands) - sizes[-1], len(op.operands))
+
+
+REGION_ROWS = {
+    row.op: row
+    for row in (
+        RegionRow("scf.for", "for", _from(3), scf_for_trips),
+        RegionRow("affine.for", "for", _last_segment, affine_for_trips),
+        RegionRow("scf.if", "branch", condition=0),
+        RegionRow("affine.if", "branch"),
+        RegionRow("scf.index_switch", "branch", condition=0),
+        RegionRow("scf.while", "while", _from(0)),
+        RegionRow("scf.execute_region", "once"),
+        RegionRow("memref.alloca_scope", "once"),
+        RegionRow("async_pipe.scope", "once"),
+        RegionRow("scf.forall", "parallel"),
+        RegionRow("scf.parallel", "parallel"),
+        RegionRow("affine.parallel", "parallel"),
+        RegionRow("gpu.launch", "isolated"),
+        RegionRow("func.func", "isolated"),
+        RegionRow("gpu.func", "isolated"),
+        RegionRow("llvm.func", "isolated"),
+        RegionRow("gpu.module", "isolated"),
+        RegionRow("builtin.module", "isolated"),
+    )
+}
+
+
+def selected_region(op: Any, row: RegionRow, value: int) -> int:
+    """Which region of a "branch" op runs if its condition has this constant value."""
+    if row.op == "scf.index_switch":
+        cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
+        return cases.index(value) + 1 if value in cases else 0
+    return 0 if value else 1
+
+
+@dataclass(frozen=True)
+class BranchRow:
+    """A terminator with successors. `condition`: operand 0 is an i1 that picks successor 0
+    (true) or 1 (false)."""
+
+    op: str
+    operands: Callable[[Any], list[range]]
+    condition: bool = False
+
+
+def _all_to_one(op: Any) -> list[range]:
+    return [range(len(op.operands))]
+
+
+def _true_and_false(op: Any) -> list[range]:
+    _, yes, no = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    return [range(1, 1 + yes), range(1 + yes, 1 + yes + no)]
+
+
+def _default_and_cases(op: Any) -> list[range]:
+    segments = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    start = 1 + segments[1]
+    found = [range(1, start)]
+    if "case_operand_segments" in op.attributes:
+        for size in ir.DenseI32ArrayAttr(op.attributes["case_operand_segments"]):
+            found.append(range(start, start + size))
+            start += size
+    return found
+
+
+BRANCH_ROWS = {
+    row.op: row
+    for row in (
+        BranchRow("cf.br", _all_to_one),
+        BranchRow("cf.cond_br", _true_and_false, condition=True),
+        BranchRow("cf.switch", _default_and_cases),
+        BranchRow("llvm.br", _all_to_one),
+        BranchRow("llvm.cond_br", _true_and_false, condition=True),
+        BranchRow("llvm.switch", _default_and_cases),
+    )
+}
+
+# Terminators that end a region and hand operands (from this number on) to what follows.
+EXIT_OPS = {
+    "scf.yield": 0,
+    "scf.condition": 1,
+    "affine.yield": 0,
+    "async_pipe.yield": 0,
+    "memref.alloca_scope.return": 0,
+    "func.return": 0,
+    "gpu.return": 0,
+    "llvm.return": 0,
+}
+
+# Calls, and the attribute that names the callee (absent: an indirect call).
+CALL_OPS = {
+    "func.call": "callee",
+    "llvm.call": "callee",
+    "gpu.call": "callee",
+    "func.call_indirect": "",
+}
+
+# `%r = select %c, %a, %b`: operand numbers of condition, true and false value.
+SELECT_OPS = ("arith.select", "llvm.select")
+
+# Ops whose result 0 is their operand 0 under another type.
+CAST_OPS = ("builtin.unrealized_conversion_cast",)
+
+# `%n = xor %c, true` is the negation of an i1.
+XOR_OPS = ("arith.xori", "llvm.xor")
+
+
+def truth(value: Any) -> tuple[Any, bool] | bool:
+    """What decides an i1: a constant, or (the value behind all negations, its polarity)."""
+    polarity = True
+    while True:
+        constant = constant_value(value)
+        if constant is not None:
+            return bool(constant) == polarity
+        owner = value.owner
+        if isinstance(owner, ir.Block) or owner.operation.name not in XOR_OPS:
+            return value, polarity
+        left, right = owner.operation.operands
+        for flag, other in ((left, right), (right, left)):
+            known = constant_value(flag)
+            if known is not None:
+                polarity, value = polarity != bool(known), other
+                break
+        else:
+            return value, polarity

@@ -1,0 +1,51 @@
+"""Pass `async-pipe-count-waits`: exact counts for waits that name their groups by tokens.
+
+    nvgpu.device_async_wait %t  -->  nvgpu.device_async_wait %t {numGroups = 1 : i32}
+
+The count is the least number of groups committed after the one that the token denotes, over
+all paths to the wait. One more would leave that group in flight on some path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.write import write_counts
+
+__all__ = ["CountWaitsOptions", "count_waits"]
+
+
+@dataclass(frozen=True)
+class CountWaitsOptions:
+    """Options of `async-pipe-count-waits`.
+
+    `chip` says where the module is going ("": every abstract queue is its own FIFO). `check`
+    verifies the counts that stand there instead of writing. `mode` "dynamic" counts groups
+    that are committed under conditions at run time. `keep_given` leaves waits alone that
+    have a count.
+    """
+
+    chip: str = ""
+    check: bool = False
+    mode: str = field(default="static", metadata={"choices": ("static", "dynamic")})
+    keep_given: bool = False
+
+
+@passes.register(
+    "async-pipe-count-waits",
+    "give each token wait its exact count of groups in flight",
+    CountWaitsOptions,
+)
+def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) -> None:
+    """Count the token waits of a module, and write the counts (or check the given ones).
+
+    Raises CountError for a wait on something that is no token; nothing is written then.
+    """
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    analysis = Analysis(module_op.operation, target)
+    write_counts(analysis.count(), options.keep_given, session)

@@ -1,0 +1,94 @@
+"""Counts the waits of a module: from the IR to one `Counted` per token wait, without edits.
+
+    Analysis(module, target)      the flow graph and token values of a module, made once
+    Analysis.count()              the exact counts, with correlated conditions
+
+The handles inside die with the next pass; use the result at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mlir_async_pipe.diagnostics import CountError
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
+from mlir_async_pipe.waits import events
+from mlir_async_pipe.waits.conditions import Conditions
+from mlir_async_pipe.waits.flow_graph import FlowGraph, Item
+from mlir_async_pipe.waits.solve import Solution
+from mlir_async_pipe.waits.token_values import TokenValues
+
+TOKEN_TYPE = "!nvgpu.device.async.token"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The exact count of one wait, None if no path reaches it; `solution` is where it is from."""
+
+    item: Item
+    count: int | None
+    solution: Solution | None
+
+
+class Analysis:
+    """The flow graph of a module with its token waits."""
+
+    def __init__(self, module_op: Any, target: Target | None = None) -> None:
+        self.graph = FlowGraph(module_op, partial(queue_of, target=target))
+        self.values = TokenValues(self.graph)
+        self.conditions = Conditions(self.graph)
+        self.waits = [item for item in self.graph.waits if waits_on_tokens(item.op)]
+        self._follow_tokens()
+
+    def _follow_tokens(self) -> None:
+        uses = []
+        for item in self.waits:
+            assert item.node is not None
+            for operand in item.op.operands:
+                _check_token(operand, item.op)
+                uses.append((operand, item.node, item.position))
+        numbers = iter(self.values.follow(uses))
+        for item in self.waits:
+            for place in range(len(item.op.operands)):
+                item.operands[place] = next(numbers)
+
+    def count(self) -> list[Counted]:
+        """The exact count of every token wait, in textual order."""
+        found: dict[Item, Counted] = {}
+        queues: dict[Queue | None, list[Item]] = {}
+        for item in self.waits:
+            queues.setdefault(item.queue, []).append(item)
+        for queue, waits in queues.items():
+            if queue is None:
+                found.update((item, Counted(item, 0, None)) for item in waits)
+                continue
+            solution = Solution(
+                events.collect(self.graph, self.values, queue, waits), self.conditions
+            )
+            for item in waits:
+                found[item] = Counted(item, solution.counts.get(item), solution)
+        return [found[item] for item in self.waits]
+
+
+def waits_on_tokens(op: Any) -> bool:
+    """Whether a wait names its groups by tokens (else its count is its own)."""
+    row = row_of(op)
+    return (
+        row is not None
+        and row.wait is not None
+        and row.wait.form == "token"
+        and len(op.operands) > 0
+    )
+
+
+def _check_token(value: Any, op: Any) -> None:
+    if str(value.type) != TOKEN_TYPE:
+        raise CountError(
+            f"'{op.name}' waits on a value of type {value.type}, which is no token",
+            code="not-a-token",
+            at=op,
+            advice=f"wait on the {TOKEN_TYPE} that a commit returns",
+        )

@@ -1,0 +1,34 @@
+"""What the count pass says about each wait, in the report and on request in the IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.diagnostics import Place
+
+
+@dataclass(frozen=True)
+class WitnessStep:
+    """One step of the path that attains a count, in the order in which it runs."""
+
+    what: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class WaitRecord:
+    """One wait: the groups of `queue` that may stay in flight behind it.
+
+    `count` is what was written, `exact` what the paths allow (they differ where the target
+    cannot express it, or where the group is not committed on some path), None if no path
+    reaches the wait. `given` is the count that the input had, `reason` a code of
+    `waits.reasons`, and `witness` the path that attains the count.
+    """
+
+    place: Place
+    queue: str
+    count: int
+    exact: int | None
+    given: int | None
+    reason: str
+    witness: tuple[WitnessStep, ...] = ()

@@ -1,0 +1,143 @@
+"""The exact count of every token wait: summaries inner to outer, then costs outer to inner.
+
+    N(p, t) = min over all paths to p of the groups committed after the one that t denotes
+
+The first pass says what each region does to any token; the second one carries the cost of
+each token value from the start of the function to every wait, over all iterations of all
+loops around it. Both look at each block once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir_async_pipe.waits import block_search, carried
+from mlir_async_pipe.waits.conditions import Assumption, Conditions
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.flow_graph import Frame, Item
+from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, Row, resolved
+from mlir_async_pipe.waits.summaries import BlockPassage, Key, Summaries
+
+Costs = dict[int, int]
+
+
+class Solution:
+    """The costs of all token values at the start of each frame, and the count of each wait.
+
+    `counts` has no entry for a wait that no path reaches. A count below 0 means that the
+    group is not committed yet on some path (-1), or belongs to another thread (CROSSING).
+    """
+
+    def __init__(
+        self, events: Events, conditions: Conditions, tracked: frozenset[int] = frozenset()
+    ) -> None:
+        self.events = events
+        self.summaries = Summaries(events, conditions, tracked)
+        self.starts: dict[tuple[Frame, Key], Costs] = {}
+        self.counts: dict[Item, int] = {}
+        frames = {root: events.frames_of(root) for root in events.roots}
+        for root in events.roots:
+            for frame in reversed(frames[root]):
+                self.summaries.summarise(frame)
+        for root in events.roots:
+            self._start_root(root)
+            for frame in frames[root]:
+                self._solve_frame(frame)
+
+    def _start_root(self, root: Item) -> None:
+        for frame in root.frames:
+            if frame.nodes:
+                costs = dict.fromkeys(frame.entry.arguments.values(), self.summaries.foreign)
+                costs |= dict.fromkeys(frame.captured, CROSSING)
+                self.starts[frame, ()] = {**costs, FRESH: 0}
+
+    def _solve_frame(self, frame: Frame) -> None:
+        for key in self.summaries.keys(frame):
+            start = self.starts.get((frame, key))
+            if start is None:
+                continue
+            for assumption, block, costs in self._blocks(frame, key, start):
+                for item, reads in block.reads:
+                    self._read(item, reads, costs, assumption)
+
+    def _blocks(
+        self, frame: Frame, key: Key, start: Costs
+    ) -> Iterator[tuple[Assumption, BlockPassage, Costs]]:
+        """Every pass through a block of a frame, with the costs at the start of the block."""
+        assumption = self.summaries.assumption(frame, key)
+        if len(frame.nodes) == 1:
+            for choice in self.summaries.choices(frame, assumption):
+                yield choice, self.summaries.block(frame.entry, choice), start
+        else:
+            yield from block_search.resolved_reads(self.summaries, frame, assumption, start)
+
+    def _read(
+        self, item: Item, reads: dict[int, Row], costs: Costs, assumption: Assumption
+    ) -> None:
+        here: Costs = {}
+        for value, row in reads.items():
+            cost = resolved(row, costs)
+            if cost is not None:
+                here[value] = cost
+        if item.kind == "wait":
+            found = [here[value] for value in item.operands.values() if value in here]
+            if found:
+                self.counts[item] = min(self.counts.get(item, FOREVER), *found)
+        elif item.kind == "nested":
+            for frame, start in self.entries(item, here, assumption):
+                self._enter(frame, start, assumption)
+
+    def _enter(self, frame: Frame, start: Costs, assumption: Assumption) -> None:
+        if not frame.nodes:
+            return
+        known = self.starts.setdefault((frame, self.summaries.key(frame, assumption)), {})
+        for value, cost in start.items():
+            known[value] = min(cost, known.get(value, FOREVER))
+
+    def entries(self, item: Item, here: Costs, assumption: Assumption) -> list[tuple[Frame, Costs]]:
+        """The frames of an op that may be entered, with the least cost of each token value
+        at their start, over all the times they are entered."""
+        if item.is_boundary:
+            return [
+                (frame, {**dict.fromkeys(frame.captured, CROSSING), FRESH: 0})
+                for frame in item.frames
+                if item.row is None or item.row.flow == "parallel"
+            ]
+        assert item.row is not None
+        if item.row.flow == "for":
+            return self._enter_for(item, here, assumption)
+        if item.row.flow == "while":
+            return self._enter_while(item, here, assumption)
+        frames = item.frames
+        if item.row.flow == "branch":
+            frames = self.summaries.conditions.frames(item, assumption)
+        return [(frame, {**here, FRESH: 0}) for frame in frames]
+
+    def _enter_for(
+        self, item: Item, here: Costs, assumption: Assumption
+    ) -> list[tuple[Frame, Costs]]:
+        assert item.row is not None
+        trips = item.row.trips(item.op)
+        if trips == 0:
+            return []
+        loop = self.summaries.loop(item, assumption)
+        last = None if trips is None else trips - 1
+        return [(item.frames[0], carried.turn_up_to(loop.columns, loop.state(here), last))]
+
+    def _enter_while(
+        self, item: Item, here: Costs, assumption: Assumption
+    ) -> list[tuple[Frame, Costs]]:
+        loop = self.summaries.loop(item, assumption)
+        turns = self.summaries.while_turns(item, assumption)
+        first, second = item.frames
+        state = carried.turn_up_to(loop.columns, loop.state(here), 0 if turns is False else None)
+        entered = [(first, state)]
+        before = self.summaries.passage(first, assumption)
+        if turns is not False and before.cost < FOREVER:
+            inside = {value: state[value] + before.cost for value in loop.kept if value in state}
+            for place, argument in second.entry.arguments.items():
+                cost = resolved(before.results.get(place, {}), state)
+                if cost is not None:
+                    inside[argument] = cost
+            entered.append((second, {**inside, FRESH: 0}))
+        return entered

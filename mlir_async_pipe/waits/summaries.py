@@ -1,0 +1,384 @@
+"""Summarises blocks, regions and functions: how groups and tokens pass through them.
+
+    straight line    each commit adds 1 to the cost of every token in sight
+    branch           elementwise minimum
+    loop             the carried values turn: power for static trips, star for unknown ones
+    blocks           Dijkstra's search on (block, token value)
+    call             what the callee's summary says
+
+Everything is made once for each assumption on the correlated conditions that a frame sees.
+Frames are summarised inner before outer by the caller, so nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from mlir_async_pipe.waits import block_search, carried, minplus
+from mlir_async_pipe.waits.conditions import Assumption, Conditions
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.rows import (
+    CROSSING,
+    FOREVER,
+    FRESH,
+    Row,
+    compose,
+    least,
+    resolved,
+    shifted,
+)
+from mlir_async_pipe.waits.token_values import Def, first_carried
+
+Key = tuple[bool, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Passage:
+    """One pass through a frame, or through an op.
+
+    `cost` is the least number of groups on the way (FOREVER: no way through); `results` are
+    the rows of the values handed on, by result number.
+    """
+
+    cost: int
+    results: dict[int, Row]
+
+
+@dataclass(eq=False, slots=True)
+class BlockPassage:
+    """One pass through a block under one assumption.
+
+    `ends` are the rows of the token values that leave it: handed on by the terminator or
+    used in a later block. `reads` are the rows of the values that an item reads, with what
+    has been committed in the block in front of it.
+    """
+
+    cost: int = 0
+    ends: dict[int, Row] = field(default_factory=dict)
+    reads: list[tuple[Item, dict[int, Row]]] = field(default_factory=list)
+
+    def end(self, value: int) -> Row:
+        """The row of a value at the end of the block."""
+        if self.cost >= FOREVER:
+            return {}
+        row = self.ends.get(value)
+        return {value: self.cost} if row is None else row
+
+
+class Summaries:
+    """All summaries of one queue under the conditions in `tracked`."""
+
+    def __init__(self, events: Events, conditions: Conditions, tracked: frozenset[int]) -> None:
+        self.events = events
+        self.conditions = conditions
+        self.tracked = tracked
+        # A token from elsewhere was committed no later than here. Where marks are counted by
+        # function body its own mark is not among them, so the first one seen here must
+        # complete: one group less may stay in flight.
+        self.foreign = -1 if events.queue.scope == "function" else 0
+        self.free: dict[Frame, tuple[int, ...]] = {}
+        self.local: dict[Frame, tuple[int, ...]] = {}
+        self.passages: dict[tuple[Frame, Key], Passage] = {}
+        self.live: dict[Frame, dict[Node, set[int]]] = {}
+        self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
+        self._find_scopes()
+
+    def _find_scopes(self) -> None:
+        """Which tracked conditions each frame defines (local), or sees from outside (free)."""
+        free: dict[Frame, set[int]] = {}
+        for number in sorted(self.tracked):
+            condition = self.conditions.all[number]
+            home = condition.home.frame
+            self.local[home] = (*self.local.get(home, ()), number)
+            for site in condition.sites:
+                frame = site.frame
+                while frame is not home and number not in free.setdefault(frame, set()):
+                    free[frame].add(number)
+                    assert frame.item.node is not None
+                    frame = frame.item.node.frame
+        self.free = {frame: tuple(sorted(numbers)) for frame, numbers in free.items()}
+
+    # -- assumptions -------------------------------------------------------------------
+
+    def keys(self, frame: Frame) -> Iterator[Key]:
+        """All assumptions about what a frame sees from outside."""
+        return itertools.product((False, True), repeat=len(self.free.get(frame, ())))
+
+    def assumption(self, frame: Frame, key: Key) -> Assumption:
+        """The assumption behind a key of a frame."""
+        return dict(zip(self.free.get(frame, ()), key, strict=True))
+
+    def key(self, frame: Frame, assumption: Assumption) -> Key:
+        """The part of an assumption that a frame sees."""
+        return tuple(assumption[number] for number in self.free.get(frame, ()))
+
+    def choices(self, frame: Frame, assumption: Assumption) -> list[Assumption]:
+        """The assumption with every truth of the conditions that a frame itself defines."""
+        local = self.local.get(frame, ())
+        return [
+            {**assumption, **dict(zip(local, values, strict=True))}
+            for values in itertools.product((False, True), repeat=len(local))
+        ]
+
+    # -- one block ---------------------------------------------------------------------
+
+    def block(self, node: Node, assumption: Assumption) -> BlockPassage:
+        """The passage through one block; nested frames are summarised already."""
+        seen = (*self.free.get(node.frame, ()), *self.local.get(node.frame, ()))
+        key = (node, tuple(assumption[number] for number in seen))
+        found = self._blocks.get(key)
+        if found is None:
+            found = self._blocks[key] = self._pass_block(node, assumption)
+        return found
+
+    def _pass_block(self, node: Node, assumption: Assumption) -> BlockPassage:
+        passage = BlockPassage()
+        rows: dict[int, tuple[Row, int]] = {}
+        cost = 0
+
+        def at(value: int) -> Row:
+            known = rows.get(value)
+            return {value: cost} if known is None else shifted(known[0], cost - known[1])
+
+        for event in self.events.of.get(node, ()):
+            if not isinstance(event, Item):
+                rows[event.number] = (
+                    self._select(event, at, assumption),
+                    cost,
+                )
+            elif event.kind == "commit":
+                if event.queue == self.events.queue:
+                    cost += 1
+                    if 0 in event.results:
+                        rows[event.results[0]] = ({FRESH: 0}, cost)
+                elif 0 in event.results:
+                    rows[event.results[0]] = ({FRESH: CROSSING}, cost)
+            elif event.kind == "wait":
+                reads = {value: at(value) for value in event.operands.values()}
+                passage.reads.append((event, reads))
+            else:
+                reads = {value: at(value) for value in self._read_by(event)}
+                passage.reads.append((event, reads))
+                through = self.through(event, reads, assumption)
+                cost += through.cost
+                if cost >= FOREVER:
+                    cost = FOREVER
+                    break
+                for number, row in through.results.items():
+                    if number in event.results:
+                        rows[event.results[number]] = (row, cost)
+        passage.cost = cost
+        if cost < FOREVER:
+            passage.ends = {value: at(value) for value in rows}
+        return passage
+
+    def _select(self, found: Def, at: Callable[[int], Row], assumption: Assumption) -> Row:
+        if found.kind == "cast":
+            return at(found.sources[0])
+        if found.kind == "copy":
+            # The copy belongs to the next group, so one group less has followed its group.
+            return {FRESH: -1}
+        if found.kind == "unknown":
+            return {FRESH: self.foreign}
+        literal = self.conditions.literal(found.condition, found, found.node)
+        value = literal if isinstance(literal, bool) else literal.under(assumption)
+        if value is not None:
+            return at(found.sources[0 if value else 1])
+        return least(at(source) for source in found.sources)
+
+    def _read_by(self, item: Item) -> set[int]:
+        """The token values that an op with frames, or a call, reads where it stands."""
+        read = set(item.operands.values())
+        for frame in item.frames:
+            read |= frame.captured
+        return read
+
+    # -- one op with frames, or a call -------------------------------------------------
+
+    def passage(self, frame: Frame, assumption: Assumption) -> Passage:
+        """The summary of a frame; a region without blocks is passed at no cost."""
+        if not frame.nodes:
+            return Passage(0, {})
+        return self.passages[frame, self.key(frame, assumption)]
+
+    def through(self, item: Item, reads: dict[int, Row], assumption: Assumption) -> Passage:
+        """How groups and tokens pass through an item, in the terms of the block around it."""
+        if item.kind == "call":
+            return self._through_call(item, reads)
+        if item.is_boundary:
+            return Passage(0, {number: {FRESH: self.foreign} for number in item.results})
+        assert item.row is not None
+        if item.row.flow == "for":
+            return self._through_for(item, reads, assumption)
+        if item.row.flow == "while":
+            return self._through_while(item, reads, assumption)
+        frames = (
+            self.conditions.frames(item, assumption) if item.row.flow == "branch" else item.frames
+        )
+        passages = [self.passage(frame, assumption) for frame in frames]
+        return Passage(
+            min(passage.cost for passage in passages),
+            {
+                number: least(
+                    compose(passage.results.get(number, {}), reads) for passage in passages
+                )
+                for number in item.results
+            },
+        )
+
+    def _through_call(self, item: Item, reads: dict[int, Row]) -> Passage:
+        callee = item.callee
+        unknown = {number: {FRESH: self.foreign} for number in item.results}
+        if callee is None or item in self.events.recursive:
+            return Passage(0, unknown)
+        frame = callee.frames[0]
+        found = self.passages.get((frame, ()))
+        if found is None:
+            return Passage(0, unknown)
+        given = {
+            argument: reads[item.operands[number]]
+            for number, argument in frame.entry.arguments.items()
+            if number in item.operands
+        }
+        if self.events.queue.scope == "function":
+            return Passage(
+                0, {n: self._returned(found.results.get(n), given) for n in item.results}
+            )
+        return Passage(
+            found.cost, {n: compose(found.results.get(n, {}), given) for n in item.results}
+        )
+
+    def _returned(self, row: Row | None, given: dict[int, Row]) -> Row:
+        """A token that a callee hands back, where its own marks do not count here."""
+        sources = row or {}
+        rows = [given[source] for source in sources if source in given]
+        return least([*rows, {FRESH: self.foreign}] if FRESH in sources or not rows else rows)
+
+    def _through_for(self, item: Item, reads: dict[int, Row], assumption: Assumption) -> Passage:
+        assert item.row is not None
+        trips = item.row.trips(item.op)
+        body = self.passage(item.frames[0], assumption)
+        loop = self.loop(item, assumption)
+        results: dict[int, Row] = {}
+        for source, state in loop.states(reads):
+            if trips is None:
+                state = carried.turn_up_to(loop.columns, state, None)
+            else:
+                state = carried.turn(loop.columns, state, trips)
+            for number, argument in loop.arguments.items():
+                if number in item.results and argument in state:
+                    results.setdefault(number, {})[source] = state[argument]
+        return Passage(_times(trips or 0, body.cost), results)
+
+    def _through_while(self, item: Item, reads: dict[int, Row], assumption: Assumption) -> Passage:
+        before = self.passage(item.frames[0], assumption)
+        turns = self.while_turns(item, assumption)
+        if turns is True:
+            return Passage(FOREVER, {})
+        loop = self.loop(item, assumption)
+        results: dict[int, Row] = {}
+        for source, state in loop.states(reads):
+            state = carried.turn_up_to(loop.columns, state, None if turns is None else 0)
+            for number in item.results:
+                cost = resolved(before.results.get(number, {}), state)
+                if cost is not None:
+                    results.setdefault(number, {})[source] = cost
+        return Passage(before.cost, results)
+
+    def while_turns(self, item: Item, assumption: Assumption) -> bool | None:
+        """What the condition of an scf.while is known to be: always, never, or open (None)."""
+        for node in item.frames[0].nodes:
+            if node.exits:
+                op = self.events.values.graph.terminator_of(node)
+                literal = self.conditions.literal(op.operands[0], item, node)
+                if isinstance(literal, bool):
+                    return literal
+                return literal.under(assumption) if literal.number in assumption else None
+        return None
+
+    def loop(self, item: Item, assumption: Assumption) -> Loop:
+        """The carried values of a loop, and how they move in one iteration."""
+        assert item.row is not None
+        first = item.frames[0]
+        offset = first_carried(first)
+        arguments = {place - offset: value for place, value in first.entry.arguments.items()}
+        start = {value: item.operands[n] for n, value in arguments.items() if n in item.operands}
+        body = self.passage(first, assumption)
+        kept = set(first.captured)
+        cost, moved = body.cost, body.results
+        if item.row.flow == "while":
+            second = item.frames[1]
+            after = self.passage(second, assumption)
+            kept |= second.captured
+            inside = {value: {value: cost} for value in kept} | {
+                value: body.results.get(place, {})
+                for place, value in second.entry.arguments.items()
+            }
+            cost = min(FOREVER, cost + after.cost)
+            moved = {number: compose(row, inside) for number, row in after.results.items()}
+        columns: carried.Columns = {}
+        if cost < FOREVER:
+            columns = {value: {value: cost} for value in kept}
+            columns |= {value: moved.get(number, {}) for number, value in arguments.items()}
+            columns[FRESH] = {FRESH: 0}
+        return Loop(columns, arguments, start, kept)
+
+    # -- one frame ---------------------------------------------------------------------
+
+    def summarise(self, frame: Frame) -> None:
+        """Make the passages of a frame whose inner frames are summarised."""
+        for key in self.keys(frame):
+            assumption = self.assumption(frame, key)
+            if len(frame.nodes) == 1:
+                passage = self._through_block(frame, assumption)
+            else:
+                passage = block_search.passage(self, frame, assumption)
+            self.passages[frame, key] = passage
+
+    def _through_block(self, frame: Frame, assumption: Assumption) -> Passage:
+        node = frame.entry
+        passages = [self.block(node, choice) for choice in self.choices(frame, assumption)]
+        return Passage(
+            min(passage.cost for passage in passages),
+            {
+                number: least(passage.end(value) for passage in passages)
+                for number, value in node.leaving.items()
+            },
+        )
+
+
+def _times(trips: int, cost: int) -> int:
+    """The cost of `trips` passes."""
+    if trips == 0 or cost == 0:
+        return 0
+    return FOREVER if cost >= FOREVER else min(minplus.CEILING, trips * cost)
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """The slots of a loop: `arguments` by carried number with their `start` values, and the
+    values `kept` from outside. `columns` is one iteration (see `carried`)."""
+
+    columns: carried.Columns
+    arguments: dict[int, int]
+    start: dict[int, int]
+    kept: set[int]
+
+    def state(self, here: dict[int, int]) -> carried.State:
+        """The slots as they stand in front of the loop, where values have the costs `here`."""
+        found = {slot: here[value] for slot, value in self._slots().items() if value in here}
+        return {**found, FRESH: 0}
+
+    def _slots(self) -> dict[int, int]:
+        return {**{value: value for value in self.kept}, **self.start}
+
+    def states(self, reads: dict[int, Row]) -> list[tuple[int, carried.State]]:
+        """The slots as they stand in front of the loop, for each source that `reads` names."""
+        found: dict[int, carried.State] = {FRESH: {FRESH: 0}}
+        for slot, value in self._slots().items():
+            for source, cost in reads.get(value, {}).items():
+                found.setdefault(source, {})[slot] = cost
+        return list(found.items())
