@@ -21,16 +21,15 @@ from mlir_async_pipe.ir_helpers import (
     Operation,
     before,
     create,
-    defining_op,
     integer_attribute,
     is_function,
+    operations,
     walk,
 )
 from mlir_async_pipe.targets.uniformity import Uniformity
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
 
-GROUP = "nvgpu.device_async_create_group"
-WAIT = "nvgpu.device_async_wait"
 TOKEN = "!nvgpu.device.async.token"
 
 Form = Literal["marks", "counter"]
@@ -44,6 +43,18 @@ class Wait:
     count: int
 
 
+def is_group(op: Operation) -> bool:
+    """Whether an op commits a group of per-thread copies."""
+    row = row_of(op)
+    return row is not None and row.queue == CP_ASYNC and row.commits == "group"
+
+
+def is_wait(op: Operation) -> bool:
+    """Whether an op waits for groups of per-thread copies."""
+    row = row_of(op)
+    return row is not None and row.queue == CP_ASYNC and row.wait is not None
+
+
 def check_control(ops: list[Operation], uniformity: Uniformity) -> None:
     """Raise LoweringError (divergent-mark) at a group or wait that some threads may not reach.
 
@@ -53,15 +64,13 @@ def check_control(ops: list[Operation], uniformity: Uniformity) -> None:
     for op in ops:
         branch = uniformity.divergent_control(op)
         if branch is not None:
-            kind = "group" if op.name == GROUP else "wait"
+            kind = "group" if is_group(op) else "wait"
             raise LoweringError(
                 f"a {kind} of async copies stands where only some threads of a wave may come",
                 code="divergent-mark",
                 at=op,
                 notes=(("threads part here", branch),),
-                advice="put the condition around the copies only, and the "
-                + ("group" if op.name == GROUP else "wait")
-                + " outside",
+                advice=f"put the condition around the copies only, and the {kind} outside",
             )
 
 
@@ -80,7 +89,9 @@ def plan_waits(
     smallest = min((_copies(group, pieces) for group in groups), default=0)
     planned = []
     for op in waits:
-        count = integer_attribute(op, "numGroups") or 0
+        row = row_of(op)
+        assert row is not None and row.wait is not None
+        count = integer_attribute(op, row.wait.count) or 0
         if count < 0:
             raise CountError(
                 f"a wait cannot leave {count} groups in flight", code="negative-count", at=op
@@ -100,9 +111,14 @@ def plan_waits(
 
 
 def _copies(group: Operation, pieces: Mapping[Operation, int]) -> int:
-    """Copies that are in the group on every path: those whose tokens it names directly."""
-    made = {defining_op(token) for token in group.operands}
-    return sum(pieces.get(op, 0) for op in made if op is not None)
+    """Copies that are in the group on every path: those since the group before, in its block."""
+    total = 0
+    siblings = operations(group.block)
+    for op in reversed(siblings[: siblings.index(group)]):
+        if is_group(op):
+            break
+        total += pieces.get(op, 0)
+    return total
 
 
 def rewrite(waits: list[Wait], groups: list[Operation], form: Form) -> None:
@@ -132,6 +148,8 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
             _retype_function(op, i32)
     # A token's makers name other tokens, so all get their zero before any goes.
     for op in makers:
+        if not op.results:
+            continue
         zero = create(
             "arith.constant",
             (),

@@ -23,10 +23,10 @@ from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.other_lanes import Wave
 from mlir_async_pipe.targets.rocdl_copies import COPY, Plan, plan_copy, rewrite_copy
 from mlir_async_pipe.targets.rocdl_waits import (
-    GROUP,
-    WAIT,
     Form,
     check_control,
+    is_group,
+    is_wait,
     plan_waits,
     replace_tokens,
     rewrite,
@@ -81,8 +81,8 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     ops = list(walk(module))
     _check_foreign(ops, chip)
     copies = [op for op in ops if op.name == COPY]
-    groups = [op for op in ops if op.name == GROUP]
-    waits = [op for op in ops if op.name == WAIT]
+    groups = [op for op in ops if is_group(op)]
+    waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
     uniformity = Uniformity()
     blocks = {function: _block(function, module, chip) for function in map(_function, copies)}
@@ -97,7 +97,8 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
 
 def _check_foreign(ops: list[Operation], chip: Chip) -> None:
     for op in ops:
-        if op.name.startswith(("nvgpu.", "nvvm.")) and op.name not in (COPY, GROUP, WAIT):
+        ours = op.name == COPY or is_group(op) or is_wait(op)
+        if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
             raise LoweringError(
                 f"'{op.name}' has no counterpart on {chip.name}",
                 code="foreign-op",

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.memory_ops import ALLOCATION_OPS, MEMORY_ROWS, VIEW_OPS, is_pure
-from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES, Queue, abstract_queue
+from mlir_async_pipe.vocabulary.queues import (
+    CP_ASYNC,
+    PHYSICAL_QUEUES,
+    Queue,
+    abstract_queue,
+)
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
 
 if TYPE_CHECKING:
@@ -137,14 +142,15 @@ def queue_of(op: Any, target: Target | None = None) -> Queue | None:
 
     With a target, abstract queues are the chip's FIFO of copies: cp.async has one, so the
     RFC's queues 0 and 1 share it. Where the chip cannot copy asynchronously they stay apart.
+    Per-thread copies (`nvgpu.device_async_*`) are those of the chip too, whoever made it.
     """
     row = ROWS.get(op.name)
     if row is None or row.queue is None:
         return None
+    physical = None if target is None else target.chip.copy_queue
     if isinstance(row.queue, Queue):
-        return row.queue
+        return physical if physical is not None and row.queue == CP_ASYNC else row.queue
     number = abstract_queue_number(op)
     if number is None:
         return None
-    physical = None if target is None else target.chip.copy_queue
     return physical or abstract_queue(number)
