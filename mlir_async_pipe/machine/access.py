@@ -1,0 +1,155 @@
+"""Memory accesses of a unit: addresses from memrefs, bounds, race detection, data.
+
+`locate` gives the byte addresses of the elements; lanes that are switched off or out of
+bounds are sent to the null page and left out of everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.values import MemRef, lanes_of
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Span:
+    """Byte addresses of elements, shape (lanes or 1, …), and the lanes that take part."""
+
+    addresses: Array
+    lanes: Array | None
+    item_bytes: int
+
+    def rows(self, unit: Unit) -> tuple[Array, Array, Array]:
+        """(lane numbers, threads in the grid, addresses) of the lanes that take part."""
+        chosen = np.arange(unit.width) if self.lanes is None else np.flatnonzero(self.lanes)
+        addresses = lanes_of(self.addresses, unit.width)[chosen]
+        return chosen, unit.launch.grid_threads(unit.threads[chosen]), addresses
+
+
+def locate(
+    unit: Unit,
+    site: Site,
+    memory: MemRef,
+    indices: tuple[Array, ...],
+    extent: tuple[int, ...] = (),
+    lanes: Array | None = None,
+) -> Span:
+    """The elements from `indices` on, `extent` many in the trailing dimensions.
+
+    Lanes out of bounds are reported and left out. `lanes` narrows the active lanes.
+    """
+    first = memory.rank - len(extent)
+    linear = memory.offset
+    inside: Any = True
+    for number, index in enumerate(indices):
+        linear = linear + index * memory.strides[number]
+        last = index + (extent[number - first] - 1 if number >= first else 0)
+        inside = inside & (index >= 0) & (last < memory.sizes[number])
+    for number, length in enumerate(extent):
+        steps = np.arange(length) * memory.strides[first + number].reshape(-1, *(1,) * (number + 1))
+        linear = linear[..., None] + steps
+    base = memory.base.reshape(-1, *(1,) * len(extent))
+    addresses = base + linear * memory.element_bytes
+    active = unit.mask if lanes is None else lanes
+    if inside is not True and not inside.all():
+        active = _drop_outside(unit, site, memory, lanes_of(inside, unit.width), active)
+    if memory.element.shape:
+        count = int(np.prod(memory.element.shape))
+        items = np.arange(count).reshape(memory.element.shape) * memory.element.item_bytes
+        addresses = addresses.reshape(*addresses.shape, *(1,) * items.ndim) + items
+    return span(unit, addresses, memory.element.item_bytes, active)
+
+
+def span(unit: Unit, addresses: Array, item_bytes: int, active: Array | None) -> Span:
+    """A span of given addresses, with inactive lanes sent to the null page."""
+    if active is None:
+        return Span(addresses, None, item_bytes)
+    chosen = active.reshape(-1, *(1,) * (addresses.ndim - 1))
+    return Span(np.where(chosen, addresses, 0), active, item_bytes)
+
+
+def read(unit: Unit, site: Site, where: Span, kind: Kind) -> Array:
+    """Read elements of `kind`; the result has the shape of the addresses."""
+    _enter(unit, site, where, "read")
+    return unit.launch.memory.load(where.addresses, kind)
+
+
+def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> None:
+    """Write elements of `kind`."""
+    if _enter(unit, site, where, "write"):
+        return
+    _store(unit, where, values, kind)
+
+
+def update(unit: Unit, site: Site, where: Span) -> None:
+    """Announce an atomic update of the elements; the caller does it lane by lane."""
+    _enter(unit, site, where, "atomic")
+
+
+def granules(unit: Unit, where: Span) -> tuple[Array, Array, Array]:
+    """(lane numbers, threads, granules) that a span touches, a row for each lane."""
+    lanes, threads, addresses = where.rows(unit)
+    return lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes)
+
+
+def _enter(unit: Unit, site: Site, where: Span, how: str) -> bool:
+    """Check one access; True if a scope only records it and nothing must be changed."""
+    launch = unit.launch
+    if unit.deferred is not None:
+        return unit.deferred.access(unit, where, how)
+    if launch.random_completion:
+        unit.queues.tick()
+    within = where
+    if where.addresses.shape[0] == 1 and unit.width > 2:
+        within = _two_lanes(unit, where)
+    if within.lanes is not None and not within.lanes.any():
+        return False
+    _, threads, touched = granules(unit, within)
+    if how == "read":
+        launch.detector.read(site.number, threads, touched)
+    else:
+        launch.detector.write(site.number, threads, touched, atomic=how == "atomic")
+    return False
+
+
+def _two_lanes(unit: Unit, where: Span) -> Span:
+    """Two of the lanes that access one address: enough to see every race with others."""
+    active = np.arange(unit.width) if where.lanes is None else np.flatnonzero(where.lanes)
+    lanes = np.zeros(unit.width, np.bool_)
+    lanes[active[:2]] = True
+    return Span(where.addresses, lanes, where.item_bytes)
+
+
+def _store(unit: Unit, where: Span, values: Array, kind: Kind) -> None:
+    if where.lanes is None:
+        unit.launch.memory.store(where.addresses, values, kind)
+        return
+    lanes = np.flatnonzero(where.lanes)
+    if len(lanes) == 0:
+        return
+    addresses = lanes_of(where.addresses, unit.width)[lanes]
+    unit.launch.memory.store(addresses, lanes_of(values, unit.width)[lanes], kind)
+
+
+def _drop_outside(
+    unit: Unit, site: Site, memory: MemRef, inside: Array, active: Array | None
+) -> Array:
+    bad = ~inside if active is None else ~inside & active
+    if bad.any():
+        lane = int(np.flatnonzero(bad)[0])
+        buffer = unit.launch.memory.buffer_at(int(lanes_of(memory.base, unit.width)[lane]))
+        unit.launch.detector.report(
+            "out-of-bounds",
+            site.number,
+            thread=int(unit.launch.grid_threads(unit.threads[[lane]])[0]),
+            buffer="" if buffer is None else buffer.name,
+        )
+    return inside if active is None else inside & active

@@ -1,0 +1,310 @@
+"""`machine.run`: arguments in, one function on a grid of blocks, results and findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import Diagnostic, MachineError, UsageError
+from mlir_async_pipe.ir_helpers import has_body, is_function, raw, symbol_name, walk
+from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
+from mlir_async_pipe.machine.decode import Decoder, Function
+from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.granule import granule_of
+from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.launch import Launch, Options
+from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
+from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
+from mlir_async_pipe.machine.races import Race
+from mlir_async_pipe.machine.schedule import scheduler_of
+from mlir_async_pipe.machine.trace import Trace, WaitRecord
+from mlir_async_pipe.machine.values import MemRef, uniform
+from mlir_async_pipe.targets import Target
+
+Array = np.ndarray
+Extent = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gives.
+
+    `results` are the function's results of thread 0 of block 0; `arrays` has, for each
+    argument, the array as it is after the run (None for scalars). `races` are the findings,
+    `waits` one record for each wait op, `trace` what thread 0 did.
+    """
+
+    results: tuple[Any, ...]
+    arrays: tuple[Array | None, ...]
+    races: tuple[Race, ...]
+    waits: tuple[WaitRecord, ...]
+    trace: Trace
+    remarks: tuple[Diagnostic, ...]
+
+    @property
+    def race_codes(self) -> frozenset[str]:
+        """The codes of all findings."""
+        return frozenset(race.code for race in self.races)
+
+    def raise_for_races(self) -> None:
+        """Raise MachineError (the first finding's code) if there are findings."""
+        if self.races:
+            text = "\n".join(str(race) for race in self.races)
+            first = self.races[0]
+            raise MachineError(text, code=first.code, at=first.place)
+
+
+def run(
+    module: Any,
+    function: str | None = None,
+    arguments: Sequence[Any] = (),
+    *,
+    threads: Extent = 1,
+    grid: Extent = 1,
+    completion: str = "eager",
+    seed: int = 0,
+    schedule: str = "lockstep",
+    target: Target | None = None,
+    warp: int | None = None,
+    dynamic_shared_bytes: int | None = None,
+    step_limit: int = 20_000_000,
+) -> RunResult:
+    """Run `function` of `module` on the CPU.
+
+    `arguments`: a NumPy array for each memref (bf16 and 8-bit floats as arrays of their bit
+    patterns, uint16 and uint8), a number for each scalar; the arrays given are not changed.
+    `threads` are threads of a block and `grid` blocks, as a number or (x, y, z). `completion`
+    is "eager", "late" or "random" (with `seed`); `schedule` one of `schedule.SCHEDULES`.
+    `warp` is the number of lanes of a warp, by default the target chip's, else 32.
+
+    Raises UsageError for wrong arguments, MachineError for programs that it cannot run; races
+    are no exceptions but `races` of the result.
+    """
+    decoder = Decoder(raw(module))
+    target_function = decoder.function(_function_name(module, function))
+    memory = Memory()
+    detector = Detector(memory, decoder.sites, granule_of(raw(module)))
+    lanes = warp or (target.chip.lanes if target is not None else 32)
+    options = Options(
+        block=_three(threads, "threads"),
+        grid=_three(grid, "grid"),
+        completion=completion,
+        seed=seed,
+        schedule=schedule,
+        warp=lanes,
+        dynamic_shared_bytes=dynamic_shared_bytes,
+        step_limit=step_limit,
+        target=target,
+    )
+    launch = Launch(decoder, options, memory, detector)
+    passed = _pass_arguments(launch, target_function, arguments)
+    decoder.forget_handles()
+    with np.errstate(all="ignore"):
+        results = run_grid(launch, target_function, passed.values)
+    return RunResult(
+        tuple(_plain(value, memory) for value in results),
+        passed.arrays_after(memory),
+        detector.log.all(),
+        launch.waits.all(),
+        launch.trace,
+        tuple(launch.diagnostics.items),
+    )
+
+
+def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+    """Run all blocks, x fastest; returns the results of the first unit of the first block."""
+    first: list[Any] | None = None
+    launch.dynamic_shared_bytes = (
+        launch.options.dynamic_shared_bytes
+        if launch.options.dynamic_shared_bytes is not None
+        else function.shared_bytes
+    )
+    nx, ny, nz = launch.options.grid
+    for number in range(nx * ny * nz):
+        launch.block_number = number
+        launch.block_index = (number % nx, number // nx % ny, number // (nx * ny))
+        given = run_block(launch, function, arguments)
+        first = given if first is None else first
+        launch.end_block()
+    return first or []
+
+
+def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+    """Run one block; whatever is in flight at its end arrives then, and is reported."""
+    units: list[Unit] = []
+
+    def body(unit: Unit) -> list[Any]:
+        units.append(unit)
+        extra = launch.attributions(unit, function)
+        return unit.call(function, (*arguments, *extra))
+
+    results = scheduler_of(launch.options.schedule, launch.options.seed).run(launch, body)
+    for unit in units:
+        _finish(unit)
+    return results[0]
+
+
+def _finish(unit: Unit) -> None:
+    for operation in unit.queues.pending():
+        left = operation.lanes & ~operation.covered
+        lane = int(np.flatnonzero(left)[0])
+        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
+        code = "unwaited-copy" if unit.queues.is_committed(operation, lane) else "uncommitted-copy"
+        unit.launch.detector.report(code, operation.site, thread=thread)
+        still = left & ~operation.moved
+        if still.any():
+            operation.move(still)
+        unit.launch.detector.complete(operation, left)
+        unit.launch.detector.retire(operation)
+
+
+# Arguments ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Arguments as values of the machine, and how to read arrays back."""
+
+    values: tuple[Any, ...]
+    arrays: tuple[tuple[Any, Array] | None, ...]
+
+    def arrays_after(self, memory: Memory) -> tuple[Array | None, ...]:
+        """The arrays as memory holds them now."""
+        return tuple(None if entry is None else _read_back(memory, *entry) for entry in self.arrays)
+
+
+def _pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any]) -> Passed:
+    expected = len(function.argument_types)
+    if len(arguments) != expected:
+        raise UsageError(
+            f"'{function.name}' takes {expected} arguments, {len(arguments)} given",
+            code="bad-argument",
+        )
+    values: list[Any] = []
+    arrays: list[tuple[Any, Array] | None] = []
+    for number, (given, kind) in enumerate(zip(arguments, function.argument_types, strict=True)):
+        text = str(kind)
+        if text.startswith("memref<"):
+            shape = memref_shape(kind)
+            array = np.asarray(given)
+            value = _pass_array(launch, f"argument {number}", array, shape)
+            values.append(value)
+            arrays.append((value, array.astype(_dtype_back(array, shape.element), copy=False)))
+        elif text.startswith("!llvm.ptr"):
+            array = np.ascontiguousarray(given)
+            buffer = launch.memory.allocate(
+                array.nbytes,
+                GLOBAL,
+                f"argument {number}",
+                contents=array.reshape(-1).view(np.uint8),
+            )
+            values.append(uniform(buffer.base))
+            arrays.append((buffer.base, array))
+        else:
+            scalar = kind_of(kind)
+            values.append(scalar.settle(np.asarray(given).reshape((1, *scalar.shape))))
+            arrays.append(None)
+    return Passed(tuple(values), tuple(arrays))
+
+
+def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> MemRef:
+    """Copy an array into memory, contiguous, and describe it by the memref type's strides."""
+    element = shape.element
+    wanted = len(shape.sizes) + len(element.shape)
+    fits = array.ndim == wanted and all(
+        size is None or size == given for size, given in zip(shape.sizes, array.shape, strict=False)
+    )
+    if not fits or array.shape[len(shape.sizes) :] != element.shape:
+        raise UsageError(
+            f"{name} has shape {array.shape}, expected {shape.sizes + element.shape}",
+            code="bad-argument",
+        )
+    stored = _stored(name, array, element)
+    sizes = [uniform(size) for size in array.shape[: len(shape.sizes)]]
+    identity = replace(shape, sizes=(None,) * len(sizes), strides=shape.strides)
+    view = identity.over(uniform(0), sizes)
+    total = max(int(shape.extent_bytes(view)[0]), 0)
+    space = shape.space if shape.space in (WORKGROUP, PRIVATE) else GLOBAL
+    buffer = launch.memory.allocate(total, space, name)
+    view = replace(view, base=uniform(buffer.base))
+    _element_view(launch.memory, view, stored)[...] = stored
+    launch.memory.initialised[buffer.base : buffer.base + total] = True
+    return view
+
+
+def _stored(name: str, array: Array, element: Kind) -> Array:
+    """An argument in its memory form: bit patterns stay, numbers are converted if it is exact
+    to do so by kind (floats to floats, integers to integers)."""
+    if array.dtype == element.stored:
+        return array
+    if element.stored.kind == "f" and array.dtype.kind == "f":
+        return array.astype(element.stored)
+    if element.stored.kind in "iu" and array.dtype.kind in "iub" and element.dtype.kind != "f":
+        return array.astype(element.stored)
+    if element.dtype.kind == "f" and array.dtype.kind == "f":
+        return element.encode(element.settle(array))
+    raise UsageError(f"{name} holds {array.dtype}, expected {element.name}", code="bad-argument")
+
+
+def _element_view(memory: Memory, view: MemRef, like: Array) -> Array:
+    """A writable NumPy view of a uniform memref in memory."""
+    item = view.element.item_bytes
+    data = memory.data.view(view.element.stored)
+    start = int(view.address[0]) // item
+    inner = view.element.shape
+    scale = int(np.prod(inner, dtype=np.int64))
+    strides = [int(stride[0]) * scale * item for stride in view.strides]
+    step = item
+    tail: list[int] = []
+    for size in reversed(inner):
+        tail.insert(0, step)
+        step *= size
+    return np.lib.stride_tricks.as_strided(data[start:], like.shape, (*strides, *tail))
+
+
+def _dtype_back(array: Array, element: Kind) -> np.dtype:
+    """Arrays come back in the type of memory, which for bf16 and 8-bit floats is bits."""
+    return element.stored if array.dtype != element.stored else array.dtype
+
+
+def _read_back(memory: Memory, where: Any, like: Array) -> Array:
+    """An argument as memory holds it: `where` is its memref, or its address."""
+    if isinstance(where, MemRef):
+        return _element_view(memory, where, like).copy()
+    return memory.data[where : where + like.nbytes].copy().view(like.dtype).reshape(like.shape)
+
+
+def _plain(value: Any, memory: Memory) -> Any:
+    """A result as a Python number or an array."""
+    if isinstance(value, np.ndarray):
+        return value[0].item() if value.ndim == 1 else value[0]
+    if isinstance(value, MemRef):
+        sizes = tuple(int(size[0]) for size in value.sizes)
+        like = np.zeros((*sizes, *value.element.shape), value.element.stored)
+        return _element_view(memory, value, like).copy()
+    return value
+
+
+def _function_name(module: Any, name: str | None) -> str:
+    if name is not None:
+        return name.removeprefix("@")
+    names = [symbol_name(op) for op in walk(raw(module)) if is_function(op) and has_body(op)]
+    if len(names) != 1:
+        raise UsageError(
+            f"which function to run? the module has {len(names)}",
+            code="no-function",
+            advice=", ".join(names) or None,
+        )
+    return names[0]
+
+
+def _three(extent: Extent, name: str) -> tuple[int, int, int]:
+    given = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        raise UsageError(f"{name} is {extent}, expected 1 to 3 positive sizes", code="bad-argument")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

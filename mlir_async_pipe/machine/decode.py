@@ -1,0 +1,263 @@
+"""Turns functions of a module into instructions, once, before anything runs.
+
+Reading MLIR through the bindings costs about a microsecond a question, so every question is
+asked here. What stays is plain Python: no handle of the module lives longer than the decoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import MachineError, Place
+from mlir_async_pipe.ir_helpers import (
+    captured,
+    has_body,
+    integer_attribute,
+    operations,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
+from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
+from mlir_async_pipe.vocabulary import Row, row_of
+
+
+@dataclass(eq=False)
+class Site:
+    """One op of the program: what findings print, and what its builder may ask.
+
+    `op` is the bindings' op while decoding and None afterwards.
+    """
+
+    number: int
+    name: str
+    place: Place
+    row: Row | None
+    is_async: bool
+    op: Any
+    decoder: Decoder
+    cost: int | None
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether the op updates memory atomically."""
+        return self.row is not None and any(rule.kind == "atomic" for rule in self.row.accesses)
+
+    def integer(self, name: str, default: int | None = None) -> int | None:
+        """An integer attribute, `default` if the op lacks it."""
+        value = integer_attribute(self.op, name)
+        return default if value is None else value
+
+    def has(self, name: str) -> bool:
+        """Whether the op has an attribute of that name."""
+        return name in self.op.attributes
+
+    def text(self, name: str, default: str = "") -> str:
+        """An attribute as text."""
+        return str(self.op.attributes[name]) if self.has(name) else default
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An array attribute (dense array or list) as integers, () if the op lacks it."""
+        if not self.has(name):
+            return ()
+        attribute = self.op.attributes[name]
+        for view in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseBoolArrayAttr):
+            try:
+                return tuple(int(entry) for entry in view(attribute))
+            except ValueError:
+                continue
+        return tuple(_integer(entry) for entry in ir.ArrayAttr(attribute))
+
+    def segments(self) -> tuple[int, ...]:
+        """`operandSegmentSizes`."""
+        return self.integers("operandSegmentSizes")
+
+    def result_type(self, number: int = 0) -> Any:
+        """The type of a result."""
+        return self.op.results[number].type
+
+    def operand_type(self, number: int = 0) -> Any:
+        """The type of an operand."""
+        return self.op.operands[number].type
+
+    def result_kind(self, number: int = 0) -> Kind:
+        """The kind of a result; raises MachineError (unsupported-type)."""
+        return kind_of(self.result_type(number), self.op)
+
+    def operand_kind(self, number: int = 0) -> Kind:
+        """The kind of an operand; raises MachineError (unsupported-type)."""
+        return kind_of(self.operand_type(number), self.op)
+
+    def region(self, number: int = 0) -> Region:
+        """A region of the op, decoded."""
+        return self.decoder.region(self.op.regions[number])
+
+    def captures(self) -> tuple[int, ...]:
+        """The values that the op's regions use from outside."""
+        return tuple(self.decoder.key(value) for value in captured(self.op))
+
+    def unsupported(self, why: str) -> MachineError:
+        """The error for an op, or a form of it, that has no semantics here."""
+        return MachineError(
+            f"the machine has no semantics for '{self.name}': {why}",
+            code="unsupported-op",
+            at=self.place,
+        )
+
+
+def _argument_count(op: Any, block_arguments: int) -> int:
+    """How many block arguments of a function are arguments of its type."""
+    if op.name != "gpu.func":
+        return block_arguments
+    return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
+
+
+def _integer(attribute: Any) -> int:
+    try:
+        return int(ir.IntegerAttr(attribute).value)
+    except ValueError:
+        return int(ir.BoolAttr(attribute).value)
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One op ready to run: value keys, and its semantics."""
+
+    site: Site
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    execute: Execute
+
+
+@dataclass(eq=False)
+class Block:
+    """A block; `leave` holds the operands that its terminator hands out, `jump` its branch."""
+
+    arguments: tuple[int, ...]
+    instructions: list[Instruction] = field(default_factory=list)
+    leave: tuple[int, ...] = ()
+    jump: Instruction | None = None
+
+
+@dataclass(eq=False)
+class Region:
+    """The blocks of a region in textual order, which is also the order of reconvergence."""
+
+    blocks: list[Block]
+
+
+@dataclass(eq=False)
+class Function:
+    """A function: its body, the types of its arguments, and the memory that it declares.
+
+    Of a gpu.func's block arguments the first are arguments; then come the workgroup
+    attributions, `workgroup_count` many, and the private ones.
+    """
+
+    name: str
+    site: Site
+    body: Region
+    argument_types: tuple[Any, ...]
+    attributions: tuple[MemRefShape, ...]
+    workgroup_count: int
+    shared_bytes: int | None
+
+
+class Decoder:
+    """Decodes the functions of one module; `sites` numbers every op that it saw."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.sites: list[Site] = []
+        self.symbols = {symbol_name(op): op for op in walk(module) if symbol_name(op)}
+        self._keys: dict[Any, int] = {}
+        self._functions: dict[str, Function] = {}
+        self._blocks: dict[Any, int] = {}
+
+    def key(self, value: Any) -> int:
+        """The number that stands for an SSA value."""
+        return self._keys.setdefault(value, len(self._keys))
+
+    def function(self, name: str, at: Any = None) -> Function:
+        """The function called `name`; raises MachineError (no-function, no-body)."""
+        known = self._functions.get(name)
+        if known is not None:
+            return known
+        op = self.symbols.get(name)
+        if op is None:
+            raise MachineError(f"no function '{name}' in this module", code="no-function", at=at)
+        if not has_body(op):
+            raise MachineError(f"function '{name}' has no body to run", code="no-body", at=at)
+        site = self.site(op)
+        types = tuple(value.type for value in op.regions[0].blocks[0].arguments)
+        count = _argument_count(op, len(types))
+        # Entered before the body is decoded, so that recursive calls find it.
+        function = Function(
+            name,
+            site,
+            Region([]),
+            types[:count],
+            tuple(memref_shape(attribution, op) for attribution in types[count:]),
+            integer_attribute(op, "workgroup_attributions") or 0,
+            integer_attribute(op, "async_pipe.dynamic_shared_bytes"),
+        )
+        self._functions[name] = function
+        function.body = self.region(op.regions[0])
+        return function
+
+    def site(self, op: Any) -> Site:
+        """A numbered site for an op."""
+        row = row_of(op)
+        is_async = row is not None and bool(row.accesses) and row.asynchronous(op)
+        is_async = is_async or op.name == "async_pipe.scope"
+        cost = integer_attribute(op, "async_pipe.latency")
+        made = Site(len(self.sites), op.name, Place.of(op), row, is_async, op, self, cost)
+        self.sites.append(made)
+        return made
+
+    def region(self, region: Any) -> Region:
+        """A region with all its blocks decoded."""
+        blocks = list(region.blocks)
+        for number, block in enumerate(blocks):
+            self._blocks[block] = number
+        return Region([self._block(block) for block in blocks])
+
+    def block_number(self, block: Any) -> int:
+        """The position of a block in its region."""
+        return self._blocks[block]
+
+    def forget_handles(self) -> None:
+        """Drop every handle of the module; it may change from here on."""
+        for site in self.sites:
+            site.op = None
+        self._keys.clear()
+        self._blocks.clear()
+        self.symbols.clear()
+        self.module = None
+
+    def _block(self, block: Any) -> Block:
+        arguments = tuple(self.key(value) for value in block.arguments)
+        decoded = Block(arguments)
+        for op in operations(block):
+            if op.name in LEAVE:
+                decoded.leave = tuple(self.key(value) for value in op.operands)
+            elif op.name in BRANCHES:
+                decoded.jump = self._instruction(op, BRANCHES)
+            else:
+                decoded.instructions.append(self._instruction(op, SEMANTICS))
+        return decoded
+
+    def _instruction(self, op: Any, table: dict[str, Any]) -> Instruction:
+        site = self.site(op)
+        builder = table.get(op.name)
+        if builder is None:
+            raise site.unsupported("it is not in the table")
+        return Instruction(
+            site,
+            tuple(self.key(value) for value in op.operands),
+            tuple(self.key(value) for value in op.results),
+            builder(site),
+        )

@@ -1,0 +1,334 @@
+"""The race detector: shadow state for each granule of memory, checked at every access.
+
+Happens-before comes from program order within a thread, from barriers between threads of a
+block, and for async ops only from the wait that covers them. So each granule remembers
+
+- the last writer and up to two readers of the current *barrier interval* (two, because then
+  for any thread there is one that is another thread);
+- how many async ops in flight are going to write it, and to read it.
+
+An async op counts as an access of its thread twice: at its issue it is checked against what
+other threads did in this interval, and at the wait that covers it, it is recorded as done by
+its thread in that interval. In between, any access by anyone conflicts with it.
+
+A granule is the smallest element of the program in bytes (2 for f16), so that the shadow of
+a 128 x 32 f16 tile has 4096 entries, not 8192.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.memory import Memory
+from mlir_async_pipe.machine.races import Race, RaceLog
+
+Array = np.ndarray
+
+_NOBODY = -1
+_SHADOW_FIELDS = (
+    ("write_epoch", np.int32, 0),
+    ("write_thread", np.int32, _NOBODY),
+    ("write_site", np.int32, _NOBODY),
+    ("read_epoch", np.int32, 0),
+    ("reader", np.int32, _NOBODY),
+    ("reader_site", np.int32, _NOBODY),
+    ("second_reader", np.int32, _NOBODY),
+    ("second_site", np.int32, _NOBODY),
+    ("pending_writes", np.int16, 0),
+    ("pending_reads", np.int16, 0),
+    ("other_block_writer", np.int32, _NOBODY),
+    ("other_block_reader", np.int32, _NOBODY),
+)
+
+
+class Detector:
+    """Checks every access of one run.
+
+    `sites` are the decoded ops by number; `granule` is in bytes. Threads are linear ids in
+    the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
+    """
+
+    write_epoch: Array
+    write_thread: Array
+    write_site: Array
+    read_epoch: Array
+    reader: Array
+    reader_site: Array
+    second_reader: Array
+    second_site: Array
+    pending_writes: Array
+    pending_reads: Array
+    other_block_writer: Array
+    other_block_reader: Array
+
+    def __init__(self, memory: Memory, sites: list[Any], granule: int) -> None:
+        self.memory = memory
+        self.sites = sites
+        self.granule = granule
+        self.log = RaceLog()
+        self.in_flight: list[Any] = []
+        # The current barrier interval of each memory space; 0 is before the launch.
+        self.epochs = np.ones(3, np.int32)
+        self._capacity = 0
+        self._shared_grid = False
+
+    def granules(self, addresses: Array, item_bytes: int) -> Array:
+        """Granule numbers of elements, shape (threads, granules), from byte addresses."""
+        first = addresses.reshape(len(addresses), -1) // self.granule
+        each = max(1, item_bytes // self.granule)
+        if each == 1:
+            return first
+        return (first[..., None] + np.arange(each)).reshape(len(first), -1)
+
+    def read(self, site: int, threads: Array, where: Array) -> None:
+        """A synchronous read by `threads` of the granules `where` (a row for each thread)."""
+        self._ensure_capacity()
+        self._check_initialised(site, threads, where)
+        if self.in_flight:
+            self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
+        now = self._now(where)
+        self._check_writer(site, threads, where, now, "not-visible")
+        self._record_read(site, threads, where, now)
+
+    def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
+        """A synchronous write, or an atomic update, by `threads`."""
+        self._ensure_capacity()
+        if self.in_flight:
+            code = "atomic-in-flight" if atomic else "overwrite-in-flight"
+            self._check_pending(site, threads, where, "pending_writes", code)
+            code = "atomic-in-flight" if atomic else "source-overwritten"
+            self._check_pending(site, threads, where, "pending_reads", code)
+        now = self._now(where)
+        self._check_writer(site, threads, where, now)
+        self._check_readers(site, threads, where, now)
+        self._record_write(site, threads, where, now)
+        if not atomic:
+            self._check_same_op(site, threads, where)
+
+    def issue(self, operation: Any) -> None:
+        """An async op starts: check it against this interval, then mark its footprint."""
+        self._ensure_capacity()
+        site = operation.site
+        for threads, where in operation.reads:
+            self._check_initialised(site, threads, where)
+            self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
+            self._check_writer(site, threads, where, self._now(where), "not-visible")
+        for threads, where in operation.writes:
+            self._check_pending(site, threads, where, "pending_writes", "overwrite-in-flight")
+            self._check_pending(site, threads, where, "pending_reads", "source-overwritten")
+            now = self._now(where)
+            self._check_writer(site, threads, where, now)
+            self._check_readers(site, threads, where, now)
+            self.memory.initialised[self._bytes(where)] = True
+            np.add.at(self.pending_writes, where, 1)
+        for _, where in operation.reads:
+            np.add.at(self.pending_reads, where, 1)
+        self.in_flight.append(operation)
+
+    def complete(self, operation: Any, done: Array) -> None:
+        """A wait covers the op for the lanes `done`: it becomes an access of this interval."""
+        for threads, where in operation.rows("reads", done):
+            np.subtract.at(self.pending_reads, where, 1)
+            self._record_read(operation.site, threads, where, self._now(where))
+        for threads, where in operation.rows("writes", done):
+            np.subtract.at(self.pending_writes, where, 1)
+            self._record_write(operation.site, threads, where, self._now(where))
+
+    def retire(self, operation: Any) -> None:
+        """All lanes of an async op are covered; it is in flight no more."""
+        self.in_flight.remove(operation)
+
+    def barrier(self, spaces: tuple[int, ...]) -> None:
+        """All threads met: a new interval begins for the memory spaces that it orders."""
+        self.epochs[list(spaces)] += 1
+
+    def next_block(self) -> None:
+        """A block of the grid has ended; nothing orders it against the next."""
+        self._ensure_capacity()
+        self._shared_grid = True
+        current = self.write_epoch > 0
+        self.other_block_writer[current] = self.write_site[current]
+        self.write_epoch[current] = 0
+        current = self.read_epoch > 0
+        self.other_block_reader[current] = self.reader_site[current]
+        self.read_epoch[current] = 0
+        self.epochs += 1
+
+    def report(self, code: str, site: int, **details: Any) -> None:
+        """Log a finding that has one end."""
+        at = self.sites[site]
+        self.log.add(Race(code, at.name, at.place, **details))
+
+    # Checks ---------------------------------------------------------------------------
+
+    def _check_initialised(self, site: int, threads: Array, where: Array) -> None:
+        known = self.memory.initialised[where * self.granule]
+        if not known.all():
+            self._report("uninitialised-read", site, threads, where, ~known, None, None)
+
+    def _check_pending(
+        self, site: int, threads: Array, where: Array, field: str, code: str
+    ) -> None:
+        bad = getattr(self, field)[where] > 0
+        if not bad.any():
+            return
+        rules = "writes" if field == "pending_writes" else "reads"
+        for culprit in self.in_flight:
+            touched = bad & culprit.covers(rules, where)
+            if touched.any():
+                self._report_pair(code, site, threads, where, touched, culprit, rules)
+
+    def _check_writer(
+        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
+    ) -> None:
+        """`code` is what to say where the writer is a copy that was waited for."""
+        writer = self.write_thread[where]
+        bad = (self.write_epoch[where] == now) & (writer != threads[:, None])
+        if bad.any():
+            self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
+        if self._shared_grid:
+            self._check_other_block(site, threads, where, self.other_block_writer)
+
+    def _check_readers(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        current = self.read_epoch[where] == now
+        me = threads[:, None]
+        code = "missing-barrier"
+        first = self.reader[where]
+        bad = current & (first != me)
+        if bad.any():
+            self._report_each(code, site, threads, where, bad, self.reader_site[where], first)
+        second = self.second_reader[where]
+        bad = current & (first == me) & (second != _NOBODY)
+        if bad.any():
+            self._report_each(code, site, threads, where, bad, self.second_site[where], second)
+        if self._shared_grid:
+            self._check_other_block(site, threads, where, self.other_block_reader)
+
+    def _check_other_block(self, site: int, threads: Array, where: Array, field: Array) -> None:
+        others = field[where]
+        bad = others != _NOBODY
+        if bad.any():
+            unknown = np.full(where.shape, -1)
+            self._report_each("cross-block", site, threads, where, bad, others, unknown)
+
+    def _check_same_op(self, site: int, threads: Array, where: Array) -> None:
+        winner = self.write_thread[where]
+        bad = winner != threads[:, None]
+        if bad.any():
+            sites = np.full(where.shape, site)
+            self._report("missing-barrier", site, threads, where, bad, sites, winner)
+
+    # Recording ------------------------------------------------------------------------
+
+    def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        me = np.broadcast_to(threads[:, None], where.shape)
+        stale = self.read_epoch[where] != now
+        if stale.any():
+            fresh = where[stale]
+            self.reader[fresh] = me[stale]
+            self.reader_site[fresh] = site
+            self.second_reader[fresh] = _NOBODY
+            self.read_epoch[fresh] = now[stale]
+        another = self.reader[where] != me
+        if another.any():
+            self.second_reader[where[another]] = me[another]
+            self.second_site[where[another]] = site
+
+    def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        self.write_thread[where] = threads[:, None]
+        self.write_site[where] = site
+        self.write_epoch[where] = now
+        self.memory.initialised[self._bytes(where)] = True
+
+    # Reports --------------------------------------------------------------------------
+
+    def _report_each(
+        self,
+        code: str,
+        site: int,
+        threads: Array,
+        where: Array,
+        bad: Array,
+        others: Array,
+        who: Array,
+    ) -> None:
+        """One report for each op at the other end; two atomics do not race."""
+        for other in np.unique(others[bad]):
+            at = self.sites[other]
+            if at.is_atomic and self.sites[site].is_atomic:
+                continue
+            told = "missing-barrier" if code == "not-visible" and not at.is_async else code
+            self._report(told, site, threads, where, bad & (others == other), others, who)
+
+    def _report_pair(
+        self,
+        code: str,
+        site: int,
+        threads: Array,
+        where: Array,
+        bad: Array,
+        culprit: Any,
+        rules: str,
+    ) -> None:
+        others = np.full(where.shape, culprit.site)
+        who = np.full(where.shape, -1)
+        row, column = np.argwhere(bad)[0]
+        who[row, column] = culprit.thread_at(rules, int(where[row, column]))
+        self._report(code, site, threads, where, bad, others, who)
+
+    def _report(
+        self,
+        code: str,
+        site: int,
+        threads: Array,
+        where: Array,
+        bad: Array,
+        others: Array | None,
+        who: Array | None,
+    ) -> None:
+        row, column = np.argwhere(bad)[0]
+        address = int(where[row, column]) * self.granule
+        buffer = self.memory.buffer_at(address)
+        at = self.sites[site]
+        race = Race(
+            code,
+            at.name,
+            at.place,
+            thread=int(threads[row]),
+            buffer="" if buffer is None else buffer.name,
+            byte=-1 if buffer is None else address - buffer.base,
+        )
+        if others is not None and who is not None:
+            other = self.sites[int(others[row, column])]
+            race = Race(
+                **{
+                    **race.__dict__,
+                    "other_op": other.name,
+                    "other_place": other.place,
+                    "other_thread": int(who[row, column]),
+                }
+            )
+        self.log.add(race)
+
+    # Helpers --------------------------------------------------------------------------
+
+    def _now(self, where: Array) -> Array:
+        return self.epochs[self.memory.space[where * self.granule]]
+
+    def _bytes(self, where: Array) -> Array:
+        if self.granule == 1:
+            return where
+        return where[..., None] * self.granule + np.arange(self.granule)
+
+    def _ensure_capacity(self) -> None:
+        needed = len(self.memory.data) // self.granule
+        if needed == self._capacity:
+            return
+        extra = needed - self._capacity
+        for name, dtype, empty in _SHADOW_FIELDS:
+            fresh = np.full(extra, empty, dtype)
+            old = getattr(self, name, None)
+            setattr(self, name, fresh if old is None else np.concatenate([old, fresh]))
+        self._capacity = needed

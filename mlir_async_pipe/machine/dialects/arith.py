@@ -1,0 +1,415 @@
+"""arith, index, math: element by element, on scalars and vectors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.kinds import Kind, unsigned
+from mlir_async_pipe.machine.registry import Execute, semantics
+
+Array = np.ndarray
+
+
+def elementwise(function: Callable[..., Any]) -> Callable[[Site], Execute]:
+    """A builder that applies `function` and brings the result into the result's type."""
+
+    def build(site: Site) -> Execute:
+        kind = site.result_kind()
+        return lambda unit, *values: kind.settle(function(*values))
+
+    return build
+
+
+def on_unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` on the operands' bits read as unsigned integers."""
+    return lambda *values: function(*(unsigned(value) for value in values))
+
+
+def truncating_division(left: Array, right: Array) -> Array:
+    """Signed division rounded towards zero; numpy rounds down."""
+    safe = np.where(right == 0, 1, right)
+    quotient = np.floor_divide(left, safe)
+    return quotient + ((quotient < 0) & (quotient * safe != left))
+
+
+def ceiling_division(left: Array, right: Array) -> Array:
+    """Division rounded up."""
+    safe = np.where(right == 0, right.dtype.type(1), right)
+    quotient = np.floor_divide(left, safe)
+    return quotient + (quotient * safe != left).astype(left.dtype)
+
+
+def _floor_division(left: Array, right: Array) -> Array:
+    return np.floor_divide(left, np.where(right == 0, right.dtype.type(1), right))
+
+
+def truncating_remainder(left: Array, right: Array) -> Array:
+    """The remainder with the sign of the dividend."""
+    return left - truncating_division(left, right) * right
+
+
+def _unsigned_remainder(left: Array, right: Array) -> Array:
+    return np.remainder(left, np.where(right == 0, right.dtype.type(1), right))
+
+
+def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A shift; by the width or more the result is poison, here 0."""
+
+    def shift(value: Array, amount: Array) -> Array:
+        bits = value.dtype.itemsize * 8
+        return np.where((amount >= 0) & (amount < bits), function(value, amount % bits), 0)
+
+    return shift
+
+
+def _not_bool(function: Callable[..., Any]) -> Callable[..., Any]:
+    """i1 has no negation in NumPy; it is computed in int8 and cut back."""
+
+    def apply(*values: Array) -> Any:
+        if values[0].dtype == np.bool_:
+            return function(*(value.astype(np.int8) for value in values)) & 1
+        return function(*values)
+
+    return apply
+
+
+INTEGER_BINARY: dict[str, Callable[..., Any]] = {
+    "add": _not_bool(np.add),
+    "sub": _not_bool(np.subtract),
+    "mul": _not_bool(np.multiply),
+    "divsi": truncating_division,
+    "divui": on_unsigned(_floor_division),
+    "remsi": truncating_remainder,
+    "remui": on_unsigned(_unsigned_remainder),
+    "ceildivsi": ceiling_division,
+    "ceildivui": on_unsigned(ceiling_division),
+    "floordivsi": _floor_division,
+    "andi": np.bitwise_and,
+    "ori": np.bitwise_or,
+    "xori": np.bitwise_xor,
+    "shli": _shift(np.left_shift),
+    "shrsi": _shift(np.right_shift),
+    "shrui": on_unsigned(_shift(np.right_shift)),
+    "maxsi": np.maximum,
+    "minsi": np.minimum,
+    "maxui": on_unsigned(np.maximum),
+    "minui": on_unsigned(np.minimum),
+}
+_ARITH_NAMES = {"add": "addi", "sub": "subi", "mul": "muli"}
+_INDEX_NAMES = {
+    "add": "add", "sub": "sub", "mul": "mul", "divsi": "divs", "divui": "divu", "remsi": "rems",
+    "remui": "remu", "ceildivsi": "ceildivs", "ceildivui": "ceildivu", "floordivsi": "floordivs",
+    "andi": "and", "ori": "or", "xori": "xor", "shli": "shl", "shrsi": "shrs", "shrui": "shru",
+    "maxsi": "maxs", "minsi": "mins", "maxui": "maxu", "minui": "minu",
+}  # fmt: skip
+for _name, _function in INTEGER_BINARY.items():
+    semantics("arith." + _ARITH_NAMES.get(_name, _name), "index." + _INDEX_NAMES[_name])(
+        elementwise(_function)
+    )
+
+
+FLOAT_BINARY: dict[str, Callable[..., Any]] = {
+    "addf": np.add,
+    "subf": np.subtract,
+    "mulf": np.multiply,
+    "divf": np.divide,
+    "remf": np.fmod,
+    "maximumf": np.maximum,
+    "minimumf": np.minimum,
+    "maxnumf": np.fmax,
+    "minnumf": np.fmin,
+}
+for _name, _function in FLOAT_BINARY.items():
+    semantics(f"arith.{_name}")(elementwise(_function))
+semantics("arith.negf")(elementwise(np.negative))
+
+# The order of arith::CmpIPredicate; arith.cmpi stores it as a number, index.cmp as a word.
+INTEGER_PREDICATES: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("eq", np.equal),
+    ("ne", np.not_equal),
+    ("slt", np.less),
+    ("sle", np.less_equal),
+    ("sgt", np.greater),
+    ("sge", np.greater_equal),
+    ("ult", on_unsigned(np.less)),
+    ("ule", on_unsigned(np.less_equal)),
+    ("ugt", on_unsigned(np.greater)),
+    ("uge", on_unsigned(np.greater_equal)),
+)
+
+
+def _ordered(function: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, b: function(a, b) & ~(np.isnan(a) | np.isnan(b))
+
+
+def _unordered(function: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
+
+
+def _constantly(value: bool) -> Callable[..., Array]:
+    return lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), value)
+
+
+_COMPARISONS = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
+# The order of arith::CmpFPredicate: false, the six ordered, ord, the six unordered, uno, true.
+FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
+    _constantly(False),
+    *(_ordered(compare) for compare in _COMPARISONS),
+    lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    *(_unordered(compare) for compare in _COMPARISONS),
+    lambda a, b: np.isnan(a) | np.isnan(b),
+    _constantly(True),
+)
+
+
+@semantics("arith.cmpi", "llvm.icmp")
+def compare_integers(site: Site) -> Execute:
+    """Integer comparison by predicate number."""
+    function = INTEGER_PREDICATES[site.integer("predicate") or 0][1]
+    return lambda unit, left, right: function(left, right)
+
+
+@semantics("index.cmp")
+def compare_indices(site: Site) -> Execute:
+    """index.cmp; its predicate is an enum attribute that prints as a word."""
+    word = site.text("pred").rstrip(">)").split("<")[-1].split("(")[-1].split()[-1]
+    function = dict(INTEGER_PREDICATES)[word]
+    return lambda unit, left, right: function(left, right)
+
+
+@semantics("arith.cmpf")
+def compare_floats(site: Site) -> Execute:
+    """Float comparison by predicate number."""
+    function = FLOAT_PREDICATES[site.integer("predicate") or 0]
+    return lambda unit, left, right: function(left, right)
+
+
+@semantics("arith.select", "llvm.select")
+def select(site: Site) -> Execute:
+    """condition ? a : b, for any type of value, with a scalar or an elementwise condition."""
+    from mlir_async_pipe.machine.values import lanes_of, merge
+
+    def execute(unit: Any, condition: Array, yes: Any, no: Any) -> Any:
+        if isinstance(yes, np.ndarray):
+            shape = condition.shape + (1,) * (yes.ndim - condition.ndim)
+            return np.where(condition.reshape(shape), yes, no)
+        if condition.shape[0] == 1:
+            return yes if condition[0] else no
+        return merge(lanes_of(condition, unit.width), yes, no)
+
+    return execute
+
+
+def constant_array(site: Site, attribute: Any, kind: Kind) -> Array:
+    """The value of a constant as an array with one uniform lane."""
+    for view in (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr):
+        try:
+            return kind.settle(np.array([view(attribute).value]))
+        except ValueError:
+            continue
+    return dense_array(site, attribute, kind)[None]
+
+
+def dense_array(site: Site, attribute: Any, kind: Kind) -> Array:
+    """A dense elements attribute as an array of its shape, in the computed type of `kind`."""
+    dense = ir.DenseElementsAttr(attribute)
+    shape = tuple(int(size) for size in ir.ShapedType(dense.type).shape)
+    if dense.is_splat:
+        splat = dense.get_splat_value()
+        return np.broadcast_to(constant_array(site, splat, kind.element)[0], shape)
+    if kind.name == "index" or kind.dtype.kind in "biu":
+        return kind.settle(np.array([int(x) for x in ir.DenseIntElementsAttr(attribute)])).reshape(
+            shape
+        )
+    try:
+        values = [float(x) for x in ir.DenseFPElementsAttr(attribute)]
+    except (TypeError, ValueError) as error:
+        raise site.unsupported(f"constants of type {kind.name}") from error
+    return kind.settle(np.array(values)).reshape(shape)
+
+
+@semantics("arith.constant", "index.constant", "index.bool.constant")
+def constant(site: Site) -> Execute:
+    """A constant, decoded once."""
+    value = constant_array(site, site.op.attributes["value"], site.result_kind())
+    value.setflags(write=False)
+    return lambda unit: value
+
+
+@semantics("ub.poison", "llvm.mlir.undef", "llvm.mlir.poison")
+def poison(site: Site) -> Execute:
+    """Undefined values: all bits set, which is NaN for floats."""
+    kind = site.result_kind()
+    count = max(1, int(np.prod(kind.shape)))
+    raw = np.full(count * kind.item_bytes, 0xFF, np.uint8).view(kind.stored)
+    value = kind.decode(raw).reshape((1, *kind.shape))
+    return lambda unit: value
+
+
+# Casts ----------------------------------------------------------------------------------
+
+
+@semantics("arith.index_cast", "arith.trunci", "arith.truncf", "arith.extf", "index.casts")
+def convert(site: Site) -> Execute:
+    """Conversion by value, sign-extended where it widens an integer."""
+    kind = site.result_kind()
+    if kind.name == "i1" and not site.operand_kind().is_float:
+        return lambda unit, value: (value & 1).astype(np.bool_)
+    source = site.operand_kind()
+    if source.name == "i1":
+        return lambda unit, value: kind.settle(-value.astype(np.int64))
+    return lambda unit, value: kind.settle(value)
+
+
+@semantics("arith.extsi")
+def sign_extend(site: Site) -> Execute:
+    """Sign extension; true becomes -1."""
+    return convert(site)
+
+
+@semantics("arith.extui", "arith.index_castui", "index.castu")
+def zero_extend(site: Site) -> Execute:
+    """Zero extension."""
+    kind = site.result_kind()
+    if kind.name == "i1":
+        return lambda unit, value: (value & 1).astype(np.bool_)
+    return lambda unit, value: kind.settle(unsigned(value))
+
+
+@semantics("arith.sitofp")
+def signed_to_float(site: Site) -> Execute:
+    """Signed integer to float; true is -1."""
+    return convert(site)
+
+
+@semantics("arith.uitofp")
+def unsigned_to_float(site: Site) -> Execute:
+    """Unsigned integer to float."""
+    kind = site.result_kind()
+    return lambda unit, value: kind.settle(unsigned(value))
+
+
+@semantics("arith.fptosi")
+def float_to_signed(site: Site) -> Execute:
+    """Float to signed integer, rounded towards zero."""
+    kind = site.result_kind()
+    return lambda unit, value: np.trunc(value).astype(kind.dtype)
+
+
+@semantics("arith.fptoui")
+def float_to_unsigned(site: Site) -> Execute:
+    """Float to unsigned integer, rounded towards zero."""
+    kind = site.result_kind()
+    return lambda unit, value: np.trunc(value).astype(np.uint64).astype(kind.dtype)
+
+
+@semantics("arith.bitcast", "llvm.bitcast")
+def bitcast(site: Site) -> Execute:
+    """The same bits in another type of the same width."""
+    source, target = site.operand_kind(), site.result_kind()
+
+    def execute(unit: Any, value: Array) -> Array:
+        stored = source.encode(value)
+        flat = stored.reshape(len(stored), -1).view(target.stored)
+        return target.decode(flat).reshape((len(stored), *target.shape))
+
+    return execute
+
+
+# math -----------------------------------------------------------------------------------
+
+
+def _erf(values: Array) -> Array:
+    from math import erf
+
+    return np.vectorize(erf, otypes=[np.float64])(values)
+
+
+def _count_leading_zeros(values: Array) -> Array:
+    bits = values.dtype.itemsize * 8
+    rest = unsigned(values).astype(np.uint64)
+    count = np.full(values.shape, bits)
+    for _ in range(bits):
+        count = count - (rest != 0)
+        rest = rest >> np.uint64(1)
+    return count
+
+
+def _count_trailing_zeros(values: Array) -> Array:
+    bits = values.dtype.itemsize * 8
+    word = unsigned(values).astype(np.uint64)
+    lowest = word & (~word + np.uint64(1))
+    return np.where(word == 0, bits, _count_ones(lowest - np.uint64(1)))
+
+
+def _count_ones(values: Array) -> Array:
+    word = unsigned(values).astype(np.uint64)
+    count = np.zeros(values.shape, np.int64)
+    for bit in range(values.dtype.itemsize * 8):
+        count += ((word >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
+    return count
+
+
+MATH: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "absf": np.abs, "absi": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "roundeven": np.rint,
+    "powf": np.power, "copysign": np.copysign, "erf": _erf, "ctlz": _count_leading_zeros,
+    "cttz": _count_trailing_zeros, "ctpop": _count_ones, "fpowi": np.power,
+}  # fmt: skip
+for _name, _function in MATH.items():
+    semantics(f"math.{_name}")(elementwise(_function))
+semantics("math.isnan")(elementwise(np.isnan))
+semantics("math.isinf")(elementwise(np.isinf))
+semantics("math.isfinite")(elementwise(np.isfinite))
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c rounded once: float32 and smaller go through float64, whose 53 bits hold the
+    product of two 24-bit mantissas exactly."""
+    return a.astype(np.float64) * b + c
+
+
+semantics("math.fma", "vector.fma")(elementwise(fused_multiply_add))
+
+
+@semantics("arith.addui_extended")
+def add_with_carry(site: Site) -> Execute:
+    """Sum and carry."""
+    kind = site.result_kind()
+
+    def execute(unit: Any, left: Array, right: Array) -> tuple[Array, Array]:
+        total = kind.settle(left + right)
+        return total, unsigned(total) < unsigned(left)
+
+    return execute
+
+
+@semantics("arith.mulsi_extended", "arith.mului_extended")
+def wide_multiply(site: Site) -> Execute:
+    """The low and the high half of a product."""
+    kind = site.result_kind()
+    signed = site.name == "arith.mulsi_extended"
+    bits = kind.item_bytes * 8
+
+    def execute(unit: Any, left: Array, right: Array) -> tuple[Array, Array]:
+        a = (left if signed else unsigned(left)).astype(object)
+        b = (right if signed else unsigned(right)).astype(object)
+        product = np.asarray(a * b, object)
+        low = np.array([int(x) & ((1 << bits) - 1) for x in product.flat], np.uint64)
+        high = np.array([(int(x) >> bits) & ((1 << bits) - 1) for x in product.flat], np.uint64)
+        return (
+            low.astype(kind.dtype).reshape(product.shape),
+            high.astype(kind.dtype).reshape(product.shape),
+        )
+
+    return execute

@@ -1,0 +1,268 @@
+"""Queues: copies, commits and waits, whatever dialect they are from.
+
+What an op issues, commits or waits for is read off its row in the vocabulary; this file
+gives rows their meaning on the completion model of `queues`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import POISON_BYTE
+from mlir_async_pipe.machine.queues import AsyncOp
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.values import UNKNOWN_GROUP, Token, lanes_of, uniform
+from mlir_async_pipe.vocabulary import Queue, queue_of
+
+Array = np.ndarray
+
+# Copies move bytes; in these spans the address of every byte is listed.
+BYTE = 1
+
+
+def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> Span:
+    """`count` bytes from byte address `first` on, for each active lane."""
+    return access.span(unit, first[..., None] + np.arange(count), BYTE, active)
+
+
+def issue_copy(
+    unit: Unit,
+    site: Site,
+    queue: Queue,
+    source: Span,
+    destination: Span,
+    valid: Array | None = None,
+) -> None:
+    """Copy the bytes of `source` to `destination` between now and the wait that covers it.
+
+    Both spans list bytes, in (lanes, bytes). From byte `valid` on (for each lane) the source
+    is not read and zeros are written.
+    """
+    if unit.deferred is not None or site.row is None or not site.is_async:
+        _copy_now(unit, site, source, destination, valid)
+        return
+    lanes = _both(unit, source, destination)
+    if not lanes.any():
+        return
+    memory = unit.launch.memory
+    from_bytes = lanes_of(source.addresses, unit.width)
+    to_bytes = lanes_of(destination.addresses, unit.width)
+    held = np.zeros(to_bytes.shape, np.uint8)
+    used = np.ones(from_bytes.shape, np.bool_)
+    if valid is not None:
+        used = np.arange(from_bytes.shape[1]) < lanes_of(valid, unit.width)[:, None]
+
+    def sample(chosen: Array) -> None:
+        held[chosen] = np.where(used[chosen], memory.data[from_bytes[chosen]], 0)
+
+    def write(chosen: Array) -> None:
+        memory.data[to_bytes[chosen]] = held[chosen]
+
+    reads, read_lanes = _footprint(unit, from_bytes, lanes, used)
+    writes, write_lanes = _footprint(unit, to_bytes, lanes, None)
+    operation = start(
+        unit, site, queue, lanes, reads, read_lanes, writes, write_lanes, sample, write
+    )
+    if unit.launch.policy.poisons:
+        memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
+    trace = unit.launch.trace_of(unit)
+    if trace is not None and lanes[0]:
+        trace.add(Entry("issue", site.name, site.place, queue.name, to_bytes.shape[1]))
+
+
+def start(
+    unit: Unit,
+    site: Site,
+    queue: Queue,
+    lanes: Array,
+    reads: list[Any],
+    read_lanes: list[Array],
+    writes: list[Any],
+    write_lanes: list[Array],
+    sample: Callable[[Array], None],
+    write: Callable[[Array], None],
+) -> AsyncOp:
+    """Put an async op in flight."""
+    none = np.zeros(unit.width, np.bool_)
+    operation = AsyncOp(
+        site.number,
+        queue,
+        lanes,
+        none.astype(np.int64),
+        reads,
+        writes,
+        {"reads": read_lanes, "writes": write_lanes},
+        sample,
+        write,
+        none.copy(),
+        none.copy(),
+        none.copy(),
+    )
+    unit.queues.issue(operation)
+    return operation
+
+
+def _copy_now(unit: Unit, site: Site, source: Span, destination: Span, valid: Array | None) -> None:
+    """The synchronous form: read, then write."""
+    from mlir_async_pipe.machine.kinds import Kind
+
+    byte = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
+    data = access.read(unit, site, source, byte)
+    if valid is not None:
+        data = np.where(np.arange(data.shape[1]) < valid[:, None], data, 0)
+    access.write(unit, site, destination, data, byte)
+
+
+def _both(unit: Unit, source: Span, destination: Span) -> Array:
+    lanes = unit.active()
+    for span in (source, destination):
+        if span.lanes is not None:
+            lanes = lanes & span.lanes
+    return lanes
+
+
+def _footprint(
+    unit: Unit, addresses: Array, lanes: Array, used: Array | None
+) -> tuple[list[tuple[Array, Array]], list[Array]]:
+    """Granules of bytes, a row for each lane; bytes that are not used fall on the first one."""
+    chosen = np.flatnonzero(lanes)
+    granule = unit.launch.detector.granule
+    where = addresses[chosen][:, ::granule] // granule
+    if used is not None:
+        keep = used[chosen][:, ::granule]
+        some = keep.any(axis=1)
+        where = np.where(keep, where, where[:, :1])[some]
+        chosen = chosen[some]
+    if len(chosen) == 0:
+        return [], []
+    return [(unit.launch.grid_threads(unit.threads[chosen]), where)], [chosen]
+
+
+# Commits and waits ----------------------------------------------------------------------
+
+
+def commit(unit: Unit, site: Site, queue: Queue) -> Token:
+    """Make a group of all that was issued since the last commit."""
+    number = unit.queues.commit(queue, unit.active(), unit.marks(queue))
+    trace = unit.launch.trace_of(unit)
+    if trace is not None:
+        group = int(number[0])
+        trace.add(Entry("commit", site.name, site.place, queue.name, group=group))
+    return Token(queue.name, number)
+
+
+def wait_groups(unit: Unit, site: Site, queue: Queue, left: Array) -> None:
+    """Block until at most `left` groups are in flight."""
+    if unit.launch.random_completion:
+        unit.queues.tick()
+    unit.queues.wait(queue, unit.active(), left, unit.marks(queue))
+    _trace_wait(unit, site, queue, int(left[0]))
+
+
+def _trace_wait(unit: Unit, site: Site, queue: Queue, left: int) -> None:
+    trace = unit.launch.trace_of(unit)
+    if trace is not None:
+        covers = int(unit.queues.fifo(queue).covered[0]) + 1
+        trace.add(Entry("wait", site.name, site.place, queue.name, left=left, covers=covers))
+
+
+def younger_groups(unit: Unit, queue: Queue, tokens: tuple[Token, ...]) -> Array | None:
+    """For each active lane the number of groups younger than the youngest that is named."""
+    named = [
+        token.number for token in tokens if isinstance(token, Token) and token.queue == queue.name
+    ]
+    if not named:
+        return None
+    youngest = lanes_of(np.max(np.broadcast_arrays(*named), axis=0), unit.width)
+    count = unit.marks(queue).count
+    known = unit.active() & (youngest != UNKNOWN_GROUP)
+    return (count - 1 - youngest)[known]
+
+
+def log_wait(unit: Unit, site: Site, queue: Queue, left: int, tokens: tuple[Token, ...]) -> None:
+    """Keep what is needed to judge the count of a token wait."""
+    younger = younger_groups(unit, queue, tokens)
+    if younger is not None and (younger < 0).any():
+        unit.launch.detector.report("wait-before-commit", site.number)
+    unit.launch.waits.add(site, queue.name, left, younger)
+
+
+@semantics(
+    "nvgpu.device_async_create_group",
+    "nvvm.cp.async.commit.group",
+    "nvvm.cp.async.bulk.commit.group",
+    "nvvm.wgmma.commit.group.sync.aligned",
+    "rocdl.asyncmark",
+)
+def physical_commit(site: Site) -> Execute:
+    """A commit; one with a token gives the group that it makes."""
+    queue = _physical(site)
+    if len(site.op.results):
+        return lambda unit, *tokens: commit(unit, site, queue)
+
+    def execute(unit: Unit) -> None:
+        commit(unit, site, queue)
+
+    return execute
+
+
+@semantics(
+    "nvgpu.device_async_wait",
+    "nvvm.cp.async.wait.group",
+    "nvvm.cp.async.bulk.wait_group",
+    "nvvm.wgmma.wait.group.sync.aligned",
+    "rocdl.wait.asyncmark",
+)
+def physical_wait(site: Site) -> Execute:
+    """A wait runs with its count, 0 without one; the count is clamped as the target does."""
+    queue = _physical(site)
+    assert site.row is not None and site.row.wait is not None
+    left = site.integer(site.row.wait.count, 0) or 0
+    if left < 0:
+        raise site.unsupported(f"a count of {left}")
+    if queue.largest_count is not None:
+        left = min(left, queue.largest_count)
+    count = uniform(left)
+
+    def execute(unit: Unit, *tokens: Token) -> None:
+        log_wait(unit, site, queue, left, tokens)
+        wait_groups(unit, site, queue, count)
+
+    return execute
+
+
+@semantics("rocdl.s.wait.asynccnt", "rocdl.s.wait.tensorcnt")
+def counter_wait(site: Site) -> Execute:
+    """A counter counts ops, not groups: at most N of them stay in flight."""
+    from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
+
+    counter = _physical(site)
+    # asynccnt counts the async LDS copies, whose marks are another way to wait for them.
+    queue = ASYNC_LDS if counter == ASYNCCNT else counter
+    left = site.integer("count", 0) or 0
+    if left < 0:
+        raise site.unsupported(f"a count of {left}")
+    count = uniform(left)
+
+    def execute(unit: Unit) -> None:
+        if unit.launch.random_completion:
+            unit.queues.tick()
+        unit.queues.wait_counter(queue, unit.active(), count)
+        _trace_wait(unit, site, queue, left)
+
+    return execute
+
+
+def _physical(site: Site) -> Queue:
+    queue = queue_of(site.op)
+    if queue is None:
+        raise site.unsupported("its queue is not known")
+    return queue

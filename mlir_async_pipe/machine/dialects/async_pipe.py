@@ -1,0 +1,205 @@
+"""The abstract ops of RFC 0077: scope, commit_queue, wait_queue, and the producer/consumer form.
+
+A scope's region runs at any moment between issue and completion. At issue a *recording* run
+finds what it touches, without changing memory; the real run happens when the adversary lets
+it, sees memory as it is then, and is not checked again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.decode import Region, Site
+from mlir_async_pipe.machine.dialects.async_ops import commit, log_wait, start, wait_groups
+from mlir_async_pipe.machine.engine import Frame, Unit
+from mlir_async_pipe.machine.kinds import POISON_BYTE
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.values import Token, lanes_of
+from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary.queues import abstract_queue
+
+Array = np.ndarray
+
+
+class Deferred:
+    """A run of a scope's region: `recording` keeps footprints, else memory just changes."""
+
+    def __init__(self, recording: bool) -> None:
+        self.recording = recording
+        self.reads: list[tuple[Array, Array, Array]] = []
+        self.writes: list[tuple[Array, Array, Array]] = []
+
+    def access(self, unit: Unit, where: Span, how: str) -> bool:
+        """Note an access; True if it must not change memory."""
+        if not self.recording:
+            return False
+        if where.lanes is None or where.lanes.any():
+            rows = access.granules(unit, where)
+            if how != "write":
+                self.reads.append(rows)
+            if how != "read":
+                self.writes.append(rows)
+        return how != "read"
+
+
+@semantics("async_pipe.scope")
+def scope(site: Site) -> Execute:
+    """Run the region asynchronously on a queue."""
+    queue = _queue(site)
+    captures = site.captures()
+    region = site.region()
+
+    def execute(unit: Unit) -> None:
+        if unit.deferred is not None:
+            unit.run_region(region)
+            return
+        values = {key: unit.frame.values[key] for key in captures}
+        footprint = Deferred(recording=True)
+        _run(unit, region, values, unit.mask, footprint)
+
+        def write(chosen: Array) -> None:
+            _run(unit, region, values, chosen, Deferred(recording=False))
+
+        _issue(unit, site, queue, footprint, write)
+
+    return execute
+
+
+def _run(
+    unit: Unit, region: Region, values: dict[int, Any], mask: Array | None, deferred: Deferred
+) -> None:
+    """Run the region in a frame of its own that holds the values captured at issue."""
+    outer = (unit.frame, unit.mask, unit.deferred)
+    unit.frame, unit.mask, unit.deferred = Frame(dict(values)), mask, deferred
+    try:
+        unit.run_region(region)
+    finally:
+        unit.frame, unit.mask, unit.deferred = outer
+
+
+def _issue(unit: Unit, site: Site, queue: Queue, footprint: Deferred, write: Any) -> None:
+    # A scope that works in place reads what it writes, so such a location is not poisoned.
+    written = _all_granules(footprint.writes)
+    read = _all_granules(footprint.reads)
+    reads = [(threads, where) for _, threads, where in footprint.reads if len(where)]
+    writes = [(threads, where) for _, threads, where in footprint.writes if len(where)]
+    operation = start(
+        unit,
+        site,
+        queue,
+        unit.active().copy(),
+        reads,
+        [rows[0] for rows in footprint.reads if len(rows[2])],
+        writes,
+        [rows[0] for rows in footprint.writes if len(rows[2])],
+        lambda chosen: None,
+        write,
+    )
+    if unit.launch.policy.poisons and not operation.moved.any():
+        fresh = np.setdiff1d(written, read)
+        granule = unit.launch.detector.granule
+        bytes_ = (fresh[:, None] * granule + np.arange(granule)).ravel()
+        unit.launch.memory.data[bytes_] = POISON_BYTE
+    trace = unit.launch.trace_of(unit)
+    if trace is not None:
+        size = sum(where.shape[1] for _, where in writes) * unit.launch.detector.granule
+        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
+
+
+def _all_granules(rows: list[tuple[Array, Array, Array]]) -> Array:
+    if not rows:
+        return np.zeros(0, np.int64)
+    return np.unique(np.concatenate([where.ravel() for _, _, where in rows]))
+
+
+@semantics("async_pipe.commit_queue")
+def commit_queue(site: Site) -> Execute:
+    """Push a group on an abstract queue."""
+    queue = _queue(site)
+    if len(site.op.results):
+        return lambda unit, *operands: commit(unit, site, queue)
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        commit(unit, site, queue)
+
+    return execute
+
+
+@semantics("async_pipe.wait_queue")
+def wait_queue(site: Site) -> Execute:
+    """Wait with a count: the attribute, a last integer operand, or 0."""
+    queue = _queue(site)
+    given = site.integer("count")
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        tokens = tuple(value for value in operands if isinstance(value, Token))
+        counts = [value for value in operands if isinstance(value, np.ndarray)]
+        left = counts[-1] if counts and given is None else np.array([given or 0])
+        log_wait(unit, site, queue, int(left.max()), tokens)
+        wait_groups(unit, site, queue, left)
+
+    return execute
+
+
+@semantics("async_pipe.consumer_wait")
+def consumer_wait(site: Site) -> Execute:
+    """Wait for the oldest group that this consumer has not taken yet."""
+    queue = _queue(site)
+    given = site.integer("count")
+
+    def execute(unit: Unit) -> None:
+        fifo = unit.queues.fifo(queue)
+        active = unit.active()
+        committed = unit.marks(queue).count
+        if (fifo.taken >= committed)[active].any():
+            unit.launch.detector.report("wait-before-commit", site.number)
+        exact = np.maximum(committed - 1 - fifo.taken, 0)
+        left = exact if given is None else np.array([given])
+        unit.launch.waits.add(site, queue.name, int(left[0]), exact[active])
+        fifo.taken = fifo.taken + active
+        wait_groups(unit, site, queue, lanes_of(left, unit.width))
+
+    return execute
+
+
+@semantics("async_pipe.producer_acquire")
+def producer_acquire(site: Site) -> Execute:
+    """Take a free slot; taking more than `depth` would wait for ever."""
+    queue = _queue(site)
+    depth = site.integer("depth")
+
+    def execute(unit: Unit) -> None:
+        fifo = unit.queues.fifo(queue)
+        active = unit.active()
+        fifo.acquired = fifo.acquired + active
+        if depth is not None and ((fifo.acquired - fifo.released) > depth)[active].any():
+            unit.launch.detector.report("queue-overflow", site.number)
+
+    return execute
+
+
+@semantics("async_pipe.consumer_release")
+def consumer_release(site: Site) -> Execute:
+    """Give the oldest slot taken back."""
+    queue = _queue(site)
+
+    def execute(unit: Unit) -> None:
+        fifo = unit.queues.fifo(queue)
+        fifo.released = fifo.released + unit.active()
+
+    return execute
+
+
+def _queue(site: Site) -> Queue:
+    number = site.integer("queue")
+    if number is None:
+        raise MachineError(
+            f"'{site.name}' has no constant queue", code="dynamic-queue", at=site.place
+        )
+    return abstract_queue(number)

@@ -1,0 +1,235 @@
+"""gpu: ids, barriers, shuffles and reductions of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import BOOL
+from mlir_async_pipe.machine.memory import SPACE_NAMES
+from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.values import lanes_of, uniform
+
+Array = np.ndarray
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def thread_coordinate(unit: Unit, axis: int) -> Array:
+    """A thread id along one axis (x runs fastest), uniform where the block is flat there."""
+    block = unit.launch.options.block
+    if block[axis] == 1:
+        return uniform(0)
+    below = int(np.prod(block[:axis], dtype=np.int64))
+    return unit.threads // below % block[axis]
+
+
+def _axis(site: Site) -> int:
+    return _AXES[site.text("dimension").split()[-1].strip("<>")]
+
+
+@semantics("gpu.thread_id")
+def thread_id(site: Site) -> Execute:
+    """The id in the block."""
+    axis = _axis(site)
+    return lambda unit: thread_coordinate(unit, axis)
+
+
+@semantics("gpu.block_id")
+def block_id(site: Site) -> Execute:
+    """The block's id in the grid."""
+    axis = _axis(site)
+    return lambda unit: uniform(unit.launch.block_index[axis])
+
+
+@semantics("gpu.block_dim")
+def block_dim(site: Site) -> Execute:
+    """Threads of a block along an axis."""
+    axis = _axis(site)
+    return lambda unit: uniform(unit.launch.options.block[axis])
+
+
+@semantics("gpu.grid_dim")
+def grid_dim(site: Site) -> Execute:
+    """Blocks of the grid along an axis."""
+    axis = _axis(site)
+    return lambda unit: uniform(unit.launch.options.grid[axis])
+
+
+@semantics("gpu.global_id")
+def global_id(site: Site) -> Execute:
+    """block id * block size + thread id."""
+    axis = _axis(site)
+
+    def execute(unit: Unit) -> Array:
+        first = unit.launch.block_index[axis] * unit.launch.options.block[axis]
+        return thread_coordinate(unit, axis) + first
+
+    return execute
+
+
+@semantics("gpu.lane_id")
+def lane_id(site: Site) -> Execute:
+    """The lane in the warp."""
+    return lambda unit: unit.threads % unit.launch.options.warp
+
+
+@semantics("gpu.subgroup_id")
+def subgroup_id(site: Site) -> Execute:
+    """The warp in the block."""
+    return lambda unit: unit.threads // unit.launch.options.warp
+
+
+@semantics("gpu.subgroup_size")
+def subgroup_size(site: Site) -> Execute:
+    """Lanes of a warp."""
+    return lambda unit: uniform(unit.launch.options.warp)
+
+
+@semantics("gpu.num_subgroups")
+def subgroup_count(site: Site) -> Execute:
+    """Warps of the block."""
+    return lambda unit: uniform(-(-unit.launch.block_size // unit.launch.options.warp))
+
+
+@semantics(
+    "gpu.barrier",
+    "nvvm.barrier0",
+    "nvvm.barrier",
+    "rocdl.barrier",
+    "rocdl.s.barrier",
+    "amdgpu.lds_barrier",
+)
+def barrier(site: Site) -> Execute:
+    """All threads of the block meet; which memory is ordered stands in the op's row."""
+    assert site.row is not None and site.row.barrier is not None
+    ordered = site.row.barrier(site.op)
+    spaces = tuple(number for number, name in enumerate(SPACE_NAMES) if name in ordered)
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        if unit.deferred is not None:
+            raise MachineError(
+                f"'{site.name}' inside an async scope", code="barrier-in-scope", at=site.place
+            )
+        if unit.launch.random_completion:
+            unit.queues.tick()
+        trace = unit.launch.trace_of(unit)
+        if trace is not None:
+            trace.add(Entry("barrier", site.name, site.place))
+        unit.launch.barrier(unit, site, spaces)
+
+    return execute
+
+
+@semantics("gpu.dynamic_shared_memory")
+def dynamic_shared_memory(site: Site) -> Execute:
+    """The block's dynamic workgroup memory, as bytes."""
+    shape = memref_shape(site.result_type(), site.op)
+
+    def execute(unit: Unit) -> Any:
+        size = unit.launch.dynamic_shared_bytes
+        if size is None:
+            raise MachineError(
+                "the size of the dynamic shared memory is not known",
+                code="no-shared-size",
+                at=site.place,
+                advice="pass dynamic_shared_bytes, or set async_pipe.dynamic_shared_bytes",
+            )
+        name = "dynamic shared memory"
+        buffer = unit.launch.shared_once(("dynamic", 0), size, name, site.place)
+        return shape.over(uniform(buffer.base), [uniform(size)])
+
+    return execute
+
+
+# Warps ----------------------------------------------------------------------------------
+
+
+def whole_warps(unit: Unit, site: Site) -> Array:
+    """The lanes that belong to complete warps, as (warps, lanes of a warp).
+
+    A warp of which only some lanes are active is reported and left out.
+    """
+    warp = unit.launch.options.warp
+    active = unit.active()
+    padded = -(-unit.width // warp) * warp
+    present = np.zeros(padded, np.bool_)
+    present[: unit.width] = active
+    rows = present.reshape(-1, warp)
+    partial = rows.any(axis=1) & ~rows.all(axis=1)
+    if partial.any():
+        lane = int(np.flatnonzero(partial)[0]) * warp
+        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
+        unit.launch.detector.report("divergent-warp-op", site.number, thread=thread)
+    return np.arange(padded).reshape(-1, warp)[rows.all(axis=1)]
+
+
+def _within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
+    """The lane of the unit at position `source` of each lane's own warp, and its validity."""
+    warp = unit.launch.options.warp
+    first = np.arange(unit.width) // warp * warp
+    lane = first + source
+    valid = (source >= 0) & (source < warp) & (lane < unit.width)
+    return np.clip(lane, 0, unit.width - 1), valid
+
+
+_SHUFFLES: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
+    "xor": lambda lane, offset, width: (
+        lane ^ offset,
+        (lane ^ offset) < (lane // width + 1) * width,
+    ),
+    "up": lambda lane, offset, width: (lane - offset, lane % width >= offset),
+    "down": lambda lane, offset, width: (lane + offset, lane % width + offset < width),
+    "idx": lambda lane, offset, width: (lane // width * width + offset % width, offset < width),
+}
+
+
+@semantics("gpu.shuffle")
+def shuffle(site: Site) -> Execute:
+    """A value from another lane, and whether that lane was in the segment."""
+    mode = site.text("mode").split()[-1].strip("<>")
+    where = _SHUFFLES[mode]
+
+    def execute(unit: Unit, value: Array, offset: Array, width: Array) -> tuple[Array, Array]:
+        lane = unit.threads % unit.launch.options.warp
+        source, in_segment = where(lane, offset.astype(np.int64), width.astype(np.int64))
+        number, valid = _within_warp(unit, source)
+        good = valid & in_segment & unit.active()[number]
+        taken = lanes_of(value, unit.width)
+        chosen = np.where(good.reshape(-1, *(1,) * (value.ndim - 1)), taken[number], taken)
+        return chosen, good.astype(BOOL.dtype)
+
+    return execute
+
+
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "minsi": np.minimum, "maxsi": np.maximum, "minnumf": np.fmin,
+    "maxnumf": np.fmax, "minimumf": np.minimum, "maximumf": np.maximum,
+}  # fmt: skip
+
+
+@semantics("gpu.subgroup_reduce")
+def subgroup_reduce(site: Site) -> Execute:
+    """Combine a value over the lanes of each warp; all of them get the result."""
+    combine = _REDUCTIONS[site.text("op").split()[-1].strip("<>")]
+    kind = site.result_kind()
+    size = site.integer("cluster_size")
+
+    def execute(unit: Unit, value: Array) -> Array:
+        taken = lanes_of(value, unit.width).copy()
+        for warp in whole_warps(unit, site):
+            for cluster in warp.reshape(-1, size or len(warp)):
+                total = taken[cluster[0]]
+                for lane in cluster[1:]:
+                    total = kind.settle(combine(total, taken[lane]))
+                taken[cluster] = total
+        return taken
+
+    return execute

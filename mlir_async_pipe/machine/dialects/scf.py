@@ -1,0 +1,172 @@
+"""scf: loops and branches, each lane under its own bounds and conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.decode import Region, Site
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import unsigned
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.values import NONE, merge, split
+
+Array = np.ndarray
+
+
+def packer(site: Site) -> Any:
+    """A function that packs result values the way the engine expects them."""
+    single = len(site.op.results) == 1
+    return (lambda values: values[0]) if single else tuple
+
+
+@semantics("scf.for")
+def for_loop(site: Site) -> Execute:
+    """iv = lb, lb + step, … while iv < ub; lanes that are done wait for the others."""
+    body = site.region()
+    pack = packer(site)
+    read = unsigned if site.has("unsignedCmp") else _as_is
+
+    def execute(unit: Unit, lower: Array, upper: Array, step: Array, *carried: Any) -> Any:
+        outer = unit.mask
+        variable, values = lower, carried
+        trace = unit.launch.trace_of(unit)
+        if trace is not None:
+            trace.enter_loop(site)
+        try:
+            while True:
+                go, _ = split(unit.mask, read(variable) < read(upper))
+                if go is NONE:
+                    break
+                unit.mask = go
+                trace = unit.launch.trace_of(unit)
+                if trace is not None:
+                    trace.iterate(site)
+                given = unit.run_region(body, (variable, *values))
+                # Lanes that have left keep what they left with.
+                keep = go if go is not outer else None
+                values = tuple(
+                    merge(keep, new, old) for new, old in zip(given, values, strict=True)
+                )
+                variable = merge(keep, variable + step, variable)
+        finally:
+            unit.mask = outer
+        trace = unit.launch.trace_of(unit)
+        if trace is not None:
+            trace.leave_loop(site)
+        return pack(values)
+
+    return execute
+
+
+def _as_is(values: Array) -> Array:
+    return values
+
+
+@semantics("scf.while")
+def while_loop(site: Site) -> Execute:
+    """before(args) -> condition, values; after(values) -> args."""
+    before, after = site.region(0), site.region(1)
+    pack = packer(site)
+
+    def execute(unit: Unit, *carried: Any) -> Any:
+        outer = unit.mask
+        arguments = carried
+        left: Any = None
+        try:
+            while True:
+                condition, *passed = unit.run_region(before, arguments)
+                go, stop = split(unit.mask, condition)
+                if stop is not NONE:
+                    left = (
+                        passed
+                        if left is None
+                        else [merge(stop, new, old) for new, old in zip(passed, left, strict=True)]
+                    )
+                if go is NONE:
+                    break
+                unit.mask = go
+                given = unit.run_region(after, tuple(passed))
+                keep = go if go is not outer else None
+                arguments = tuple(
+                    merge(keep, new, old) for new, old in zip(given, arguments, strict=True)
+                )
+        finally:
+            unit.mask = outer
+        return pack(left)
+
+    return execute
+
+
+def choose(unit: Unit, cases: list[tuple[Any, Region | None]]) -> list[Any]:
+    """Run each region under its lanes and join what they give."""
+    joined: list[Any] | None = None
+    for mask, region in cases:
+        if mask is NONE or region is None:
+            continue
+        given = unit.under(mask, region)
+        if joined is None:
+            joined = given
+        else:
+            joined = [merge(mask, new, old) for new, old in zip(given, joined, strict=True)]
+    return joined or []
+
+
+@semantics("scf.if", "affine.if")
+def if_else(site: Site) -> Execute:
+    """Both ways run, one after the other, where lanes disagree."""
+    then = site.region(0)
+    otherwise = site.region(1) if len(list(site.op.regions[1].blocks)) else None
+    pack = packer(site)
+    holds = _condition_of(site)
+
+    def execute(unit: Unit, *operands: Any) -> Any:
+        yes, no = split(unit.mask, holds(operands))
+        return pack(choose(unit, [(yes, then), (no, otherwise)]))
+
+    return execute
+
+
+def _condition_of(site: Site) -> Any:
+    if site.name == "scf.if":
+        return lambda operands: operands[0]
+    from mlir_async_pipe.machine.affine_maps import parse_set
+
+    condition = parse_set(site.text("condition"))
+    return lambda operands: condition(operands)
+
+
+@semantics("scf.index_switch")
+def index_switch(site: Site) -> Execute:
+    """The region of the case that matches, else the default, which is region 0."""
+    default, *regions = [site.region(number) for number in range(len(site.op.regions))]
+    cases = site.integers("cases")
+    pack = packer(site)
+
+    def execute(unit: Unit, value: Array) -> Any:
+        ways: list[tuple[Any, Region | None]] = []
+        rest = unit.mask
+        for case, region in zip(cases, regions, strict=True):
+            if rest is NONE:
+                break
+            hit, rest = split(rest, value == case)
+            ways.append((hit, region))
+        ways.append((rest, default))
+        return pack(choose(unit, ways))
+
+    return execute
+
+
+@semantics("scf.execute_region", "memref.alloca_scope", "affine.scope")
+def execute_region(site: Site) -> Execute:
+    """Run the region in place."""
+    region = site.region()
+    pack = packer(site)
+    return lambda unit: pack(unit.run_region(region))
+
+
+@semantics("scf.parallel", "scf.forall")
+def parallel(site: Site) -> Execute:
+    """Refused: which thread runs which iteration is not decided yet."""
+    raise site.unsupported("map parallel loops to threads first")

@@ -1,0 +1,170 @@
+"""Executes decoded instructions for all threads of a unit in lock step.
+
+Lanes that take different ways run one way after the other under a mask, and meet again
+behind the structured op, or, for branches between blocks, at the first block in textual
+order that some lane still has to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.machine.decode import Block, Function, Region
+from mlir_async_pipe.machine.queues import Marks, Queues
+from mlir_async_pipe.machine.values import NONE, merge
+from mlir_async_pipe.vocabulary import Queue
+
+Array = np.ndarray
+
+
+@dataclass(eq=False)
+class Frame:
+    """One activation of a function: its values, and its marks of function-scope queues."""
+
+    values: dict[int, Any] = field(default_factory=dict)
+    marks: dict[str, Marks] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Unit:
+    """Threads that run in lock step.
+
+    `threads` are their linear ids in the block, `mask` the lanes that are active now (None:
+    all). `launch` holds what all units of the grid share. `deferred` is the running
+    async_pipe.scope, None outside.
+    """
+
+    launch: Any
+    threads: Array
+    queues: Queues
+    mask: Array | None = None
+    frame: Frame = field(default_factory=Frame)
+    deferred: Any = None
+    rounds: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """The number of lanes."""
+        return len(self.threads)
+
+    def active(self) -> Array:
+        """The active lanes as an array of booleans."""
+        return np.ones(self.width, np.bool_) if self.mask is None else self.mask
+
+    def marks(self, queue: Queue) -> Marks:
+        """The marks that a wait on `queue` counts here."""
+        if queue.scope == "thread":
+            return self.queues.fifo(queue).thread_marks
+        if queue.name not in self.frame.marks:
+            self.frame.marks[queue.name] = Marks(self.width)
+        return self.frame.marks[queue.name]
+
+    def call(self, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+        """Run a function in a frame of its own."""
+        if self.launch.depth >= self.launch.depth_limit:
+            raise MachineError(
+                f"calls are nested more than {self.launch.depth_limit} deep",
+                code="recursion-limit",
+                at=function.site.place,
+            )
+        outer, self.frame = self.frame, Frame()
+        self.launch.depth += 1
+        try:
+            return self.run_region(function.body, arguments)
+        finally:
+            self.frame = outer
+            self.launch.depth -= 1
+
+    def run_region(self, region: Region, arguments: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a region; returns what its terminator hands out."""
+        if len(region.blocks) == 1:
+            block = region.blocks[0]
+            values = self.frame.values
+            for key, value in zip(block.arguments, arguments, strict=True):
+                values[key] = value
+            self._run(block)
+            return [values[key] for key in block.leave]
+        return self._run_blocks(region, arguments)
+
+    def under(self, mask: Any, region: Region, arguments: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a region with other lanes active."""
+        outer, self.mask = self.mask, mask
+        try:
+            return self.run_region(region, arguments)
+        finally:
+            self.mask = outer
+
+    def _run(self, block: Block) -> None:
+        self.launch.take_steps(len(block.instructions))
+        values = self.frame.values
+        trace = self.launch.trace_of(self)
+        for instruction in block.instructions:
+            result = instruction.execute(self, *[values[key] for key in instruction.operands])
+            keys = instruction.results
+            if len(keys) == 1:
+                values[keys[0]] = result
+            elif keys:
+                for key, value in zip(keys, result, strict=True):
+                    values[key] = value
+            if trace is not None:
+                trace.executed(instruction.site)
+
+    def _run_blocks(self, region: Region, arguments: tuple[Any, ...]) -> list[Any]:
+        entry_mask = self.mask
+        waiting: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (entry_mask, arguments)}
+        left: list[Any] | None = None
+        try:
+            while waiting:
+                number = min(waiting)
+                self.mask, passed = waiting.pop(number)
+                block = region.blocks[number]
+                # Lanes that are ahead and wait elsewhere keep the values that they have.
+                diverged = self.mask is not entry_mask
+                self._bind(block.arguments, passed, diverged)
+                if diverged:
+                    self._run_keeping(block)
+                else:
+                    self._run(block)
+                if block.jump is None:
+                    out = [self.frame.values[key] for key in block.leave]
+                    left = out if left is None else list(merge(self.mask, out, left))
+                    continue
+                values = [self.frame.values[key] for key in block.jump.operands]
+                for target, mask, out in block.jump.execute(self, *values):
+                    if mask is NONE:
+                        continue
+                    waiting[target] = self._join(waiting.get(target), mask, tuple(out), entry_mask)
+        finally:
+            self.mask = entry_mask
+        return left or []
+
+    def _bind(self, keys: tuple[int, ...], passed: tuple[Any, ...], keep: bool) -> None:
+        values = self.frame.values
+        for key, value in zip(keys, passed, strict=True):
+            values[key] = merge(self.mask, value, values.get(key)) if keep else value
+
+    def _run_keeping(self, block: Block) -> None:
+        values = self.frame.values
+        keys = [key for instruction in block.instructions for key in instruction.results]
+        before = {key: values[key] for key in keys if key in values}
+        self._run(block)
+        for key, old in before.items():
+            values[key] = merge(self.mask, values[key], old)
+
+    @staticmethod
+    def _join(
+        known: tuple[Any, tuple[Any, ...]] | None,
+        mask: Any,
+        passed: tuple[Any, ...],
+        everyone: Any,
+    ) -> tuple[Any, tuple[Any, ...]]:
+        if known is None:
+            return mask, passed
+        both = known[0] | mask
+        merged = tuple(merge(mask, new, old) for new, old in zip(passed, known[1], strict=True))
+        whole = both.all() if everyone is None else (both == everyone).all()
+        return (everyone if whole else both), merged

@@ -1,0 +1,99 @@
+"""Which matrix element each lane holds in each register: the fragment layouts.
+
+NVIDIA (PTX ISA, "Matrix Fragments for mma.m16n8k*"), with g = lane / 4, t = lane % 4 and e
+elements in a 32-bit register (2 for f16, 4 for i8, 1 for tf32):
+
+    A  register r, element j:  row g + 8 (r & 1)   column t e + j + 4 e (r >> 1)
+    B  register r, element j:  row t e + j + 4 e r  column g
+    C  register r, element j:  row g + 8 r          column 2 t + j
+
+AMD (CDNA3 ISA, matrix fused multiply-add), for an m x n x k product on 64 lanes, with K
+elements of A a lane and l = lane:
+
+    A  element j:  row l % m               column (l / m) K + j
+    B  element j:  row (l / n) K + j       column l % n
+    C  element i:  row 8 (i / 4) + 4 (l / n) + i % 4 for m = 32, 4 (l / n) + i for m = 16
+                   column l % n
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """`rows` and `columns` have shape (lanes, elements of a lane, in flat order)."""
+
+    rows: Array
+    columns: Array
+    shape: tuple[int, int]
+
+    def gather(self, values: Array) -> Array:
+        """Matrices from lanes: (warps, lanes, elements) -> (warps, rows, columns)."""
+        matrices = np.zeros((len(values), *self.shape), values.dtype)
+        matrices[:, self.rows, self.columns] = values
+        return matrices
+
+    def spread(self, matrices: Array) -> Array:
+        """Lanes from matrices: (warps, rows, columns) -> (warps, lanes, elements)."""
+        return matrices[:, self.rows, self.columns]
+
+
+def _fragment(rows: Array, columns: Array, shape: tuple[int, int]) -> Fragment:
+    rows, columns = np.broadcast_arrays(rows, columns)
+    lanes = rows.shape[0]
+    return Fragment(rows.reshape(lanes, -1), columns.reshape(lanes, -1), shape)
+
+
+def nvidia(m: int, n: int, k: int, element_bits: int) -> tuple[Fragment, Fragment, Fragment]:
+    """The fragments of A, B and C of mma.sync; m is 16, or 8 for f64 (m8n8k4)."""
+    lane = np.arange(32)[:, None, None]
+    g, t = lane // 4, lane % 4
+    packed = max(1, 32 // element_bits)
+    j = np.arange(packed)
+    tall = m // 8
+    a = np.arange(m * k // 32 // packed)[:, None]
+    b = np.arange(k * n // 32 // packed)[:, None]
+    c = np.arange(tall)[:, None]
+    wide = 4 * packed
+    return (
+        _fragment(g + 8 * (a % tall), t * packed + j + wide * (a // tall), (m, k)),
+        _fragment(t * packed + j + wide * b, g, (k, n)),
+        _fragment(g + 8 * c, 2 * t + np.arange(2), (m, n)),
+    )
+
+
+def cdna(m: int, n: int, k: int) -> tuple[Fragment, Fragment, Fragment]:
+    """The fragments of A, B and C of mfma with one block, on 64 lanes."""
+    lane = np.arange(64)[:, None]
+    per_lane_a, per_lane_b, per_lane_c = m * k // 64, k * n // 64, m * n // 64
+    i = np.arange(per_lane_c)
+    rows = (i // 4) * (4 * (64 // n)) + 4 * (lane // n) + i % 4
+    return (
+        _fragment(lane % m, (lane // m) * per_lane_a + np.arange(per_lane_a), (m, k)),
+        _fragment((lane // n) * per_lane_b + np.arange(per_lane_b), lane % n, (k, n)),
+        _fragment(rows, lane % n, (m, n)),
+    )
+
+
+def rdna(generation: int, k: int = 16) -> tuple[Fragment, Fragment, Fragment]:
+    """The fragments of wmma 16x16xk on 32 lanes: gfx11 (both halves hold the same A and B,
+    rows of C interleaved) or gfx12 (the halves split k, rows of C in blocks of 8)."""
+    lane = np.arange(32)[:, None]
+    i = np.arange(8)
+    if generation == 11:
+        j = np.arange(k)
+        depth, rows = j + 0 * lane, 2 * i + lane // 16
+    else:
+        j = np.arange(k // 2)
+        depth, rows = (lane // 16) * (k // 2) + j, 8 * (lane // 16) + i
+    return (
+        _fragment(lane % 16, depth, (16, k)),
+        _fragment(depth, lane % 16, (k, 16)),
+        _fragment(rows, lane % 16, (16, 16)),
+    )

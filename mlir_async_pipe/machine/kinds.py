@@ -1,0 +1,169 @@
+"""How each MLIR type is computed with and stored: NumPy types, and rounding where NumPy has none.
+
+A value of `vector<4x8xf16>` is an array of shape (lanes, 4, 8); scalars have shape (lanes,).
+Types without a NumPy twin are computed in float32 and rounded after every operation:
+
+| type    | computed as | stored as | rounding                                      |
+|---------|-------------|-----------|-----------------------------------------------|
+| bf16    | float32     | uint16    | to nearest, ties to even, on the upper 16 bits |
+| f8E*    | float32     | uint8     | to the nearest of the 256 values, ties to even |
+| tf32    | float32     | float32   | none; mma cuts its operands to 19 bits         |
+
+Signless integers are held as signed NumPy integers; unsigned ops take an unsigned view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.machine.small_floats import SMALL_FLOATS, round_bf16
+
+Array = np.ndarray
+
+# Poison for floats is a NaN and for integers -1: both are one byte pattern, all ones.
+POISON_BYTE = 0xFF
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One scalar or vector type.
+
+    `dtype` is what values are computed in, `stored` how one element lies in memory, `shape`
+    the vector's shape, () for scalars. `encode`/`decode` go between the two.
+    """
+
+    name: str
+    dtype: np.dtype
+    stored: np.dtype
+    shape: tuple[int, ...] = ()
+    scalable: bool = False
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return int(self.stored.itemsize)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.dtype.kind == "f"
+
+    @property
+    def element(self) -> Kind:
+        """The kind of one element."""
+        return Kind(self.name, self.dtype, self.stored)
+
+    def with_shape(self, shape: tuple[int, ...]) -> Kind:
+        """The vector kind of this element type and the given shape."""
+        return Kind(self.name, self.dtype, self.stored, shape)
+
+    def settle(self, values: Any) -> Array:
+        """Bring computed values back into this type: wrap integers, round floats."""
+        array = np.asarray(values)
+        round_values = _ROUND.get(self.name)
+        if round_values is not None:
+            return round_values(array.astype(np.float32, copy=False))
+        return array.astype(self.dtype, copy=False)
+
+    def decode(self, stored: Array) -> Array:
+        """Values from their memory form (an array of `stored`)."""
+        if self.name == "bf16":
+            return (stored.astype(np.uint32) << 16).view(np.float32)
+        if self.name in SMALL_FLOATS:
+            return SMALL_FLOATS[self.name].table[stored]
+        if self.name == "i1":
+            return stored != 0
+        return stored.view(self.dtype)
+
+    def encode(self, values: Array) -> Array:
+        """The memory form of values of this kind."""
+        if self.name == "bf16":
+            return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(
+                np.uint16
+            )
+        if self.name in SMALL_FLOATS:
+            return SMALL_FLOATS[self.name].encode(values)
+        return np.ascontiguousarray(values, self.dtype).view(self.stored)
+
+
+_ROUND: dict[str, Callable[[Array], Array]] = {
+    "bf16": round_bf16,
+    **{name: small.round for name, small in SMALL_FLOATS.items()},
+}
+
+_SCALARS: dict[str, tuple[Any, Any]] = {
+    "index": (np.int64, np.int64),
+    "i1": (np.bool_, np.uint8),
+    "f16": (np.float16, np.float16),
+    "f32": (np.float32, np.float32),
+    "tf32": (np.float32, np.float32),
+    "f64": (np.float64, np.float64),
+    "bf16": (np.float32, np.uint16),
+    **{name: (np.float32, np.uint8) for name in SMALL_FLOATS},
+    **{
+        f"{s}i{b}": (np.dtype(f"int{b}"), np.dtype(f"int{b}"))
+        for b in (8, 16, 32, 64)
+        for s in ("", "s")
+    },
+    **{f"ui{b}": (np.dtype(f"uint{b}"), np.dtype(f"uint{b}")) for b in (8, 16, 32, 64)},
+}
+
+INDEX = Kind("index", np.dtype(np.int64), np.dtype(np.int64))
+BOOL = Kind("i1", np.dtype(np.bool_), np.dtype(np.uint8))
+POINTER_NAME = "!llvm.ptr"
+
+
+def is_known(mlir_type: Any) -> bool:
+    """Whether `kind_of` can represent the type as arrays of numbers."""
+    text = str(mlir_type)
+    return _scalar(text) is not None or text.startswith("vector<")
+
+
+def kind_of(mlir_type: Any, at: Any = None) -> Kind:
+    """The kind of a scalar or vector type; raises MachineError (unsupported-type)."""
+    return _kind_of_text(str(mlir_type), mlir_type, at)
+
+
+def _kind_of_text(text: str, mlir_type: Any, at: Any) -> Kind:
+    found = _scalar(text)
+    if found is not None:
+        return found
+    try:
+        vector = ir.VectorType(mlir_type)
+    except ValueError:
+        vector = None
+    if vector is not None and not vector.scalable:
+        element = _scalar(str(vector.element_type))
+        if element is not None:
+            return element.with_shape(tuple(int(size) for size in vector.shape))
+    raise MachineError(
+        f"the machine cannot represent values of type '{text}'", code="unsupported-type", at=at
+    )
+
+
+@lru_cache(maxsize=256)
+def _scalar(text: str) -> Kind | None:
+    if text.startswith(POINTER_NAME):
+        return Kind("ptr", np.dtype(np.int64), np.dtype(np.int64))
+    pair = _SCALARS.get(text)
+    return None if pair is None else Kind(text, np.dtype(pair[0]), np.dtype(pair[1]))
+
+
+def unsigned(array: Array) -> Array:
+    """The same bits as unsigned integers (booleans stay)."""
+    if array.dtype == np.bool_ or array.dtype.kind == "u":
+        return array
+    return array.view(np.dtype(f"uint{array.dtype.itemsize * 8}"))
+
+
+def cut_tf32(values: Array) -> Array:
+    """Keep the upper 19 bits of float32: what mma reads of a tf32 operand (PTX ISA, mma)."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)

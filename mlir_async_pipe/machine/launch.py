@@ -1,0 +1,162 @@
+"""What all threads of a run share: memory, detector, symbols, limits, barriers, trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import Diagnostics, MachineError, Place
+from mlir_async_pipe.machine.completion import policy_of
+from mlir_async_pipe.machine.decode import Decoder, Function, Site
+from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
+from mlir_async_pipe.machine.queues import Queues
+from mlir_async_pipe.machine.trace import Trace, WaitLog
+from mlir_async_pipe.machine.values import uniform
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: see `machine.run`."""
+
+    block: tuple[int, int, int] = (1, 1, 1)
+    grid: tuple[int, int, int] = (1, 1, 1)
+    completion: str = "eager"
+    seed: int = 0
+    schedule: str = "lockstep"
+    warp: int = 32
+    dynamic_shared_bytes: int | None = None
+    step_limit: int = 20_000_000
+    target: Any = None
+
+
+@dataclass(eq=False)
+class Launch:
+    """One run of one function on a grid of blocks."""
+
+    decoder: Decoder
+    options: Options
+    memory: Memory
+    detector: Detector
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    trace: Trace = field(default_factory=Trace)
+    waits: WaitLog = field(default_factory=WaitLog)
+    block_index: tuple[int, int, int] = (0, 0, 0)
+    block_number: int = 0
+    dynamic_shared_bytes: int | None = None
+    depth: int = 0
+    depth_limit: int = 200
+    scheduler: Any = None
+    _steps: int = 0
+    _shared: dict[tuple[Any, int], Buffer] = field(default_factory=dict)
+    _globals: dict[str, Buffer] = field(default_factory=dict)
+    _freed: dict[int, int] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+    _traced: Unit | None = None
+
+    def __post_init__(self) -> None:
+        self.policy = policy_of(self.options.completion, self.options.seed)
+        self.random_completion = self.options.completion.startswith("random")
+        self.block_size = int(np.prod(self.options.block))
+
+    def grid_threads(self, threads: Array) -> Array:
+        """Linear ids in the grid of threads of the current block."""
+        return (threads + self.block_number * self.block_size).astype(np.int32)
+
+    def unit(self, threads: Array) -> Unit:
+        """A unit of threads with queues of its own."""
+        return Unit(self, threads, Queues(len(threads), self.detector, self.policy))
+
+    def function(self, name: str) -> Function:
+        """The decoded function called `name`."""
+        return self.decoder.function(name)
+
+    def take_steps(self, count: int) -> None:
+        """Count executed ops; raises MachineError (step-limit) when there are too many."""
+        self._steps += count
+        if self._steps > self.options.step_limit:
+            raise MachineError(
+                f"the program ran for more than {self.options.step_limit} ops",
+                code="step-limit",
+                advice="raise step_limit, or look for a loop that does not end",
+            )
+
+    def trace_of(self, unit: Unit) -> Trace | None:
+        """The trace, if this unit is the one that is traced and its first lane is active."""
+        if unit is not self._traced or unit.deferred is not None:
+            return None
+        return self.trace if unit.mask is None or unit.mask[0] else None
+
+    def trace_unit(self, unit: Unit) -> None:
+        """Trace this unit's first lane."""
+        self._traced = unit
+
+    def shared_buffer(self, unit: Unit, key: Any, size: int, name: str, place: Place) -> Buffer:
+        """Workgroup memory: one buffer for all units that come here the same time."""
+        turn = unit.rounds.get(key, 0)
+        unit.rounds[key] = turn + 1
+        return self.shared_once((key, turn), size, name, place)
+
+    def shared_once(self, key: Any, size: int, name: str, place: Place) -> Buffer:
+        """Workgroup memory that exists once a block."""
+        if key not in self._shared:
+            self._shared[key] = self.memory.allocate(size, WORKGROUP, name, place)
+        return self._shared[key]
+
+    def global_once(self, name: str, size: int, place: Place, contents: Array | None) -> Buffer:
+        """A global outside workgroup memory: it exists once a run."""
+        if name not in self._globals:
+            self._globals[name] = self.memory.allocate(size, GLOBAL, f"@{name}", place, contents)
+        return self._globals[name]
+
+    def may_free(self, unit: Unit, buffer: Buffer) -> bool:
+        """Whether a dealloc by `unit` is the last: workgroup memory is freed by every warp."""
+        if buffer.space != WORKGROUP:
+            return True
+        self._freed[buffer.base] = self._freed.get(buffer.base, 0) + unit.width
+        return self._freed[buffer.base] >= self.block_size
+
+    def end_block(self) -> None:
+        """Forget the block's workgroup memory; nothing orders it against the next block."""
+        for buffer in self._shared.values():
+            self.memory.free(buffer)
+        self._shared.clear()
+        self.detector.next_block()
+
+    def attributions(self, unit: Unit, function: Function) -> tuple[Any, ...]:
+        """The workgroup and private memory that a gpu.func declares, in order."""
+        made = []
+        for number, shape in enumerate(function.attributions):
+            view = shape.over(uniform(0), [])
+            size = int(shape.extent_bytes(view)[0])
+            name = f"attribution {number} of @{function.name}"
+            place = function.site.place
+            if number < function.workgroup_count:
+                key = ("attribution", number)
+                base = uniform(self.shared_once(key, size, name, place).base)
+            else:
+                stride = -(-size // 256) * 256
+                buffer = self.memory.allocate(stride * unit.width, PRIVATE, name, place)
+                base = buffer.base + stride * np.arange(unit.width)
+            made.append(replace(view, base=base))
+        return tuple(made)
+
+    def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:
+        """All threads of the block meet; `spaces` are ordered."""
+        if unit.mask is not None and not unit.mask.all():
+            lane = int(np.flatnonzero(~unit.mask)[0])
+            thread = int(self.grid_threads(unit.threads[[lane]])[0])
+            self.detector.report("divergent-barrier", site.number, thread=thread)
+            return
+        self.scheduler.barrier(unit, site, spaces)
+
+    def remark_once(self, code: str, message: str, at: Place) -> None:
+        """Say something about an op kind, the first time only."""
+        if f"{code} {message}" not in self._told:
+            self._told.add(f"{code} {message}")
+            self.diagnostics.remark(message, code=code, at=at)

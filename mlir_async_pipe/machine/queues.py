@@ -1,0 +1,216 @@
+"""The completion model: FIFOs of commit groups for each thread, and async ops in flight.
+
+Every async op of a queue gets an ordinal in each thread that issues it. A commit pushes a
+*mark*: the ordinal of the last op before it. `wait N` finds the (N+1)th youngest mark and
+covers all ops up to its ordinal, which gives FIFO order between groups and none inside one
+(PTX ISA, cp.async.wait_group; RFC 0077). A mark covers ops that callees issued before it;
+with function scope the marks themselves belong to the running function body (LLVM, AMDGPU
+asynchronous operations).
+
+*Covered* (a wait promises it) and *moved* (the adversary let the data arrive) are two things:
+races are judged by the first, values by the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.vocabulary import Queue
+
+Array = np.ndarray
+Rows = list[tuple[Array, Array]]
+
+
+@dataclass(eq=False)
+class AsyncOp:
+    """One async op instance of all lanes that issue it together.
+
+    `lanes` (bool), `ordinal`, `covered` and `moved` have one entry for each lane of the
+    unit. `reads` and `writes` are footprints: (threads, granules) with a row for each lane
+    that takes part, the rows of footprint i belonging to the lanes `row_lanes[i]`.
+    `sample` reads the source and `write` fills the destination, for some lanes.
+    """
+
+    site: int
+    queue: Queue
+    lanes: Array
+    ordinal: Array
+    reads: Rows
+    writes: Rows
+    row_lanes: dict[str, list[Array]]
+    sample: Callable[[Array], None]
+    write: Callable[[Array], None]
+    covered: Array
+    sampled: Array
+    moved: Array
+    serial: int = 0
+
+    def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
+        """The footprint rows of the lanes in `done`."""
+        for (threads, where), lanes in zip(
+            getattr(self, which), self.row_lanes[which], strict=True
+        ):
+            chosen = done[lanes]
+            if chosen.all():
+                yield threads, where
+            elif chosen.any():
+                yield threads[chosen], where[chosen]
+
+    def covers(self, which: str, where: Array) -> Array:
+        """Which of the granules `where` are still pending in this op."""
+        found = np.zeros(where.shape, np.bool_)
+        for _, mine in self.rows(which, self.lanes & ~self.covered):
+            found |= np.isin(where, mine)
+        return found
+
+    def thread_at(self, which: str, granule: int) -> int:
+        """A thread whose footprint holds the granule, -1 if none does."""
+        for threads, mine in self.rows(which, self.lanes & ~self.covered):
+            hit = np.flatnonzero((mine == granule).any(axis=1))
+            if len(hit):
+                return int(threads[hit[0]])
+        return -1
+
+    def move(self, chosen: Array) -> None:
+        """Let the data of the lanes `chosen` arrive: sample what is not sampled, write."""
+        late = chosen & ~self.sampled
+        if late.any():
+            self.sample(late)
+            self.sampled |= late
+        self.write(chosen)
+        self.moved |= chosen
+
+
+class Marks:
+    """The marks of one queue in one thread or function body, for all lanes of a unit."""
+
+    def __init__(self, width: int) -> None:
+        self.count = np.zeros(width, np.int64)
+        self.ordinals = np.full((8, width), -1, np.int64)
+
+    def push(self, active: Array, ordinal: Array) -> None:
+        """Add a mark that covers the ops up to `ordinal`, in the active lanes."""
+        if self.count.max() == len(self.ordinals):
+            self.ordinals = np.concatenate([self.ordinals, np.full_like(self.ordinals, -1)])
+        lanes = np.flatnonzero(active)
+        self.ordinals[self.count[lanes], lanes] = ordinal[lanes]
+        self.count[lanes] += 1
+
+    def covered_by(self, active: Array, left: Array) -> Array:
+        """The youngest ordinal that `wait left` covers in each lane, -1 for none."""
+        position = self.count - left - 1
+        wanted = active & (position >= 0)
+        lanes = np.arange(len(active))
+        found = self.ordinals[np.maximum(position, 0), lanes]
+        return np.where(wanted, found, -1)
+
+
+@dataclass
+class Fifo:
+    """One queue of one unit of threads.
+
+    For each lane: `issued` ops, the ordinals up to which ops are `covered` by waits and
+    `committed`, and the slots `taken`, `acquired` and `released` of the producer/consumer form.
+    """
+
+    queue: Queue
+    issued: Array
+    covered: Array
+    committed: Array
+    thread_marks: Marks
+    taken: Array
+    acquired: Array
+    released: Array
+    pending: list[AsyncOp] = field(default_factory=list)
+
+
+class Queues:
+    """All FIFOs of one unit of `width` threads.
+
+    `detector` is told when ops start and when waits cover them; `policy` decides when data
+    moves in between.
+    """
+
+    def __init__(self, width: int, detector: Any, policy: Any) -> None:
+        self.width = width
+        self.detector = detector
+        self.policy = policy
+        self.fifos: dict[str, Fifo] = {}
+        self._serial = 0
+
+    def fifo(self, queue: Queue) -> Fifo:
+        """The FIFO of a queue, made on first use."""
+        found = self.fifos.get(queue.name)
+        if found is None:
+            none = np.full(self.width, -1)
+            zero = np.zeros(self.width, np.int64)
+            found = Fifo(queue, zero, none, none, Marks(self.width), zero, zero, zero)
+            self.fifos[queue.name] = found
+        return found
+
+    def issue(self, operation: AsyncOp) -> None:
+        """Start an async op; its ordinal is set here."""
+        fifo = self.fifo(operation.queue)
+        operation.ordinal = np.where(operation.lanes, fifo.issued, -1)
+        fifo.issued = fifo.issued + operation.lanes
+        operation.serial = self._serial
+        self._serial += 1
+        self.detector.issue(operation)
+        fifo.pending.append(operation)
+        self.policy.issued(operation)
+
+    def commit(self, queue: Queue, active: Array, marks: Marks) -> Array:
+        """Push a group; returns its number in each lane."""
+        number = marks.count.copy()
+        fifo = self.fifo(queue)
+        marks.push(active, fifo.issued - 1)
+        fifo.committed = np.where(active, fifo.issued - 1, fifo.committed)
+        return number
+
+    def wait(self, queue: Queue, active: Array, left: Array, marks: Marks) -> None:
+        """Block until at most `left` groups of `marks` are in flight."""
+        self.cover(queue, marks.covered_by(active, left))
+
+    def wait_counter(self, queue: Queue, active: Array, left: Array) -> None:
+        """Block until at most `left` ops (not groups) of the queue are in flight."""
+        fifo = self.fifo(queue)
+        self.cover(queue, np.where(active, fifo.issued - left - 1, -1))
+
+    def cover(self, queue: Queue, up_to: Array) -> None:
+        """Promise that all ops with an ordinal of at most `up_to` are over."""
+        fifo = self.fifo(queue)
+        fifo.covered = np.maximum(fifo.covered, up_to)
+        finished = []
+        for operation in fifo.pending:
+            done = operation.lanes & ~operation.covered & (operation.ordinal <= fifo.covered)
+            if done.any():
+                finished.append((operation, done))
+        for operation, done in self.policy.order(finished):
+            still = done & ~operation.moved
+            if still.any():
+                operation.move(still)
+        for operation, done in finished:
+            self.detector.complete(operation, done)
+            operation.covered |= done
+            if (operation.covered == operation.lanes).all():
+                self.detector.retire(operation)
+        fifo.pending = [op for op in fifo.pending if (op.covered != op.lanes).any()]
+
+    def is_committed(self, operation: AsyncOp, lane: int) -> bool:
+        """Whether some commit covers the op in this lane."""
+        return bool(operation.ordinal[lane] <= self.fifo(operation.queue).committed[lane])
+
+    def pending(self) -> list[AsyncOp]:
+        """All ops that no wait has covered yet, in order of issue."""
+        found = [operation for fifo in self.fifos.values() for operation in fifo.pending]
+        return sorted(found, key=lambda operation: operation.serial)
+
+    def tick(self) -> None:
+        """Give the policy a chance to let data arrive."""
+        pending = [operation for fifo in self.fifos.values() for operation in fifo.pending]
+        if pending:
+            self.policy.tick(pending)

@@ -1,0 +1,63 @@
+"""The table op name -> semantics, filled by the files in `dialects/`.
+
+A semantics is a *builder*: called once for each op of the program with its decoded site, it
+returns the function that executes the op for all threads of a unit, every time it is reached.
+
+    @semantics("arith.addi", "index.add")
+    def add(site):
+        kind = site.result_kind()
+        return lambda unit, left, right: kind.settle(left + right)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Execute = Callable[..., Any]
+Builder = Callable[[Any], Execute]
+
+SEMANTICS: dict[str, Builder] = {}
+# Terminators that leave for a block of the same region; the rest leave the region.
+BRANCHES: dict[str, Builder] = {}
+
+
+def semantics(*names: str) -> Callable[[Builder], Builder]:
+    """Decorator: this builder gives the semantics of the ops called `names`."""
+
+    def remember(builder: Builder) -> Builder:
+        for name in names:
+            SEMANTICS[name] = builder
+        return builder
+
+    return remember
+
+
+def branch(*names: str) -> Callable[[Builder], Builder]:
+    """Decorator: this builder gives the jumps of the terminators called `names`."""
+
+    def remember(builder: Builder) -> Builder:
+        for name in names:
+            BRANCHES[name] = builder
+        return builder
+
+    return remember
+
+
+# Ops that end a region and hand their operands to the op around it.
+LEAVE = frozenset(
+    {
+        "func.return",
+        "gpu.return",
+        "llvm.return",
+        "scf.yield",
+        "scf.condition",
+        "affine.yield",
+        "async_pipe.yield",
+        "memref.atomic_yield",
+        "gpu.terminator",
+        "gpu.yield",
+        "vector.yield",
+        "scf.reduce",
+    }
+)

@@ -1,0 +1,113 @@
+"""Run-time values: arrays over lanes, memrefs, and how divergent lanes are joined again.
+
+Every array has a leading axis for lanes, of length 1 where all lanes agree (*uniform*) and
+of the unit's width otherwise; NumPy's broadcasting does the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.kinds import Kind
+
+Array = np.ndarray
+
+UNKNOWN_GROUP = -1
+
+
+@dataclass(frozen=True)
+class MemRef:
+    """A memref: `base` is the aligned pointer in bytes, `offset`, `sizes` and `strides` count
+    elements; each is an array over lanes."""
+
+    base: Array
+    offset: Array
+    sizes: tuple[Array, ...]
+    strides: tuple[Array, ...]
+    element: Kind
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element (a vector element counts whole)."""
+        return self.element.item_bytes * int(np.prod(self.element.shape, dtype=np.int64))
+
+    @property
+    def address(self) -> Array:
+        """The byte address of element (0, …, 0)."""
+        return self.base + self.offset * self.element_bytes
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A group of an async queue: its number in each lane, counted in the marks of `queue`."""
+
+    queue: str
+    number: Array
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A TMA descriptor: the tensor in memory and the box that one copy moves."""
+
+    memory: MemRef
+    box: tuple[int, ...]
+
+
+def uniform(value: Any, dtype: Any = np.int64) -> Array:
+    """A uniform scalar."""
+    return np.array([value], dtype)
+
+
+def merge(mask: Array | None, new: Any, old: Any) -> Any:
+    """`new` in the lanes of `mask`, `old` in the others; None for all lanes, or no old value."""
+    if mask is None or old is None or new is old:
+        return new
+    if isinstance(new, np.ndarray):
+        chosen = mask.reshape((-1,) + (1,) * (new.ndim - 1))
+        return np.where(chosen, new, old)
+    if isinstance(new, MemRef):
+        return replace(
+            new,
+            base=merge(mask, new.base, old.base),
+            offset=merge(mask, new.offset, old.offset),
+            sizes=merge(mask, new.sizes, old.sizes),
+            strides=merge(mask, new.strides, old.strides),
+        )
+    if isinstance(new, Token):
+        return replace(new, number=merge(mask, new.number, old.number))
+    if isinstance(new, (tuple, list)):
+        return type(new)(merge(mask, a, b) for a, b in zip(new, old, strict=True))
+    return new
+
+
+def lanes_of(value: Any, width: int) -> Any:
+    """An array broadcast to `width` lanes."""
+    return np.broadcast_to(value, (width, *value.shape[1:]))
+
+
+class NoLanes:
+    """The mask without any lane; the type of `NONE`."""
+
+
+NONE = NoLanes()
+
+
+def split(mask: Array | None, condition: Array) -> tuple[Any, Any]:
+    """The lanes of `mask` where a condition holds, and the others; `NONE` for no lane."""
+    if condition.shape[0] == 1:
+        return (mask, NONE) if condition[0] else (NONE, mask)
+    yes = condition if mask is None else condition & mask
+    no = ~condition if mask is None else ~condition & mask
+    if not yes.any():
+        return NONE, mask
+    if not no.any():
+        return mask, NONE
+    return yes, no
