@@ -2,6 +2,10 @@
 
 Everything is an `ir.Operation` (never an OpView class, which some stacks lack), told apart
 by `op.name`. Handles die with their op and with every C++ pass, so nothing here caches one.
+
+In numba-cuda-mlir 0.6 the hash of an operation covers its attributes and operands (equality
+is identity): an op in a set or a dict is not found any more once either changed. Values and
+blocks hash by identity.
 """
 
 from __future__ import annotations

@@ -1,0 +1,126 @@
+// RUN: async-pipe-opt %s --split-input-file --verify-diagnostics --async-pipe-to-nvvm="chip=sm_80 strict"
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @computes(%C : memref<?xf32>, %x : f32, %i : index) kernel {
+    // expected-error @below {{sm_80 cannot run this scope asynchronously}}
+    "async_pipe.scope"() ({
+      // expected-note @below {{'memref.store' does not write workgroup memory}}
+      memref.store %x, %C[%i] : memref<?xf32>
+      "async_pipe.yield"() : () -> ()
+    }) {queue = 0 : i64} : () -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @same_element(%A : memref<?xf32>, %i : index)
+      workgroup(%tile : memref<128xf32, #wg>) kernel {
+    // expected-error @below {{sm_80 cannot run this scope asynchronously}}
+    "async_pipe.scope"() ({
+      %a = memref.load %A[%i] : memref<?xf32>
+      memref.store %a, %tile[%i] : memref<128xf32, #wg>
+      %b = memref.load %A[%i] : memref<?xf32>
+      // expected-note @below {{copies of one group may write the same element}}
+      memref.store %b, %tile[%i] : memref<128xf32, #wg>
+      "async_pipe.yield"() : () -> ()
+    }) {queue = 0 : i64} : () -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @same_element_in_a_loop(%A : memref<?xf32>, %n : index, %t : index)
+      workgroup(%tile : memref<128xf32, #wg>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    // expected-error @below {{sm_80 cannot run this scope asynchronously}}
+    "async_pipe.scope"() ({
+      scf.for %i = %c0 to %n step %c1 {
+        %a = memref.load %A[%i] : memref<?xf32>
+        // expected-note @below {{copies of one group may write the same element}}
+        memref.store %a, %tile[%t] : memref<128xf32, #wg>
+      }
+      "async_pipe.yield"() : () -> ()
+    }) {queue = 0 : i64} : () -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @two_bytes(%A : memref<?xf16>, %i : index)
+      workgroup(%tile : memref<128xf16, #wg>) kernel {
+    // expected-error @below {{sm_80 cannot run this scope asynchronously}}
+    "async_pipe.scope"() ({
+      %a = memref.load %A[%i] : memref<?xf16>
+      // expected-note @below {{sm_80 copies 4, 8, 16 bytes, and this copy has 2 bytes at addresses that are known to be aligned to 2}}
+      memref.store %a, %tile[%i] : memref<128xf16, #wg>
+      "async_pipe.yield"() : () -> ()
+    }) {queue = 0 : i64} : () -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @too_large(%x : f32, %i : index) kernel {
+    // expected-error @below {{a workgroup allocation needs a static size}}
+    %tile = memref.alloc(%i) : memref<?xf32, #gpu.address_space<workgroup>>
+    memref.store %x, %tile[%i] : memref<?xf32, #gpu.address_space<workgroup>>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-note @below {{use fewer stages or smaller tiles, or set --smem-limit}}
+  // expected-error @below {{kernel 'too_large' needs 262144 bytes of workgroup memory, and sm_80 has 166912 a block}}
+  gpu.func @too_large(%x : f32, %i : index)
+      workgroup(%tile : memref<65536xf32, #gpu.address_space<workgroup>>) kernel {
+    memref.store %x, %tile[%i] : memref<65536xf32, #gpu.address_space<workgroup>>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @negative() kernel {
+    // expected-error @below {{a wait for at most -1 groups in flight}}
+    nvvm.cp.async.wait.group -1
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @foreign(%x : tensor<4xf32>) kernel {
+    // expected-note @below {{lower it to arith, memref, vector, scf, gpu or nvgpu ops first}}
+    // expected-error @below {{'tensor.cast' cannot be lowered to NVVM}}
+    %y = tensor.cast %x : tensor<4xf32> to tensor<?xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @unregistered() kernel {
+    // expected-note @below {{lower it to arith, memref, vector, scf, gpu or nvgpu ops first}}
+    // expected-error @below {{'mine.op' cannot be lowered to NVVM}}
+    "mine.op"() : () -> ()
+    gpu.return
+  }
+}

@@ -1,0 +1,150 @@
+"""What an `async_pipe.scope` does: copies that a chip can issue asynchronously, or not.
+
+    "async_pipe.scope"() ({                              Copies(pairs=(%v -> store,), …)
+      %v = vector.load %A[%i, %k] …
+      vector.store %v, %tile[%r, %c] …                   a scope that adds, stores to global
+      "async_pipe.yield"() : () -> ()                    memory, or calls: NotCopies(reason)
+    }) {queue = 0 : i64} : () -> ()
+
+A scope copies if all it writes is workgroup memory, each value written is the result of a load
+from global memory with no other use, and no two copies may touch the same element: a commit
+group orders nothing inside itself. Reads that only make addresses happen at issue, which is
+within the time that the scope allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir_async_pipe.affine import Arithmetic
+from mlir_async_pipe.alignment import access_alignment, element_bytes, static_strides
+from mlir_async_pipe.buffers import root_of
+from mlir_async_pipe.ir_helpers import Operation, defining_op, users, walk
+from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.scope_overlap import find_overlap
+from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
+
+SCOPE = "async_pipe.scope"
+_STORES = ("memref.store", "vector.store")
+_LOADS = ("memref.load", "vector.load")
+_CONTROL = ("scf.if", "scf.for", "scf.index_switch", "cf.br", "cf.cond_br", "cf.switch")
+
+
+@dataclass(frozen=True)
+class CopyPair:
+    """A load and the store of its result: `elements` of `element_bytes` each.
+
+    `piece_bytes` is the size of one asynchronous copy; the pair becomes
+    elements * element_bytes / piece_bytes of them.
+    """
+
+    load: Operation
+    store: Operation
+    elements: int
+    element_bytes: int
+    piece_bytes: int
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The scope only copies; `pairs` are to be formed, other async copies stand already."""
+
+    pairs: tuple[CopyPair, ...]
+
+
+@dataclass(frozen=True)
+class NotCopies:
+    """The chip cannot issue the scope asynchronously: a sentence, and the op that it is about."""
+
+    reason: str
+    at: Operation
+
+
+def classify(scope: Operation, chip: Chip) -> Copies | NotCopies:
+    """Whether all that `scope` does can be issued as asynchronous copies on `chip`."""
+    if not chip.copy_bytes:
+        return NotCopies(f"{chip.name} has no asynchronous copy to workgroup memory", scope)
+    arithmetic = Arithmetic()
+    pairs: list[CopyPair] = []
+    written: list[Access] = []
+    for op in _inside(scope):
+        found = _classify_op(op, chip, arithmetic)
+        if isinstance(found, NotCopies):
+            return found
+        if isinstance(found, CopyPair):
+            pairs.append(found)
+        written += [access for access in accesses(op) if access.writes]
+    meeting = find_overlap(scope, written, arithmetic)
+    if meeting is not None:
+        return NotCopies("copies of one group may write the same element", meeting)
+    return Copies(tuple(pairs))
+
+
+def _inside(scope: Operation) -> Iterator[Operation]:
+    return (op for op in walk(scope) if op != scope)
+
+
+def _classify_op(op: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair | NotCopies | None:
+    """What one op means for its scope; None: nothing that hinders copying."""
+    if is_pure(op) or op.name in _CONTROL:
+        return None
+    row = row_of(op)
+    if op.name in _STORES:
+        return _pair(op, chip, arithmetic)
+    if row is not None and row.asynchronous(op) and row.queue == chip.copy_queue:
+        return None
+    if row is not None and row.accesses and row.wait is None:
+        if any(access.writes for access in accesses(op)):
+            return NotCopies(f"'{op.name}' is no copy that {chip.name} can issue", op)
+        if all(root_of(access.memory).space == "global" for access in accesses(op)):
+            return None
+        return NotCopies(f"'{op.name}' reads memory that is not global", op)
+    return NotCopies(f"'{op.name}' is no copy", op)
+
+
+def _pair(store: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair | NotCopies:
+    (target,) = accesses(store)
+    load = defining_op(store.operands[0])
+    if root_of(target.memory).space != "workgroup":
+        return NotCopies(f"'{store.name}' does not write workgroup memory", store)
+    if load is None or load.name not in _LOADS:
+        return NotCopies(f"the value that '{store.name}' writes is computed, not loaded", store)
+    if len(users(load.results[0])) > 1 or load.block != store.block:
+        return NotCopies(f"the value that '{load.name}' reads has another use", load)
+    (source,) = accesses(load)
+    if root_of(source.memory).space != "global":
+        return NotCopies(f"'{load.name}' does not read global memory", load)
+    return _sized_pair(source, target, chip, arithmetic)
+
+
+def _sized_pair(
+    source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
+) -> CopyPair | NotCopies:
+    """Choose the widest pieces that the chip has and that both addresses are aligned for."""
+    element = element_bytes(target.memory)
+    extent = target.extent
+    if element == 0 or extent is None or len(extent) > 1:
+        return NotCopies("its elements are no whole number of bytes in one row", target.op)
+    for access in (source, target):
+        strides = static_strides(access.memory)
+        if not strides or strides[-1] != 1:
+            return NotCopies("its elements are not next to each other in memory", access.op)
+    elements = extent[0] if extent else 1
+    total = elements * element
+    aligned = min(
+        access_alignment(access.memory, access.indices, arithmetic) for access in (source, target)
+    )
+    fitting = [
+        size
+        for size in chip.copy_bytes
+        if size <= aligned and total % size == 0 and size % element == 0
+    ]
+    if not fitting:
+        sizes = ", ".join(map(str, chip.copy_bytes))
+        return NotCopies(
+            f"{chip.name} copies {sizes} bytes, and this copy has {total} bytes at addresses "
+            f"that are known to be aligned to {aligned}",
+            target.op,
+        )
+    return CopyPair(source.op, target.op, elements, element, max(fitting))

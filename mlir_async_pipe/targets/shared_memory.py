@@ -1,0 +1,201 @@
+"""Prepares workgroup memory for NVIDIA: allocations become globals, large kernels go dynamic.
+
+    %b = memref.alloc() : memref<…, workgroup>   -->  memref.global "private" @kernel_shared
+                                                      %b = memref.get_global @kernel_shared
+
+A `memref.alloc` in workgroup space would silently become a call of malloc. A kernel may declare
+48 KiB; where attributions and globals need more, they move to one dynamic allocation:
+
+    workgroup(%a : memref<4096xf32>, …)          -->  %d = gpu.dynamic_shared_memory
+                                                      %a = memref.view %d[0]
+    gpu.func attributes {async_pipe.dynamic_shared_bytes = 65536}, and gpu.launch_func asks for it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import space_of
+from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    ancestors,
+    before,
+    create,
+    functions,
+    integer_attribute,
+    symbol_name,
+    users,
+    walk,
+)
+from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.extents import element_bits
+
+# cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
+ALIGNMENT_BYTES = 16
+
+
+def globalise_allocations(gpu_module: Operation) -> None:
+    """Make every workgroup allocation of a gpu.module a private global; its deallocs go.
+
+    Raises LoweringError (dynamic-workgroup-alloc) for a size that is not static, and
+    (workgroup-alloc-escapes) for an allocation in a loop that outlives its iteration.
+    """
+    taken = {symbol_name(op) for op in walk(gpu_module)}
+    allocations = [
+        op
+        for op in walk(gpu_module)
+        if op.name in ALLOCATION_OPS and space_of(op.results[0], op) == "workgroup"
+    ]
+    for allocation in allocations:
+        _check_allocation(allocation)
+    for allocation in allocations:
+        _globalise(allocation, gpu_module, taken)
+
+
+def _check_allocation(allocation: Operation) -> None:
+    if not ir.MemRefType(allocation.results[0].type).has_static_shape:
+        raise LoweringError(
+            "a workgroup allocation needs a static size",
+            code="dynamic-workgroup-alloc",
+            at=allocation,
+        )
+    in_loop = any(above.name in ("scf.for", "scf.while") for above in ancestors(allocation))
+    for value in _with_views(allocation.results[0]):
+        for user in users(value):
+            if in_loop and user.name in ("scf.yield", "scf.condition"):
+                raise LoweringError(
+                    "a workgroup allocation in a loop is used after its iteration",
+                    code="workgroup-alloc-escapes",
+                    at=allocation,
+                    notes=(("it leaves the iteration here", user),),
+                )
+
+
+def _with_views(memory: Value) -> list[Value]:
+    """The memref and everything that is a view of it."""
+    found = [memory]
+    for value in found:
+        found += [u.results[0] for u in users(value) if u.name in VIEW_OPS]
+    return found
+
+
+def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) -> None:
+    function = next(op for op in ancestors(allocation) if "sym_name" in op.attributes)
+    name = _fresh(f"{symbol_name(function)}_shared", taken)
+    context = allocation.context
+    i64 = ir.IntegerType.get_signless(64, context)
+    alignment = max(ALIGNMENT_BYTES, integer_attribute(allocation, "alignment") or 1)
+    kind = allocation.results[0].type
+    create(
+        "memref.global",
+        attributes={
+            "sym_name": ir.StringAttr.get(name, context),
+            "sym_visibility": ir.StringAttr.get("private", context),
+            "type": ir.TypeAttr.get(kind, context),
+            "initial_value": ir.UnitAttr.get(context),
+            "alignment": ir.IntegerAttr.get(i64, alignment),
+        },
+        ip=ir.InsertionPoint.at_block_begin(gpu_module.regions[0].blocks[0]),
+        loc=allocation.location,
+    )
+    memory = create(
+        "memref.get_global",
+        results=[kind],
+        attributes={"name": ir.FlatSymbolRefAttr.get(name, context)},
+        ip=before(allocation),
+        loc=allocation.location,
+    )
+    for user in users(allocation.results[0]):
+        if user.name == "memref.dealloc":
+            user.erase()
+    allocation.results[0].replace_all_uses_with(memory.results[0])
+    allocation.erase()
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    candidate, number = name, 0
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """One workgroup buffer of a kernel: an attribution (`argument`) or a global (`name`)."""
+
+    bytes: int
+    alignment: int
+    name: str = ""
+    argument: Value | None = None
+
+
+def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBuffer]:
+    """The workgroup buffers that a kernel declares or reaches, also through calls."""
+    found = attributions(kernel)
+    globals_ = {symbol_name(op): op for op in walk(gpu_module) if op.name == "memref.global"}
+    seen: set[str] = set()
+    for function in reachable(kernel, gpu_module):
+        for op in walk(function):
+            if op.name != "memref.get_global" or space_of(op.results[0]) != "workgroup":
+                continue
+            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+            if name in globals_ and name not in seen:
+                seen.add(name)
+                alignment = integer_attribute(globals_[name], "alignment") or 1
+                size = buffer_bytes(op.results[0])
+                found.append(SharedBuffer(size, max(alignment, ALIGNMENT_BYTES), name=name))
+    return found
+
+
+def attributions(function: Operation) -> list[SharedBuffer]:
+    """The workgroup attributions of a gpu.func."""
+    count = integer_attribute(function, "workgroup_attributions") or 0
+    if function.name != "gpu.func" or count == 0:
+        return []
+    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    arguments = list(function.regions[0].blocks[0].arguments)[inputs : inputs + count]
+    return [SharedBuffer(buffer_bytes(a), ALIGNMENT_BYTES, argument=a) for a in arguments]
+
+
+def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
+    """The kernel and the functions of its module that it calls, directly or not."""
+    by_name = {symbol_name(f): f for f in functions(gpu_module)}
+    found = [kernel]
+    for function in found:
+        for op in walk(function):
+            if "callee" not in op.attributes:
+                continue
+            callee = by_name.get(str(op.attributes["callee"]).lstrip("@"))
+            if callee is not None and callee not in found:
+                found.append(callee)
+    return found
+
+
+def buffer_bytes(memory: Value) -> int:
+    """The size of a statically shaped buffer in bytes, as laid out (strides included)."""
+    kind = ir.MemRefType(memory.type)
+    strides, _ = kind.get_strides_and_offset()
+    last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
+    return (last + 1) * element_bits(kind) // 8
+
+
+def kernels(gpu_module: Operation) -> list[Operation]:
+    """The kernels of a gpu.module."""
+    return [f for f in functions(gpu_module) if f.name == "gpu.func" and "kernel" in f.attributes]
+
+
+def check_fits(kernel: Operation, needed: int, chip: Chip) -> None:
+    """Raise LoweringError (workgroup-memory) if a block cannot have so much memory."""
+    if needed > chip.workgroup_bytes:
+        raise LoweringError(
+            f"kernel '{symbol_name(kernel)}' needs {needed} bytes of workgroup memory, and "
+            f"{chip.name} has {chip.workgroup_bytes} a block",
+            code="workgroup-memory",
+            at=kernel,
+            advice="use fewer stages or smaller tiles, or set --smem-limit",
+        )

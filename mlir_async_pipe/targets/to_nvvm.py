@@ -1,0 +1,150 @@
+"""The pass `async-pipe-to-nvvm`: from pipelined IR to the LLVM and NVVM dialects.
+
+    abstract ops      -->  nvgpu.device_async_*, or in place     (abstract_ops)
+    workgroup memory  -->  globals, dynamic above 48 KiB          (shared_memory, dynamic_shared)
+    vector accesses   -->  with their proven alignment            (vector_alignment)
+    gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
+
+What MLIR's conversions do not know would make its translation crash, so ops of other dialects
+are refused where they stand before anything is rewritten, and what is left over is refused
+behind the conversions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.ir_helpers import Operation, set_integer, symbol_name, walk
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import CHIPS, Chip, Target
+from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.targets.counter_limits import clamp_counts
+from mlir_async_pipe.targets.dynamic_shared import DynamicShared, ask_at_launch, move_large_kernels
+from mlir_async_pipe.targets.shared_memory import globalise_allocations
+from mlir_async_pipe.targets.vector_alignment import annotate_alignment
+
+# convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
+# fragments) that convert-gpu-to-nvvm does not lower itself.
+RECIPE = (
+    "convert-nvgpu-to-nvvm,convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
+    "lower-affine,convert-vector-to-llvm,convert-gpu-to-nvvm{has-redux=true},canonicalize,cse,"
+    "convert-nvvm-to-llvm,reconcile-unrealized-casts"
+)
+
+# What the recipe lowers, by dialect; the abstract ops are gone before it runs.
+_LOWERED = frozenset(
+    "affine arith async_pipe builtin cf func gpu index llvm math memref nvgpu nvvm scf ub "
+    "vector".split()
+)
+_FINAL = frozenset(("llvm", "nvvm"))
+_DYNAMIC_GLOBAL = "__dynamic_shmem__"
+
+
+@dataclass(frozen=True)
+class ToNvvmOptions:
+    """Options of `async-pipe-to-nvvm`.
+
+    `chip` is the NVIDIA chip. With `strict` a scope that the chip cannot run asynchronously
+    is an error; else it runs in place, with a remark.
+    """
+
+    chip: str = ""
+    strict: bool = False
+
+
+@passes.register(
+    "async-pipe-to-nvvm", "abstract and nvgpu async ops to NVVM, kernels to LLVM", ToNvvmOptions
+)
+def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
+    """Lower every gpu.module in `module` to the LLVM dialect."""
+    root = module.operation
+    chip = chip_of(options.chip, session)
+    modules = [op for op in walk(root) if op.name == "gpu.module"]
+    for gpu_module in modules:
+        check_known(gpu_module, _LOWERED)
+    if lower_abstract_ops(root, chip, session, strict=options.strict):
+        counting = passes.find("async-pipe-count-waits")
+        counting.run(root, passes.with_defaults(counting.options(), {"chip": chip.name}), session)
+    clamp_counts(root, session)
+    shared: dict[str, DynamicShared] = {}
+    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+        globalise_allocations(gpu_module)
+        moved = move_large_kernels(gpu_module, chip)
+        shared[symbol_name(gpu_module)] = moved
+        ask_at_launch(root, symbol_name(gpu_module), moved)
+        annotate_alignment(gpu_module)
+    _convert(root)
+    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+        _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
+        check_known(gpu_module, _FINAL)
+
+
+def chip_of(name: str, session: Session) -> Chip:
+    """The NVIDIA chip of the option or of the session.
+
+    Raises UsageError (chip-missing, unknown-target, wrong-vendor).
+    """
+    target = Target.of_chip(name) if name else session.target
+    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == "nvvm")
+    if target is None:
+        raise UsageError(
+            "pass 'async-pipe-to-nvvm' needs a chip",
+            code="chip-missing",
+            advice=f"give chip=NAME, one of {known}",
+        )
+    if target.lowering != "nvvm":
+        raise UsageError(
+            f"'{target.chip.name}' is no NVIDIA chip",
+            code="wrong-vendor",
+            advice=f"NVIDIA chips: {known}",
+        )
+    return target.chip
+
+
+def check_known(gpu_module: Operation, dialects: frozenset[str]) -> None:
+    """Raise LoweringError (left-over-op) at the first op of another dialect."""
+    for op in walk(gpu_module):
+        if op != gpu_module and op.name.split(".")[0] not in dialects:
+            raise LoweringError(
+                f"'{op.name}' cannot be lowered to NVVM",
+                code="left-over-op",
+                at=op,
+                advice="lower it to arith, memref, vector, scf, gpu or nvgpu ops first",
+            )
+
+
+def _convert(root: Operation) -> None:
+    """Run MLIR's conversions on every gpu.module. Raises LoweringError (lowering-failed)."""
+    inner = f"gpu.module({RECIPE})"
+    pipeline = RECIPE if root.name == "gpu.module" else inner
+    anchor = "gpu.module" if root.name == "gpu.module" else "builtin.module"
+    try:
+        manager = passmanager.PassManager.parse(f"{anchor}({pipeline})", root.context)
+    except ValueError as error:
+        raise UsageError(
+            f"these bindings lack MLIR's conversions to NVVM: {str(error).strip()}",
+            code="bindings-incomplete",
+            advice="pip install 'mlir-async-pipe[nvidia]'",
+        ) from error
+    try:
+        manager.run(root)
+    except ir.MLIRError as error:
+        first = next(iter(error.error_diagnostics), None)
+        raise LoweringError(
+            first.message.strip() if first else str(error).strip(),
+            code="lowering-failed",
+            at=first.location if first else None,
+        ) from error
+
+
+def _make_dynamic_external(gpu_module: Operation, shared: DynamicShared) -> None:
+    """MLIR declares dynamic shared memory as an internal array of 0 bytes, which would overlap
+    static memory; only an external array is sized at launch (CUDA, extern __shared__)."""
+    for op in walk(gpu_module):
+        if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
+            op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>", op.context)
+            set_integer(op, "alignment", shared.alignment, 64)
