@@ -44,7 +44,7 @@ def check(module: Any, target: Target | str | None = None, **options: Any) -> Re
     are those of the pass `async-pipe-check`.
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
-    from mlir_async_pipe.pipeline import CHECK, run_check
+    from mlir_async_pipe.one_shot import CHECK, run_check
 
     session = Session(target=_target(target))
     run_check(module.operation, _options(CHECK, options, session), session)

@@ -50,7 +50,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-check": "mlir_async_pipe.check",
     "async-pipe-to-nvvm": "mlir_async_pipe.targets.to_nvvm",
     "async-pipe-to-rocdl": "mlir_async_pipe.targets.to_rocdl",
-    "async-pipe": "mlir_async_pipe.pipeline",
+    "async-pipe": "mlir_async_pipe.one_shot",
 }
 _registered: dict[str, Pass] = {}
 
@@ -146,6 +146,8 @@ def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:
 
 def _exists(name: str) -> bool:
     try:
-        return importlib.util.find_spec(_MODULES[name]) is not None
+        spec = importlib.util.find_spec(_MODULES[name])
+        # A folder without __init__.py is found as a package without origin.
+        return spec is not None and spec.origin is not None
     except ModuleNotFoundError:
         return False

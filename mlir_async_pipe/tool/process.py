@@ -10,7 +10,7 @@ from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic
-from mlir_async_pipe.pipeline import CHECK
+from mlir_async_pipe.one_shot import CHECK
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool import (

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, operations
-from mlir_async_pipe.pipeline import CHECK, run_check
+from mlir_async_pipe.one_shot import CHECK, run_check
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
