@@ -1,0 +1,70 @@
+"""The pass `async-pipe-check`: does any access race with an async op, on any path?
+
+    session.records["hazards"]     one Hazard a pair of accesses that races or may race
+    session.records["checks"]      one CheckSummary a kernel
+
+Nothing is executed and nothing is edited: numbers are kept as forms over iteration numbers
+and thread ids, states of queues are followed along all paths until they repeat. An access is
+*safe* if no path has a conflict, *unsafe* (an error with two notes) if one certainly has,
+else *unknown* (a warning with a reason).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.check import hazards
+from mlir_async_pipe.check.flow import callable_functions
+from mlir_async_pipe.check.hazards import CheckSummary, Hazard
+from mlir_async_pipe.check.kernel import Outcome, check_kernel, kernels
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+
+__all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `async-pipe-check`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory.
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+
+
+@passes.register(
+    "async-pipe-check", "prove that no access races with an async op in flight", CheckOptions
+)
+def run(module: Any, options: CheckOptions, session: Session) -> None:
+    """Check all kernels of a module; hazards are kept as errors in the session."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    callees = callable_functions(module)
+    for kernel in kernels(module):
+        outcome = check_kernel(
+            kernel, callees, target, assume_noalias_arguments=options.assume_noalias_arguments
+        )
+        _tell(outcome, session)
+
+
+def _tell(outcome: Outcome, session: Session) -> None:
+    """Record every finding; say one for each access and code, that with the smallest count."""
+    sites, ops = outcome.sites, outcome.ops
+    for finding in outcome.findings:
+        session.record("hazards", hazards.record_of(finding, sites, ops, outcome.summary.function))
+    unsafe = {finding.later for finding in outcome.findings if finding.certain}
+    for finding in hazards.worst_of_each(outcome.findings, sites):
+        if finding.certain:
+            session.diagnostics.error(hazards.error_of(finding, sites, ops))
+        elif finding.later not in unsafe:
+            session.diagnostics.warning(
+                f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})",
+                code="unknown-hazard",
+                at=sites[finding.later].op,
+                notes=hazards.notes(finding, sites, ops),
+            )
+    session.record("checks", outcome.summary)

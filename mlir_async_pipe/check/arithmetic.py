@@ -1,0 +1,270 @@
+"""Evaluates the IR's integer ops on forms: one table from op name to rule.
+
+    arith.addi, index.add, llvm.add      a + b
+    arith.remui, index.remu, llvm.urem   a mod b, for a >= 0 and constant b
+    arith.select                         decided by the condition, else the path splits
+
+Index arithmetic is taken not to wrap. A rule answers None where the result is not a form of
+its operands; the caller then makes it an opaque symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.check import forms
+from mlir_async_pipe.check.forms import Atom, Facts, Form
+from mlir_async_pipe.ir_helpers import constant_value
+
+Rule = Callable[[Any, list[Form], Facts], Form | None]
+
+
+class UndecidedError(Exception):
+    """The path splits here: `condition` may be 0 or 1."""
+
+    def __init__(self, condition: Form) -> None:
+        self.condition = condition
+
+
+def evaluate(op: Any, operands: list[Form], facts: Facts) -> Form | None:
+    """The form of result 0 of an integer op; None if it is opaque.
+
+    Raises UndecidedError where a select's condition is open.
+    """
+    value = constant_value(op.results[0])
+    if value is not None:
+        return Form(value & 1 if str(op.results[0].type) == "i1" else value)
+    rule = _RULES.get(op.name.split(".", 1)[1]) if op.name.startswith(_DIALECTS) else None
+    return None if rule is None else rule(op, operands, facts)
+
+
+_DIALECTS = ("arith.", "index.", "llvm.", "affine.")
+
+
+def exact(form: Form, facts: Facts) -> int | None:
+    """The value of a form, if the facts leave only one."""
+    if not form.terms:
+        return form.constant
+    low, high = forms.bounds(form, facts)
+    return low if low == high else None
+
+
+def settle(form: Form, facts: Facts) -> Form:
+    """The form with every atom that has one value replaced by it."""
+
+    def replace(atom: Atom) -> Form | None:
+        known = facts.get(atom)
+        return None if known is None or known.exact is None else Form(known.exact)
+
+    return forms.substitute(form, replace, facts) if form.terms else form
+
+
+def _mul(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    a, b = (settle(x, facts) for x in v)
+    if b.is_constant:
+        return forms.scale(a, b.constant)
+    return forms.scale(b, a.constant) if a.is_constant else forms.call("mul", a, b)
+
+
+def _div(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    low, _ = forms.bounds(v[0], facts)
+    if not v[1].is_constant or v[1].constant <= 0 or low is None or low < 0:
+        return None
+    return forms.floor_divide(v[0], v[1].constant, facts)
+
+
+def _ceil_div(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    if not v[1].is_constant or v[1].constant <= 0:
+        return None
+    return _div(op, [forms.add(v[0], Form(v[1].constant - 1)), v[1]], facts)
+
+
+def _rem(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    low, _ = forms.bounds(v[0], facts)
+    if not v[1].is_constant or v[1].constant <= 0 or low is None or low < 0:
+        return None
+    return forms.modulo(v[0], v[1].constant, facts)
+
+
+def _is_bit(op: Any) -> bool:
+    return str(op.results[0].type) == "i1"
+
+
+def _and(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    a, b = (settle(x, facts) for x in v)
+    if b.is_constant:
+        a, b = b, a
+    if a.is_constant:
+        mask = a.constant
+        if mask == 0 or (_is_bit(op) and mask == 1):
+            return b if mask else forms.ZERO
+        if mask & (mask + 1) == 0 and mask > 0:
+            return _rem(op, [b, Form(mask + 1)], facts)
+    return forms.apply("and", (a, b), facts)
+
+
+def _or(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    a, b = (settle(x, facts) for x in v)
+    for one, other in ((a, b), (b, a)):
+        if one.is_constant and (one.constant == 0 or (_is_bit(op) and one.constant == 1)):
+            return one if one.constant else other
+    return forms.apply("or", (a, b), facts)
+
+
+def _xor(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    a, b = (settle(x, facts) for x in v)
+    for one, other in ((a, b), (b, a)):
+        if one.is_constant and one.constant == 0:
+            return other
+        if one.is_constant and _is_bit(op) and one.constant == 1:
+            return forms.subtract(Form(1), other)
+    return forms.apply("xor", (a, b), facts)
+
+
+def _shl(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    return forms.scale(v[0], 1 << v[1].constant) if _is_shift(v[1]) else None
+
+
+def _shr(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    return _div(op, [v[0], Form(1 << v[1].constant)], facts) if _is_shift(v[1]) else None
+
+
+def _is_shift(form: Form) -> bool:
+    return form.is_constant and 0 <= form.constant < 63
+
+
+def _select(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    condition = exact(settle(v[0], facts), facts)
+    if condition is None:
+        if v[1] == v[2]:
+            return v[1]
+        raise UndecidedError(v[0])
+    return v[1] if condition else v[2]
+
+
+def _extreme(name: str) -> Rule:
+    def rule(op: Any, v: list[Form], facts: Facts) -> Form | None:
+        low, high = forms.bounds(forms.subtract(v[0], v[1]), facts)
+        if high is not None and high <= 0:
+            return v[0] if name == "min" else v[1]
+        if low is not None and low >= 0:
+            return v[1] if name == "min" else v[0]
+        return forms.call(name, v[0], v[1])
+
+    return rule
+
+
+def is_negative(form: Form, facts: Facts) -> Form:
+    """1 if form < 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if high is not None and high < 0:
+        return Form(1)
+    if low is not None and low >= 0:
+        return Form(0)
+    return forms.call("cmp<", form)
+
+
+def is_zero(form: Form, facts: Facts) -> Form:
+    """1 if form = 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if low == high == 0:
+        return Form(1)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return Form(0)
+    return forms.call("cmp=", form)
+
+
+def compare(name: str, a: Form, b: Form, facts: Facts) -> Form:
+    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …).
+
+    Unsigned predicates read like signed ones: addresses and counts are not negative.
+    """
+    kind = name if name in ("eq", "ne") else name[1:]
+    difference = forms.subtract(a, b)
+    if kind in ("eq", "ne"):
+        equal = is_zero(difference, facts)
+        return equal if kind == "eq" else forms.subtract(Form(1), equal)
+    if kind in ("lt", "ge"):
+        less = is_negative(difference, facts)
+        return less if kind == "lt" else forms.subtract(Form(1), less)
+    greater = is_negative(forms.scale(difference, -1), facts)
+    return greater if kind == "gt" else forms.subtract(Form(1), greater)
+
+
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def _cmp(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    if op.name == "index.cmp":
+        text = str(op.attributes["pred"])
+        predicate = next((p for p in _PREDICATES if f" {p}" in text or f"({p})" in text), None)
+    else:
+        number = int(ir.IntegerAttr(op.attributes["predicate"]).value)
+        predicate = _PREDICATES[number]
+    return None if predicate is None else compare(predicate, v[0], v[1], facts)
+
+
+def _affine_apply(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    affine_map = ir.AffineMapAttr(op.attributes["map"]).value
+
+    def form(expression: Any) -> Form | None:
+        if ir.AffineConstantExpr.isinstance(expression):
+            return Form(ir.AffineConstantExpr(expression).value)
+        if ir.AffineDimExpr.isinstance(expression):
+            return v[ir.AffineDimExpr(expression).position]
+        if ir.AffineSymbolExpr.isinstance(expression):
+            return v[affine_map.n_dims + ir.AffineSymbolExpr(expression).position]
+        for kind, rule in _AFFINE:
+            if kind().isinstance(expression):
+                binary = kind()(expression)
+                a, b = form(binary.lhs), form(binary.rhs)
+                return None if a is None or b is None else rule(op, [a, b], facts)
+        return None
+
+    return form(affine_map.results[0])
+
+
+def _sum(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    return forms.add(v[0], v[1])
+
+
+def _same(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    return v[0]
+
+
+_AFFINE: tuple[tuple[Callable[[], Any], Rule], ...] = (
+    (lambda: ir.AffineAddExpr, _sum),
+    (lambda: ir.AffineMulExpr, _mul),
+    (lambda: ir.AffineModExpr, _rem),
+    (lambda: ir.AffineFloorDivExpr, _div),
+    (lambda: ir.AffineCeilDivExpr, _ceil_div),
+)
+
+
+_RULES: dict[str, Rule] = {
+    "apply": _affine_apply,
+    **dict.fromkeys(("addi", "add"), _sum),
+    **dict.fromkeys(("subi", "sub"), lambda op, v, facts: forms.subtract(v[0], v[1])),
+    **dict.fromkeys(("muli", "mul"), _mul),
+    **dict.fromkeys(("divui", "divsi", "floordivsi", "divu", "divs", "udiv", "sdiv"), _div),
+    **dict.fromkeys(("ceildivui", "ceildivsi", "ceildivu", "ceildivs"), _ceil_div),
+    **dict.fromkeys(("remui", "remsi", "remu", "rems", "urem", "srem"), _rem),
+    **dict.fromkeys(("andi", "and"), _and),
+    **dict.fromkeys(("ori", "or"), _or),
+    **dict.fromkeys(("xori", "xor"), _xor),
+    **dict.fromkeys(("shli", "shl"), _shl),
+    **dict.fromkeys(("shrui", "shrsi", "shru", "shrs", "lshr", "ashr"), _shr),
+    "select": _select,
+    **dict.fromkeys(("minui", "minsi", "minu", "mins"), _extreme("min")),
+    **dict.fromkeys(("maxui", "maxsi", "maxu", "maxs"), _extreme("max")),
+    **dict.fromkeys(("cmpi", "icmp", "cmp"), _cmp),
+    **dict.fromkeys(
+        ("index_cast", "index_castui", "casts", "castu", "extui", "trunci", "zext", "trunc"), _same
+    ),
+    **dict.fromkeys(
+        ("extsi", "sext"),
+        lambda op, v, facts: None if str(op.operands[0].type) == "i1" else v[0],
+    ),
+}

@@ -1,0 +1,192 @@
+"""Judges one access against everything that may be in flight or unpublished around it.
+
+    copy of an earlier group, still in flight     wait missing, too weak, or in the wrong place
+    copy waited for by its own thread only        barrier missing behind the wait
+    synchronous access of this barrier interval   barrier missing before the copy that reuses it
+
+The same thread's accesses conflict if they share a byte; between threads the thread ids of
+both ends are separate unknowns. Findings are kept per pair of accesses, the worst of all
+paths; the count that would do is the smallest over the paths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mlir_async_pipe.check.forms import Atom
+from mlir_async_pipe.check.overlap import Comparer, Overlap, ThreadRange
+from mlir_async_pipe.check.state import Event, State
+from mlir_async_pipe.check.values import Roots
+
+Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One access of one op in one frame. `space` is that of the memory it names."""
+
+    op: Any
+    access: Any
+    frame: int
+    asynchronous: bool
+    queue: str | None
+    writes: bool
+    atomic: bool
+    space: str
+
+
+@dataclass
+class Finding:
+    """A pair of accesses that may race: the later one, the earlier one, and why.
+
+    `age` is the smallest count that some path would have needed at the later access; `wait`
+    the wait op in force there and `wait_age` the count that it would have needed (negative:
+    the group was committed behind it). `certain` False: it cannot be told, for `reason`.
+    """
+
+    later: int
+    earlier: int
+    cause: Cause
+    same_thread: bool
+    certain: bool
+    reason: str
+    age: int | None = None
+    wait: int | None = None
+    wait_age: int | None = None
+    barrier: int | None = None
+
+
+@dataclass
+class Judge:
+    """Collects findings while the paths are followed."""
+
+    sites: list[Site]
+    roots: Roots
+    comparer: Comparer
+    base_facts: dict[Atom, Any]
+    findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
+    comparisons: int = 0
+
+    def access(self, later: Event, state: State, skip: int = 0) -> None:
+        """Check an access (or one end of an async op that is being issued) at its point.
+
+        `skip` issues at the end of the open group belong to the same scope: no conflict.
+        """
+        site = self.sites[later.site]
+        for name, pending in self._queues(state):
+            groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
+            for age, group in groups:
+                for issue in group:
+                    for event in issue:
+                        if self._matter(site, later, event):
+                            cause: Cause = "uncommitted" if age < 0 else "in-flight"
+                            wait = (age - pending.since, pending.wait)
+                            self._compare(later, event, state, cause, age, wait, name)
+        if not self.comparer.threads.several or site.space == "private":
+            return
+        for event, wait_op in state.done:
+            if self._matter(site, later, event):
+                self._compare_threads(later, event, state, "not-visible", wait=wait_op)
+        for event in state.log:
+            both_sync = not site.asynchronous
+            if self._matter(site, later, event) and not (
+                both_sync and (site.atomic and self.sites[event.site].atomic)
+            ):
+                self._compare_threads(later, event, state, "missing-barrier")
+
+    def _queues(self, state: State) -> list[tuple[str, Any]]:
+        own = list(state.queues.items())
+        return own + [entry for saved in state.callers for entry in saved]
+
+    def _matter(self, site: Site, later: Event, earlier: Event) -> bool:
+        other = self.sites[earlier.site]
+        return (site.writes or other.writes) and self.roots.may_alias(
+            later.region.root, earlier.region.root
+        )
+
+    def _compare(
+        self,
+        later: Event,
+        earlier: Event,
+        state: State,
+        cause: Cause,
+        age: int,
+        wait: tuple[int, int | None],
+        queue: str,
+    ) -> None:
+        overlap = self._overlap(later, earlier, state, same_thread=True)
+        same = True
+        threads = self.comparer.threads
+        if overlap.verdict != "yes" and threads.several and self._shared(later):
+            other = self._overlap(later, earlier, state, same_thread=False)
+            if other.verdict == "yes" or overlap.verdict == "no":
+                overlap, same = other, False
+        if overlap.verdict == "no":
+            return
+        finding = self._finding(later, earlier, state, cause, overlap, same)
+        if age >= 0:
+            finding.age = age if finding.age is None else min(finding.age, age)
+            if wait[1] is not None and (finding.wait_age is None or wait[0] < finding.wait_age):
+                finding.wait_age, finding.wait = wait
+
+    def _compare_threads(
+        self, later: Event, earlier: Event, state: State, cause: Cause, wait: int | None = None
+    ) -> None:
+        overlap = self._overlap(later, earlier, state, same_thread=False)
+        if overlap.verdict == "no":
+            return
+        finding = self._finding(later, earlier, state, cause, overlap, False)
+        if wait is not None and finding.wait is None:
+            finding.wait = wait
+        finding.barrier = state.barrier if finding.barrier is None else finding.barrier
+
+    def _shared(self, event: Event) -> bool:
+        return self.sites[event.site].space != "private"
+
+    def _overlap(self, later: Event, earlier: Event, state: State, *, same_thread: bool) -> Overlap:
+        self.comparisons += 1
+        if later.region.root != earlier.region.root:
+            return Overlap("cannot tell", "may-alias")
+        now = self._ranges(state)
+        if same_thread:
+            ranges: tuple[ThreadRange, ThreadRange] = ((), now)
+        else:
+            ranges = (earlier.threads, now)
+        return self.comparer.overlap(
+            earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
+        )
+
+    def _ranges(self, state: State) -> ThreadRange:
+        return thread_ranges(state, self.base_facts)
+
+    def _finding(
+        self,
+        later: Event,
+        earlier: Event,
+        state: State,
+        cause: Cause,
+        overlap: Overlap,
+        same_thread: bool,
+    ) -> Finding:
+        certain = overlap.verdict == "yes"
+        reason = overlap.reason
+        if certain and (state.tainted or later.maybe or earlier.maybe):
+            certain = False
+            reason = "undecided-path" if state.tainted else "conditional-access"
+        key = (later.site, earlier.site, cause)
+        found = self.findings.get(key)
+        if found is None or (certain and not found.certain):
+            found = self.findings[key] = Finding(
+                later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
+            )
+        return found
+
+
+def thread_ranges(state: State, base: dict[Atom, Any]) -> ThreadRange:
+    """The conditions on thread ids that hold on this path, beyond the block's size."""
+    return tuple(
+        (atom, state.facts[atom])
+        for atom in base
+        if atom.kind == "tid" and state.facts.get(atom, base[atom]) != base[atom]
+    )

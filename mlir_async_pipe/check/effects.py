@@ -1,0 +1,332 @@
+"""What ops with effects do to the abstract state: issue, commit, wait, barrier, access.
+
+copy      checked against the state, then joins the open group of its queue
+commit    the open group becomes the youngest committed one; all others age by one
+wait N    groups older than the N youngest retire
+barrier   what has retired is visible to all threads; the access log starts anew
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.check import memory
+from mlir_async_pipe.check.conflicts import Judge, Site, thread_ranges
+from mlir_async_pipe.check.flow import Flow
+from mlir_async_pipe.check.forms import Form
+from mlir_async_pipe.check.sites import Sites
+from mlir_async_pipe.check.state import (
+    Event,
+    Group,
+    Issue,
+    Pending,
+    State,
+    Token,
+    generalised,
+    joined,
+)
+from mlir_async_pipe.check.values import Values, is_memory
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.vocabulary import Row, row_of
+
+# Instances of one access that a set remembers one by one before they become "any".
+LARGEST_SET = 6
+# A token older than this many groups stands for "as old as that" (waits name fewer).
+OLDEST_TOKEN = 128
+
+
+@dataclass
+class Effects:
+    """Executes ops with effects on states, and asks the judge about every access."""
+
+    flow: Flow
+    values: Values
+    sites: Sites
+    judge: Judge
+    scopes: list[tuple[Any, int]] = field(default_factory=list)
+
+    def run(self, state: State, op: Any, frame: int, maybe: bool) -> None:
+        """One op with a row, or an op that is not known at all."""
+        row = row_of(op)
+        if row is None:
+            self._opaque(state, op, frame)
+            return
+        queue = self.sites.queue_name(op, row)
+        if row.accesses or row.asynchronous(op):
+            self._access(state, op, frame, row, maybe)
+        if row.commits == "group" and queue is not None:
+            self._commit(state, op, frame, queue)
+        elif row.commits == "group":
+            state.tainted = True
+        if row.wait is not None:
+            self._wait(state, op, frame, row, queue)
+        if row.barrier is not None:
+            self._barrier(state, op, row)
+
+    # Accesses -----------------------------------------------------------------------------
+
+    def _access(self, state: State, op: Any, frame: int, row: Row, maybe: bool) -> None:
+        numbers = self.sites.of(op, frame)
+        events = []
+        for number in numbers:
+            event = self._event(state, number, maybe)
+            if event is not None:
+                events.append(event)
+        scope = self.scopes[-1] if self.scopes else None
+        site = self.judge.sites[numbers[0]] if numbers else None
+        if site is None:
+            return
+        skip = 0
+        if scope is not None and site.queue is not None:
+            pending = state.queues.get(site.queue, Pending())
+            skip = len(pending.open) - scope[1]
+        for event in events:
+            self.judge.access(event, state, skip)
+        if site.asynchronous and site.queue is not None:
+            self._issue(state, site.queue, tuple(events), own_group=row.commits == "self")
+        elif self.judge.comparer.threads.several:
+            logged = [e for e in events if self.sites.is_logged(e.site)]
+            if logged:
+                state.log = state.log | frozenset(logged)
+
+    def _event(self, state: State, number: int, maybe: bool) -> Event | None:
+        """The event of an access here; None if no async op can ever conflict with it."""
+        if not self.sites.matters(number):
+            return None
+        site = self.judge.sites[number]
+        access = site.access
+        view = self.values.view(state, self.flow.number(site.frame, access.memory))
+        if view is None:
+            root = self.sites.static_root(number)
+            region = memory.whole_root(root)
+        else:
+            indices = [
+                self.values.form(state, self.flow.number(site.frame, index))
+                for index in access.indices
+            ]
+            region = memory.region_of(
+                view,
+                indices,
+                self.sites.extent(number),
+                certain=access.certain,
+                lanes=access.active_lanes,
+            )
+        return Event(number, region, thread_ranges(state, self.judge.base_facts), maybe)
+
+    def _issue(self, state: State, queue: str, issue: Issue, *, own_group: bool) -> None:
+        pending = state.queues.get(queue, Pending())
+        if own_group:
+            pending = self._pushed(pending, (issue,))
+        else:
+            pending = pending._replace(open=(*pending.open, issue))
+        state.queues[queue] = pending
+
+    # Groups -------------------------------------------------------------------------------
+
+    def _commit(self, state: State, op: Any, frame: int, queue: str) -> None:
+        pending = state.queues.get(queue, Pending())
+        state.queues[queue] = self._pushed(pending, pending.open)._replace(open=())
+        for number, value in state.env.items():
+            if isinstance(value, Token) and value.queue == queue:
+                state.env[number] = Token(queue, min(value.age + 1, OLDEST_TOKEN))
+        for result in op.results:
+            state.env[self.flow.number(frame, result)] = Token(queue, 0)
+
+    def _pushed(self, pending: Pending, group: Group) -> Pending:
+        groups = (group, *pending.groups)
+        limit = self.sites.largest_wait + 1
+        if len(groups) > limit:
+            # Every wait that retires one of these retires all of them: they are one.
+            oldest = tuple(issue for old in groups[limit - 1 :] for issue in old)
+            groups = (*groups[: limit - 1], oldest)
+        while groups and not groups[-1]:
+            groups = groups[:-1]
+        return pending._replace(
+            groups=groups,
+            since=min(pending.since + 1, limit) if pending.wait is not None else 0,
+            unconsumed=min(pending.unconsumed + 1, limit),
+        )
+
+    def _wait(self, state: State, op: Any, frame: int, row: Row, queue: str | None) -> None:
+        assert row.wait is not None
+        if row.completion == "counter":
+            self._wait_for_ops(state, op, row)
+            return
+        if queue is None:
+            state.tainted = True
+            return
+        pending = state.queues.get(queue, Pending())
+        count = self._count(state, op, frame, row, pending)
+        if count is None:
+            return
+        kept, retired = pending.groups[:count], pending.groups[count:]
+        left: tuple[Group, ...] = ()
+        if row.wait.completes(op) == "read":
+            left = tuple(self._without_reads(group) for group in retired)
+            retired = ()
+        site = self.sites.op_number(op)
+        unconsumed = pending.unconsumed
+        if row.wait.form == "next":
+            unconsumed = max(0, unconsumed - 1)
+        state.queues[queue] = pending._replace(
+            groups=(*kept, *left), wait=site, since=0, unconsumed=unconsumed
+        )
+        self._retire(state, [issue for group in retired for issue in group], site)
+
+    def _count(self, state: State, op: Any, frame: int, row: Row, pending: Pending) -> int | None:
+        """How many groups the wait leaves in flight; None if it promises nothing."""
+        assert row.wait is not None
+        given = integer_attribute(op, row.wait.count) if row.wait.count else None
+        if given is not None:
+            return max(given, 0)
+        if row.wait.form == "next":
+            return max(pending.unconsumed - 1, 0)
+        if row.wait.form == "count":
+            return None
+        if not self.sites.is_abstract(op):
+            # device_async_wait without numGroups waits for everything.
+            return 0
+        ages = []
+        for operand in op.operands:
+            token = state.env.get(self.flow.number(frame, operand))
+            if isinstance(token, Token):
+                ages.append(token.age)
+        return min(ages) if ages else None
+
+    def _without_reads(self, group: Group) -> Group:
+        writes = (
+            tuple(event for event in issue if self.judge.sites[event.site].writes)
+            for issue in group
+        )
+        return tuple(issue for issue in writes if issue)
+
+    def _wait_for_ops(self, state: State, op: Any, row: Row) -> None:
+        """Counters count copies, not groups: the N youngest copies stay in flight."""
+        assert row.wait is not None
+        count = integer_attribute(op, row.wait.count)
+        if count is None:
+            return
+        retired: list[Issue] = []
+        for name in self.sites.counted_queues(op):
+            pending = state.queues.get(name)
+            if pending is None:
+                continue
+            left = max(count, 0)
+            new: list[Group] = []
+            for group in (pending.open, *pending.groups):
+                cut = max(0, len(group) - left)
+                retired += group[:cut]
+                new.append(group[cut:])
+                left = max(0, left - len(group))
+            state.queues[name] = pending._replace(
+                open=new[0], groups=tuple(new[1:]), wait=self.sites.op_number(op), since=0
+            )
+        self._retire(state, retired, self.sites.op_number(op))
+
+    def _retire(self, state: State, issues: list[Issue], wait: int) -> None:
+        if self.judge.comparer.threads.several and issues:
+            events = frozenset(
+                (event, wait)
+                for issue in issues
+                for event in issue
+                if self.judge.sites[event.site].space != "private"
+            )
+            state.done = state.done | events
+
+    def _barrier(self, state: State, op: Any, row: Row) -> None:
+        assert row.barrier is not None
+        spaces = row.barrier(op)
+        sites = self.judge.sites
+        state.done = frozenset(e for e in state.done if sites[e[0].site].space not in spaces)
+        state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)
+        if spaces:
+            state.barrier = self.sites.op_number(op)
+
+    # Regions and calls --------------------------------------------------------------------
+
+    def bracket(self, state: State, kind: str, op: Any, frame: int) -> None:
+        """The begin or end of a scope or of a call in place."""
+        functional = self.sites.function_queues
+        if kind == "call":
+            saved = tuple((n, p) for n, p in sorted(state.queues.items()) if n in functional)
+            state.queues = {n: p for n, p in state.queues.items() if n not in functional}
+            state.callers = (*state.callers, saved)
+        elif kind == "end call":
+            *rest, saved = state.callers
+            state.callers = tuple(rest)
+            for name, pending in saved:
+                inner = state.queues.get(name, Pending())
+                issues = (*inner.open, *(i for g in reversed(inner.groups) for i in g))
+                state.queues[name] = pending._replace(open=(*pending.open, *issues))
+            for name, inner in list(state.queues.items()):
+                if name in functional and name not in dict(saved):
+                    issues = (*(i for g in reversed(inner.groups) for i in g), *inner.open)
+                    state.queues[name] = Pending(open=issues)
+        elif kind == "scope":
+            queue = self.sites.scope_queue(op)
+            length = len(state.queues.get(queue, Pending()).open) if queue else 0
+            self.scopes.append((op, length))
+        else:
+            self.scopes.pop()
+
+    def _opaque(self, state: State, op: Any, frame: int) -> None:
+        """An op that is not in the vocabulary may touch the memory that it can reach."""
+        if self.sites.is_harmless(op):
+            return
+        reached = set()
+        for operand in op.operands:
+            if is_memory(operand.type):
+                view = self.values.view(state, self.flow.number(frame, operand))
+                if view is not None:
+                    reached.add(view.root)
+        number = self.sites.opaque(op, frame)
+        for root in self.sites.reachable(reached, bool(reached)):
+            region = memory.whole_root(root)
+            self.judge.access(Event(number, region, (), True), state)
+
+    # Keeping states finite ----------------------------------------------------------------
+
+    def bound(self, state: State) -> None:
+        """Merge instances of one access where a set or the oldest group holds too many."""
+        state.log = frozenset(self._bounded(list(state.log), state))
+        if len(state.done) > LARGEST_SET:
+            waits = {event: wait for event, wait in state.done}
+            kept = self._bounded(list(waits), state)
+            state.done = frozenset((event, waits.get(event, 0)) for event in kept)
+        limit = self.sites.largest_wait
+        for name, pending in state.queues.items():
+            if len(pending.groups) > limit and pending.groups:
+                oldest = self._bounded_group(pending.groups[-1], state)
+                state.queues[name] = pending._replace(groups=(*pending.groups[:-1], oldest))
+            pending = state.queues[name]
+            if len(pending.open) > LARGEST_SET:
+                state.queues[name] = pending._replace(open=self._bounded_group(pending.open, state))
+
+    def _bounded_group(self, group: Group, state: State) -> Group:
+        events = [event for issue in group for event in issue]
+        kept = self._bounded(events, state)
+        return tuple((event,) for event in kept) if kept != events else group
+
+    def _bounded(self, events: list[Event], state: State) -> list[Event]:
+        by_site: dict[int, list[Event]] = {}
+        for event in events:
+            by_site.setdefault(event.site, []).append(event)
+        if all(len(same) <= LARGEST_SET for same in by_site.values()):
+            return events
+        kept: list[Event] = []
+        for same in by_site.values():
+            if len(same) <= LARGEST_SET:
+                kept += same
+                continue
+            distinct = list({generalised(event, state.facts): None for event in same})
+            kept += distinct if len(distinct) <= LARGEST_SET else [joined(distinct)]
+        return kept
+
+
+def count_form(value: int) -> Form:
+    """The form of a wait count."""
+    return Form(value)
+
+
+__all__ = ["Effects", "Site"]

@@ -1,0 +1,341 @@
+"""Integers of the checked program as forms over atoms, and what is known about the atoms.
+
+    slot = (k + 2) mod 3        the form of one atom: mod of (iteration of loop 0) + 2 by 3
+    row  = tid div 8 + 16       the form 16 + 1 * (tid.x div 8)
+
+A form is a constant plus multiples of atoms. The iteration number of a loop is an atom that
+always means *now*: on a back edge every form that lives on replaces it by itself minus 1, so
+"the slot issued two iterations ago" is a form with k - 2 in it, and two forms are equal
+exactly if they denote the same number on this path. Divisions and remainders fold by what is
+known about their operands: with k ≡ 1 (mod 3) the slot above is the constant 0.
+
+What is easy to get wrong: `mod` here is the mathematical one. It is built only from operands
+proven non-negative (where the IR's signed, unsigned and mathematical remainders agree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from math import gcd
+from typing import NamedTuple
+
+
+class Atom(NamedTuple):
+    """An unknown integer.
+
+    kind "tid": a thread id ("x", "y", "z") or "lane"; "iteration": how often a loop's header
+    was left into its body; "any": some value of a range, another one at each end of a
+    comparison; "symbol": an opaque value of now; "call": an operator on forms.
+    """
+
+    kind: str
+    key: Hashable
+
+
+class Form(NamedTuple):
+    """constant + sum of coefficient * atom; coefficients are never 0."""
+
+    constant: int = 0
+    terms: frozenset[tuple[Atom, int]] = frozenset()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the form has no atom."""
+        return not self.terms
+
+
+class Known(NamedTuple):
+    """low <= atom <= high (None: no bound), and atom ≡ residue (mod modulus)."""
+
+    low: int | None = None
+    high: int | None = None
+    residue: int = 0
+    modulus: int = 1
+
+    @property
+    def exact(self) -> int | None:
+        """The value, if there is only one."""
+        return self.low if self.low is not None and self.low == self.high else None
+
+    def contains(self, other: Known) -> bool:
+        """Whether every value that `other` allows is allowed here."""
+        low = self.low is None or (other.low is not None and self.low <= other.low)
+        high = self.high is None or (other.high is not None and other.high <= self.high)
+        if self.modulus == 1 or not (low and high):
+            return low and high
+        if other.exact is not None:
+            return other.exact % self.modulus == self.residue
+        return other.modulus % self.modulus == 0 and other.residue % self.modulus == self.residue
+
+
+Facts = Mapping[Atom, Known]
+ANYTHING = Known()
+ZERO = Form()
+
+
+def constant(value: int) -> Form:
+    """The form of a number."""
+    return Form(value)
+
+
+def of_atom(atom: Atom) -> Form:
+    """The form of one atom."""
+    return Form(0, frozenset(((atom, 1),)))
+
+
+def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
+    """Operator name and operands of an atom of kind "call"."""
+    return atom.key  # type: ignore[return-value]
+
+
+def terms_of(atom: Atom) -> frozenset[tuple[Atom, int]]:
+    """The terms of an atom of kind "sum"."""
+    return atom.key  # type: ignore[return-value]
+
+
+def range_of(atom: Atom) -> Known:
+    """The range of an atom of kind "any"."""
+    return atom.key[1]  # type: ignore[index]
+
+
+def add(a: Form, b: Form) -> Form:
+    """a + b."""
+    if not b.terms:
+        return Form(a.constant + b.constant, a.terms)
+    if not a.terms:
+        return Form(a.constant + b.constant, b.terms)
+    terms = dict(a.terms)
+    for atom, coefficient in b.terms:
+        total = terms.get(atom, 0) + coefficient
+        if total:
+            terms[atom] = total
+        else:
+            del terms[atom]
+    return Form(a.constant + b.constant, frozenset(terms.items()))
+
+
+def scale(a: Form, factor: int) -> Form:
+    """factor * a."""
+    if factor == 0:
+        return ZERO
+    if factor == 1:
+        return a
+    return Form(a.constant * factor, frozenset((atom, c * factor) for atom, c in a.terms))
+
+
+def subtract(a: Form, b: Form) -> Form:
+    """a - b."""
+    return add(a, scale(b, -1))
+
+
+def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
+    """An interval that holds the form; None is an unbounded end."""
+    low: int | None = form.constant
+    high: int | None = form.constant
+    for atom, coefficient in form.terms:
+        known = knowledge(atom, facts)
+        ends = (known.low, known.high) if coefficient > 0 else (known.high, known.low)
+        low = None if low is None or ends[0] is None else low + coefficient * ends[0]
+        high = None if high is None or ends[1] is None else high + coefficient * ends[1]
+    if len(form.terms) > 1:
+        low, high = _sharpen_by_sum(form, facts, low, high)
+    return low, high
+
+
+def _sharpen_by_sum(
+    form: Form, facts: Facts, low: int | None, high: int | None
+) -> tuple[int | None, int | None]:
+    """Use what is known about this very sum of atoms (conditions such as k < n)."""
+    for sign in (1, -1):
+        known = facts.get(sum_atom(scale(form, sign)))
+        if known is None:
+            continue
+        ends = (known.low, known.high) if sign > 0 else (known.high, known.low)
+        if ends[0] is not None:
+            bound = form.constant + sign * ends[0]
+            low = bound if low is None else max(low, bound)
+        if ends[1] is not None:
+            bound = form.constant + sign * ends[1]
+            high = bound if high is None else min(high, bound)
+    return low, high
+
+
+def sum_atom(form: Form) -> Atom:
+    """The atom under which facts about the non-constant part of `form` are kept."""
+    if len(form.terms) == 1:
+        ((atom, coefficient),) = form.terms
+        if coefficient == 1:
+            return atom
+    return Atom("sum", form.terms)
+
+
+def knowledge(atom: Atom, facts: Facts) -> Known:
+    """What is known about an atom: a recorded fact, or what its operator implies."""
+    known = facts.get(atom)
+    if known is not None:
+        return known
+    if atom.kind == "iteration":
+        return Known(0, None)
+    if atom.kind == "call":
+        return _call_knowledge(*operator_of(atom), facts)
+    if atom.kind == "any":
+        return range_of(atom)
+    return ANYTHING
+
+
+def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Known:
+    if name == "mod":
+        return Known(0, arguments[1].constant - 1)
+    if name == "div":
+        low, high = bounds(arguments[0], facts)
+        divisor = arguments[1].constant
+        return Known(
+            None if low is None else low // divisor, None if high is None else high // divisor
+        )
+    if name.startswith("cmp"):
+        return Known(0, 1)
+    ranges = [bounds(argument, facts) for argument in arguments]
+    lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
+    if name in ("min", "max"):
+        pick = min if name == "min" else max
+        known_lows = [v for v in lows if v is not None]
+        known_highs = [v for v in highs if v is not None]
+        all_lows, all_highs = len(known_lows) == len(lows), len(known_highs) == len(highs)
+        use_low = all_lows or (name == "max" and bool(known_lows))
+        use_high = all_highs or (name == "min" and bool(known_highs))
+        return Known(pick(known_lows) if use_low else None, pick(known_highs) if use_high else None)
+    if any(low is None or low < 0 for low in lows):
+        return ANYTHING
+    if name == "and":
+        return Known(0, min((h for h in highs if h is not None), default=None))
+    if name in ("or", "xor") and all(h is not None for h in highs):
+        return Known(0, (1 << max(h.bit_length() for h in highs if h is not None)) - 1)
+    return Known(0, None)
+
+
+def residue(form: Form, modulus: int, facts: Facts) -> int | None:
+    """form mod modulus, if it is the same for all values that the facts allow."""
+    total = form.constant
+    for atom, coefficient in form.terms:
+        needed = modulus // gcd(coefficient, modulus)
+        if needed == 1:
+            continue
+        known = knowledge(atom, facts)
+        exact = known.exact
+        if exact is None and atom.kind == "call":
+            inside = _call_residue(*operator_of(atom), needed, facts)
+            if inside is None:
+                return None
+            total += coefficient * inside
+        elif exact is not None:
+            total += coefficient * exact
+        elif known.modulus % needed == 0:
+            total += coefficient * known.residue
+        else:
+            return None
+    return total % modulus
+
+
+def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: Facts) -> int | None:
+    """floor(x / d) mod m = floor((x mod d m) / d); (x mod d) mod m = x mod m if m divides d."""
+    if name == "div":
+        divisor = arguments[1].constant
+        inside = residue(arguments[0], divisor * modulus, facts)
+        return None if inside is None else inside // divisor
+    if name == "mod" and arguments[1].constant % modulus == 0:
+        return residue(arguments[0], modulus, facts)
+    return None
+
+
+def call(name: str, *arguments: Form) -> Form:
+    """An operator on forms that nothing more is known about."""
+    return of_atom(Atom("call", (name, arguments)))
+
+
+def modulo(form: Form, modulus: int, facts: Facts) -> Form:
+    """form mod modulus for a form that is >= 0 and modulus > 0."""
+    value = residue(form, modulus, facts)
+    if value is not None:
+        return Form(value)
+    kept = Form(form.constant, frozenset(t for t in form.terms if t[1] % modulus))
+    low, high = bounds(kept, facts)
+    if low is not None and high is not None and low // modulus == high // modulus:
+        return add(kept, Form(-(low // modulus) * modulus))
+    inner = inner_modulo(kept, modulus)
+    return call("mod", inner, Form(modulus))
+
+
+def inner_modulo(form: Form, modulus: int) -> Form:
+    """The same residue with coefficients in 0 .. modulus-1 (a normal form)."""
+    return Form(
+        form.constant % modulus,
+        frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
+    )
+
+
+def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
+    """floor(form / divisor) for divisor > 0: what divides evenly moves out."""
+    outside = Form(
+        form.constant // divisor,
+        frozenset((atom, c // divisor) for atom, c in form.terms if c % divisor == 0),
+    )
+    inside = Form(form.constant % divisor, frozenset(t for t in form.terms if t[1] % divisor))
+    low, high = bounds(inside, facts)
+    if low is not None and high is not None and low // divisor == high // divisor:
+        return add(outside, Form(low // divisor))
+    return add(outside, call("div", inside, Form(divisor)))
+
+
+def substitute(form: Form, replace: Callable[[Atom], Form | None], facts: Facts) -> Form:
+    """The form with atoms replaced, in the operands of operators too.
+
+    `replace` gives None for an atom that stays. Operators fold again where they can; facts
+    must hold for the new atoms.
+    """
+    result = Form(form.constant)
+    for atom, coefficient in form.terms:
+        new = replace(atom)
+        if new is None and atom.kind == "call":
+            name, arguments = operator_of(atom)
+            changed = tuple(substitute(a, replace, facts) for a in arguments)
+            new = apply(name, changed, facts) if changed != arguments else None
+        result = add(result, scale(of_atom(atom) if new is None else new, coefficient))
+    return result
+
+
+def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
+    """An operator on forms, folded as far as the facts allow."""
+    if name == "mod":
+        return modulo(arguments[0], arguments[1].constant, facts)
+    if name == "div":
+        return floor_divide(arguments[0], arguments[1].constant, facts)
+    if all(not a.terms for a in arguments) and name in FOLDS:
+        return Form(FOLDS[name](*(a.constant for a in arguments)))
+    return call(name, *arguments)
+
+
+FOLDS: dict[str, Callable[..., int]] = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "min": min,
+    "max": max,
+    "mul": lambda a, b: a * b,
+    "shl": lambda a, b: a << b,
+    "cmp<": lambda a: int(a < 0),
+    "cmp=": lambda a: int(a == 0),
+}
+
+
+def atoms_of(form: Form) -> set[Atom]:
+    """All atoms of a form, those in the operands of operators included."""
+    found: set[Atom] = set()
+    pending = [form]
+    while pending:
+        for atom, _ in pending.pop().terms:
+            if atom in found:
+                continue
+            found.add(atom)
+            if atom.kind == "call":
+                pending.extend(operator_of(atom)[1])
+    return found

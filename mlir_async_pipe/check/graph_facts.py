@@ -1,0 +1,145 @@
+"""Which values of a flow graph matter, and which of them live at the start of each block.
+
+A value matters if a subscript, a condition, a bound or a token depends on it: a GEMM's
+arithmetic on fragments does not, and is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir_async_pipe.check.flow import (
+    AnyIteration,
+    Block,
+    Branch,
+    Copy,
+    Flow,
+    LoopTest,
+    Run,
+    Step,
+    Switch,
+)
+from mlir_async_pipe.ir_helpers import defining_op
+from mlir_async_pipe.vocabulary import is_pure, row_of
+
+
+def needed_values(flow: Flow) -> set[int]:
+    """The numbers of all values that matter."""
+    sources: dict[int, set[int]] = {}
+    pending: list[int] = []
+    for block in flow.blocks:
+        for step in block.steps:
+            if isinstance(step, Copy):
+                for target, source in step.assigns:
+                    sources.setdefault(target, set()).add(source)
+            elif isinstance(step, Run) and not is_value_op(step.op):
+                pending.extend(flow.number(step.frame, o) for o in _address_operands(step.op))
+        for edge in flow.edges(block):
+            for target, source in edge.assigns:
+                sources.setdefault(target, set()).add(source)
+        if isinstance(block.exit, Branch):
+            pending.append(block.exit.condition)
+        elif isinstance(block.exit, Switch):
+            pending.append(block.exit.value)
+    for loop in flow.loops:
+        pending.extend(n for n in (loop.lower, loop.upper, loop.step) if n is not None)
+    needed: set[int] = set()
+    while pending:
+        number = pending.pop()
+        if number in needed:
+            continue
+        needed.add(number)
+        pending.extend(sources.get(number, ()))
+        frame, value = flow.values[number]
+        op = defining_op(value) if hasattr(value, "owner") else None
+        if op is not None and is_value_op(op):
+            pending.extend(flow.number(frame, operand) for operand in op.operands)
+    return needed
+
+
+def is_value_op(op: object) -> bool:
+    """Whether an op only makes values (it touches no memory and no queue)."""
+    return row_of(op) is None and is_pure(op) and not len(op.regions)  # type: ignore[attr-defined]
+
+
+def _address_operands(op: object) -> Iterator[object]:
+    """The operands of an op with effects that are not plain data (vectors, floats)."""
+    for operand in op.operands:  # type: ignore[attr-defined]
+        if not is_data(operand.type):
+            yield operand
+
+
+def is_data(kind: object) -> bool:
+    """Whether a type is a float or a vector, which no address depends on directly."""
+    text = str(kind)
+    return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
+
+
+def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
+    """For each block the values that it or a later block reads before they are made anew."""
+    uses, makes = [], []
+    for block in flow.blocks:
+        used: set[int] = set()
+        made: set[int] = set()
+        for step in block.steps:
+            used |= (_step_uses(flow, step) & needed) - made
+            made |= _step_makes(flow, step)
+        used |= (_exit_uses(flow, block) & needed) - made
+        uses.append(used)
+        makes.append(made)
+    live = [set(used) for used in uses]
+    predecessors: list[set[int]] = [set() for _ in flow.blocks]
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            predecessors[edge.target].add(block.number)
+    pending = list(range(len(flow.blocks)))
+    while pending:
+        number = pending.pop()
+        block = flow.blocks[number]
+        after: set[int] = set()
+        for edge in flow.edges(block):
+            targets = {target for target, _ in edge.assigns}
+            reads = {s for t, s in edge.assigns if t in needed and t in live[edge.target]}
+            after |= (live[edge.target] - targets) | reads
+        if isinstance(block.exit, LoopTest):
+            # The test binds the induction variable on its way into the body.
+            variable = flow.loops[block.exit.loop].variable
+            after -= {variable} if variable is not None else set()
+        grown = uses[number] | (after - makes[number])
+        if grown != live[number]:
+            live[number] = grown
+            pending.extend(predecessors[number])
+    return live
+
+
+def _step_uses(flow: Flow, step: Step) -> set[int]:
+    if isinstance(step, Copy):
+        return {source for _, source in step.assigns}
+    if isinstance(step, Run):
+        return {flow.number(step.frame, operand) for operand in step.op.operands}
+    if isinstance(step, AnyIteration):
+        loop = flow.loops[step.loop]
+        return {n for n in (loop.lower, loop.upper, loop.step) if n is not None}
+    return set()
+
+
+def _step_makes(flow: Flow, step: Step) -> set[int]:
+    if isinstance(step, Copy):
+        return {target for target, _ in step.assigns}
+    if isinstance(step, Run):
+        return {flow.number(step.frame, result) for result in step.op.results}
+    if isinstance(step, AnyIteration):
+        return {step.variable}
+    return set()
+
+
+def _exit_uses(flow: Flow, block: Block) -> set[int]:
+    match block.exit:
+        case Branch(condition, _, _):
+            return {condition}
+        case Switch(value, _, _):
+            return {value}
+        case LoopTest(number, _, _):
+            loop = flow.loops[number]
+            return {n for n in (loop.lower, loop.upper, loop.step) if n is not None}
+    return set()

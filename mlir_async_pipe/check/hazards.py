@@ -1,0 +1,193 @@
+"""From findings to what the user reads: a located sentence, two notes, a record.
+
+    k.mlir:14:9: error: 'memref.load' reads what 'nvgpu.device_async_copy' may still be
+                 writing [read-in-flight]
+    k.mlir:11:7: note: this copy is in flight there, with 1 younger group on its queue
+    k.mlir:12:7: note: this wait lets 1 group stay in flight; at most 0 would do
+
+Codes are those of the async machine's race detector, so a static and a dynamic report of one
+bug carry one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.check.conflicts import Finding, Site
+from mlir_async_pipe.diagnostics import HazardError, Place
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.vocabulary import row_of
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One pair of accesses that may race.
+
+    `verdict` "unsafe": there is a path on which they do. "unknown": it could not be told, for
+    `reason`. `count` is the largest count of a wait that would do in front of `op` (None: a
+    barrier is missing, not a wait). `function` is the kernel's symbol name.
+    """
+
+    verdict: Literal["unsafe", "unknown"]
+    code: str
+    reason: str
+    function: str
+    op: str
+    place: Place
+    other_op: str
+    other_place: Place
+    queue: str | None
+    count: int | None
+    wait_place: Place | None
+
+
+@dataclass(frozen=True)
+class CheckSummary:
+    """The outcome for one kernel, counted in static accesses.
+
+    `accesses` of memory in the kernel, of which `unsafe` and `unknown`; the rest are safe.
+    `reasons` counts the unknown ones by reason code. `states` is the number of abstract
+    states followed.
+    """
+
+    function: str
+    accesses: int
+    unsafe: int
+    unknown: int
+    reasons: dict[str, int]
+    states: int
+
+
+def code_of(finding: Finding, sites: list[Site]) -> str:
+    """The stable code of a finding."""
+    later, earlier = sites[finding.later], sites[finding.earlier]
+    if finding.cause in ("not-visible", "missing-barrier"):
+        return finding.cause
+    if not earlier.writes:
+        return "source-overwritten"
+    if later.atomic:
+        return "atomic-in-flight"
+    return "overwrite-in-flight" if later.writes else "read-in-flight"
+
+
+def worst_of_each(findings: Iterable[Finding], sites: list[Site]) -> list[Finding]:
+    """One finding for each later op, code and verdict: that which needs the smallest count."""
+    worst: dict[tuple[int, str, bool], Finding] = {}
+    for finding in findings:
+        key = (finding.later, code_of(finding, sites), finding.certain)
+        known = worst.get(key)
+        if known is None or _urgency(finding) < _urgency(known):
+            worst[key] = finding
+    return list(worst.values())
+
+
+def _urgency(finding: Finding) -> int:
+    count = needed_count(finding)
+    return -1 if count is None else count
+
+
+_SENTENCES = {
+    "read-in-flight": "'{op}' reads what '{other}' may still be writing",
+    "overwrite-in-flight": "'{op}' writes where '{other}' may still be writing",
+    "source-overwritten": "'{op}' writes what '{other}' may still be reading",
+    "atomic-in-flight": "'{op}' is atomic on what '{other}' may still be writing",
+    "not-visible": "'{op}' uses what '{other}' of another thread did, without a barrier behind its wait",
+    "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
+}
+
+
+def record_of(finding: Finding, sites: list[Site], ops: list[Any], function: str) -> Hazard:
+    """The record of a finding."""
+    later, earlier = sites[finding.later], sites[finding.earlier]
+    return Hazard(
+        "unsafe" if finding.certain else "unknown",
+        code_of(finding, sites),
+        finding.reason,
+        function,
+        later.op.name,
+        Place.of(later.op),
+        earlier.op.name,
+        Place.of(earlier.op),
+        earlier.queue,
+        needed_count(finding),
+        None if finding.wait is None else Place.of(ops[finding.wait]),
+    )
+
+
+def needed_count(finding: Finding) -> int | None:
+    """The largest count that would do: at the wait in force, else in front of the access."""
+    if finding.wait_age is not None and finding.wait_age >= 0:
+        return finding.wait_age
+    return finding.age
+
+
+def sentence(finding: Finding, sites: list[Site]) -> str:
+    """What is wrong, in one sentence."""
+    later, earlier = sites[finding.later], sites[finding.earlier]
+    return _SENTENCES[code_of(finding, sites)].format(op=later.op.name, other=earlier.op.name)
+
+
+def notes(
+    finding: Finding, sites: list[Site], ops: list[Any]
+) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """The op at the other end, and what is missing or too weak."""
+    later, earlier = sites[finding.later], sites[finding.earlier]
+    if finding.cause == "uncommitted":
+        return (
+            ("this copy is in no committed group there", earlier.op),
+            ("commit its group before this access, and wait for it with count 0", later.op),
+        )
+    if finding.cause == "missing-barrier":
+        return (
+            ("the other access, in the same barrier interval", earlier.op),
+            ("a barrier is missing between the two, in front of this", later.op),
+        )
+    if finding.cause == "not-visible":
+        assert finding.wait is not None
+        first = ("this op is complete for its own thread only", earlier.op)
+        if finding.barrier is not None:
+            return first, (
+                "the last barrier is this, in front of the wait; it belongs behind it",
+                ops[finding.barrier],
+            )
+        return first, ("a barrier is missing behind this wait", ops[finding.wait])
+    age = finding.age or 0
+    young = f"{age} younger group{'s' if age != 1 else ''}"
+    first = (f"this op is in flight there, with {young} on queue {earlier.queue}", earlier.op)
+    return first, _wait_note(finding, later, ops)
+
+
+def _wait_note(finding: Finding, later: Site, ops: list[Any]) -> tuple[str, Any]:
+    age = finding.age or 0
+    if finding.wait is None or finding.wait_age is None:
+        return f"a wait is missing in front of this: count {age} would do", later.op
+    wait = ops[finding.wait]
+    if finding.wait_age < 0:
+        return (
+            f"this wait stands before the group is committed; behind the commit count {age} would do",
+            wait,
+        )
+    given = _given_count(wait)
+    return (
+        f"this wait lets {given} group{'s' if given != 1 else ''} stay in flight; "
+        f"at most {finding.wait_age} would do",
+        wait,
+    )
+
+
+def _given_count(wait: Any) -> int:
+    row = row_of(wait)
+    assert row is not None and row.wait is not None
+    return integer_attribute(wait, row.wait.count) or 0
+
+
+def error_of(finding: Finding, sites: list[Site], ops: list[Any]) -> HazardError:
+    """An unsafe finding as an error with two notes."""
+    return HazardError(
+        sentence(finding, sites),
+        code=code_of(finding, sites),
+        at=sites[finding.later].op,
+        notes=notes(finding, sites, ops),
+    )

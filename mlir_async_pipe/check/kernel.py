@@ -1,0 +1,122 @@
+"""Checks one kernel: builds its graph, follows all paths, sorts the findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.check.conflicts import Finding, Judge
+from mlir_async_pipe.check.effects import Effects
+from mlir_async_pipe.check.explore import BudgetError, Explorer, PeriodError
+from mlir_async_pipe.check.flow import build
+from mlir_async_pipe.check.hazards import CheckSummary
+from mlir_async_pipe.check.overlap import Comparer, Threads
+from mlir_async_pipe.check.sites import Sites
+from mlir_async_pipe.check.values import Roots, Values
+from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
+from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.vocabulary import row_of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found in one kernel. `findings` name entries of `sites` and `ops`."""
+
+    findings: tuple[Finding, ...]
+    sites: list[Any]
+    ops: list[Any]
+    summary: CheckSummary
+
+
+def kernels(module: Any) -> list[Any]:
+    """The functions and launches that hold an async op."""
+    found = []
+    for op in walk(module):
+        if (is_function(op) or op.name == "gpu.launch") and _has_async(op):
+            found.append(op)
+    return found
+
+
+def _has_async(kernel: Any) -> bool:
+    for op in walk(kernel):
+        row = row_of(op)
+        if row is not None and row.asynchronous(op):
+            return True
+    return False
+
+
+def threads_of(kernel: Any, target: Target | None) -> Threads:
+    """The block that runs a kernel: its known size, else whether it knows of threads at all.
+
+    A function without thread ids, barriers and a known size is run by one thread.
+    """
+    size = enclosing_launch_size(kernel) if kernel.name == "gpu.launch" else block_size(kernel)
+    lanes = target.chip.lanes if target is not None else 32
+    if size is not None:
+        return Threads(size, size != (1, 1, 1), lanes)
+    several = any(_is_about_threads(op) for op in walk(kernel))
+    return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
+
+
+def _is_about_threads(op: Any) -> bool:
+    row = row_of(op)
+    if row is not None and row.barrier is not None:
+        return True
+    return op.name in _THREAD_OPS or op.name.startswith(_THREAD_PREFIXES)
+
+
+_THREAD_OPS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id")
+_THREAD_PREFIXES = ("nvvm.read.ptx.sreg.tid", "nvvm.read.ptx.sreg.laneid", "rocdl.workitem.id")
+
+
+def check_kernel(
+    kernel: Any,
+    callees: dict[str, Any],
+    target: Target | None,
+    *,
+    assume_noalias_arguments: bool = False,
+) -> Outcome:
+    """Follow all paths of a kernel and give every finding."""
+    flow = build(kernel, callees)
+    threads = threads_of(kernel, target)
+    periods: dict[int, int] = {}
+    while True:
+        roots = Roots(assume_noalias_arguments)
+        values = Values(flow, threads, roots)
+        sites = Sites(flow, roots, target.chip if target is not None else None)
+        judge = Judge(sites.sites, roots, Comparer(threads), values.base_facts())
+        explorer = Explorer(flow, values, Effects(flow, values, sites, judge), periods=periods)
+        try:
+            explorer.run()
+            exhausted = False
+        except PeriodError as needed:
+            periods = {**periods, needed.loop: needed.period}
+            continue
+        except BudgetError:
+            exhausted = True
+        break
+    findings = tuple(judge.findings.values())
+    name = symbol_name(kernel) or kernel.name
+    return Outcome(
+        findings, sites.sites, sites.ops, _summary(name, findings, sites, explorer, exhausted)
+    )
+
+
+def _summary(
+    name: str, findings: tuple[Finding, ...], sites: Sites, explorer: Explorer, exhausted: bool
+) -> CheckSummary:
+    real = [n for n, site in enumerate(sites.sites) if site.access is not None]
+    unsafe = {f.later for f in findings if f.certain}
+    reasons: dict[str, int] = {}
+    unknown: set[int] = set()
+    for finding in findings:
+        if not finding.certain and finding.later not in unsafe | unknown:
+            unknown.add(finding.later)
+            reasons[finding.reason] = reasons.get(finding.reason, 0) + 1
+    if exhausted:
+        rest = {n for n in real if sites.matters(n)} - unsafe - unknown
+        unknown |= rest
+        if rest:
+            reasons["state-limit"] = len(rest)
+    return CheckSummary(name, len(real), len(unsafe), len(unknown), reasons, explorer.states)

@@ -1,0 +1,182 @@
+"""Where a path splits: what each truth value of a condition adds to the facts.
+
+    k < n      true: n - k >= 1      false: n - k <= 0
+    %p         true: %p = 1          false: %p = 0          (the same at every use of %p)
+
+A split is *exact* if the two sets of facts describe exactly the values that go each way.
+Where they do not (k * n < 7), the path is tainted: it may not exist, so what is found on it
+cannot be told.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from mlir_async_pipe.check import forms
+from mlir_async_pipe.check.arithmetic import exact, settle
+from mlir_async_pipe.check.forms import Atom, Form, Known
+
+
+class Side(NamedTuple):
+    """Facts on one side of a split; `exact` False taints the path."""
+
+    truth: int
+    facts: dict[Atom, Known]
+    exact: bool
+
+
+def split(condition: Form, facts: dict[Atom, Known]) -> list[Side]:
+    """Both sides of an i1 form (or of the first undecided part of it).
+
+    Sides that contradict the facts are left out. A compound condition may stay undecided on
+    a side; its caller asks again.
+    """
+    settled = settle(condition, facts)
+    value = exact(settled, facts)
+    if value is not None:
+        return [Side(value, facts, True)]
+    atom = min(settled.terms, key=lambda term: repr(term[0]))[0]
+    if atom.kind == "call":
+        name, arguments = forms.operator_of(atom)
+        if name == "cmp<":
+            return _split_negative(atom, arguments[0], facts)
+        if name == "cmp=":
+            return _split_zero(atom, arguments[0], facts)
+        if name in ("and", "or", "xor"):
+            for argument in arguments:
+                if exact(settle(argument, facts), facts) is None:
+                    return split(argument, facts)
+    exactly = atom.kind in ("symbol", "any")
+    return [Side(truth, {**facts, atom: Known(truth, truth)}, exactly) for truth in (1, 0)]
+
+
+def _split_negative(atom: Atom, form: Form, facts: dict[Atom, Known]) -> list[Side]:
+    sides = []
+    less, less_exact = at_most(form, -1, facts)
+    if less is not None:
+        sides.append(Side(1, {**less, atom: Known(1, 1)}, less_exact))
+    more, more_exact = at_least(form, 0, facts)
+    if more is not None:
+        sides.append(Side(0, {**more, atom: Known(0, 0)}, more_exact))
+    return sides
+
+
+def _split_zero(atom: Atom, form: Form, facts: dict[Atom, Known]) -> list[Side]:
+    sides = []
+    low, low_exact = at_least(form, 0, facts)
+    both, both_exact = at_most(form, 0, low) if low is not None else (None, False)
+    if both is not None:
+        sides.append(Side(1, {**both, atom: Known(1, 1)}, low_exact and both_exact))
+    first, last = forms.bounds(form, facts)
+    other: dict[Atom, Known] | None = facts
+    if first == 0:
+        other, _ = at_least(form, 1, facts)
+    elif last == 0:
+        other, _ = at_most(form, -1, facts)
+    if other is not None:
+        sides.append(
+            Side(0, {**other, atom: Known(0, 0)}, first == 0 or last == 0 or first is None)
+        )
+    return sides
+
+
+def at_least(
+    form: Form, bound: int, facts: dict[Atom, Known]
+) -> tuple[dict[Atom, Known] | None, bool]:
+    """The facts with form >= bound added (None if that cannot be), and whether exactly so."""
+    form = settle(form, facts)
+    low, high = forms.bounds(form, facts)
+    if high is not None and high < bound:
+        return None, True
+    if low is not None and low >= bound:
+        return facts, True
+    if len(form.terms) == 1:
+        ((atom, coefficient),) = form.terms
+        known = forms.knowledge(atom, facts)
+        rest = bound - form.constant
+        if coefficient > 0:
+            known = known._replace(low=_larger(known.low, -(-rest // coefficient)))
+        else:
+            known = known._replace(high=_smaller(known.high, rest // coefficient))
+        known = _tighten(known)
+        if known.low is not None and known.high is not None and known.low > known.high:
+            return None, True
+        return {**facts, atom: known}, atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
+    return _sum_at_least(form, bound, facts)
+
+
+def _sum_at_least(
+    form: Form, bound: int, facts: dict[Atom, Known]
+) -> tuple[dict[Atom, Known], bool]:
+    divisor = gcd(*(coefficient for _, coefficient in form.terms))
+    reduced = Form(0, frozenset((a, c // divisor) for a, c in form.terms))
+    # sum >= (bound - constant) / divisor, rounded up to a whole number.
+    rest = -(-(bound - form.constant) // divisor)
+    positive, negative = forms.sum_atom(reduced), forms.sum_atom(forms.scale(reduced, -1))
+    if negative in facts:
+        known = facts[negative]
+        return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
+    known = facts.get(positive, forms.ANYTHING)
+    free = any(atom.kind in ("symbol", "any") for atom, _ in form.terms)
+    return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
+
+
+def at_most(
+    form: Form, bound: int, facts: dict[Atom, Known]
+) -> tuple[dict[Atom, Known] | None, bool]:
+    """The facts with form <= bound added, as `at_least`."""
+    return at_least(forms.scale(form, -1), -bound, facts)
+
+
+def _is_free(atom: Atom) -> bool:
+    """Whether every value of an operator's range is taken: a quotient of a symbol."""
+    if atom.kind != "call":
+        return False
+    name, arguments = forms.operator_of(atom)
+    return name == "div" and all(
+        inner.kind == "symbol" for argument in arguments for inner, _ in argument.terms
+    )
+
+
+def _tighten(known: Known) -> Known:
+    """Move the bounds to numbers of the right residue."""
+    if known.modulus <= 1:
+        return known
+    low, high = known.low, known.high
+    if low is not None:
+        low += (known.residue - low) % known.modulus
+    if high is not None:
+        high -= (high - known.residue) % known.modulus
+    return known._replace(low=low, high=high)
+
+
+def _larger(a: int | None, b: int) -> int:
+    return b if a is None else max(a, b)
+
+
+def _smaller(a: int | None, b: int) -> int:
+    return b if a is None else min(a, b)
+
+
+def hull(a: Known, b: Known) -> Known:
+    """What holds for both: bounds that grew are dropped, residues keep their common modulus."""
+    low = a.low if a.low is not None and b.low is not None and b.low >= a.low else None
+    high = a.high if a.high is not None and b.high is not None and b.high <= a.high else None
+    modulus, residue = _common_residue(a, b)
+    return Known(low, high, residue, modulus)
+
+
+def _common_residue(a: Known, b: Known) -> tuple[int, int]:
+    values = []
+    modulus = 0
+    for known in (a, b):
+        if known.exact is not None:
+            values.append(known.exact)
+        elif known.modulus > 1:
+            values.append(known.residue)
+            modulus = gcd(modulus, known.modulus)
+        else:
+            return 1, 0
+    modulus = gcd(modulus, abs(values[0] - values[1]))
+    return (modulus, values[0] % modulus) if modulus > 1 else (1, 0)

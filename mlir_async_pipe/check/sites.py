@@ -1,0 +1,196 @@
+"""The accesses of a kernel, numbered, and which of them can conflict at all.
+
+An access matters if some async op of the kernel touches memory that it may alias, and one of
+the two writes. Everything else (a GEMM's fragments in registers, scratch that no copy
+touches) is left out before any path is followed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.buffers import Root, root_of, space_of
+from mlir_async_pipe.check.conflicts import Site
+from mlir_async_pipe.check.flow import Bracket, Flow, Run
+from mlir_async_pipe.check.values import Roots
+from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
+from mlir_async_pipe.targets import Chip
+from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
+from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
+
+SCOPE = "async_pipe.scope"
+
+# Every wait with a larger count keeps nothing apart that these do not.
+LARGEST_TRACKED_WAIT = 64
+
+
+@dataclass
+class Sites:
+    """All accesses of one kernel."""
+
+    flow: Flow
+    roots: Roots
+    chip: Chip | None
+    sites: list[Site] = field(default_factory=list)
+    ops: list[Any] = field(default_factory=list)
+    largest_wait: int = 0
+    function_queues: frozenset[str] = frozenset(
+        name for name, queue in PHYSICAL_QUEUES.items() if queue.scope == "function"
+    )
+    _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
+    _op_numbers: dict[Any, int] = field(default_factory=dict)
+    _static: dict[int, int] = field(default_factory=dict)
+    _matters: list[bool] = field(default_factory=list)
+    _logged: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for block in self.flow.blocks:
+            for step in block.steps:
+                if isinstance(step, Run):
+                    self._collect(step.op, step.frame)
+        self._find_conflicting()
+
+    def _collect(self, op: Any, frame: int) -> None:
+        row = row_of(op)
+        if row is None or (op, frame) in self._of:
+            return
+        if row.wait is not None and row.completion != "counter":
+            given = integer_attribute(op, row.wait.count)
+            wanted = 1 if given is None else given + 1
+            if row.wait.form != "count" and given is None:
+                wanted = 8
+            self.largest_wait = min(max(self.largest_wait, wanted), LARGEST_TRACKED_WAIT)
+        numbers = []
+        scope = enclosing(op, (SCOPE,))
+        queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
+        for access in accesses(op):
+            asynchronous = access.asynchronous or (scope is not None and queue is not None)
+            root = root_of(access.memory)
+            numbers.append(len(self.sites))
+            self._static[len(self.sites)] = self.roots.number(root, frame)
+            self.sites.append(
+                Site(
+                    op,
+                    access,
+                    frame,
+                    asynchronous,
+                    (queue or self.queue_name(op, row)) if asynchronous else None,
+                    access.writes,
+                    access.kind == "atomic",
+                    space_of(access.memory, defining_op(root.value)),
+                )
+            )
+        self._of[op, frame] = tuple(numbers)
+
+    def _find_conflicting(self) -> None:
+        asynchronous = [
+            (self._static[n], site.writes) for n, site in enumerate(self.sites) if site.asynchronous
+        ]
+        distinct = set(asynchronous)
+        for number, site in enumerate(self.sites):
+            root = self._static[number]
+            self._matters.append(
+                any(
+                    (site.writes or writes) and self.roots.may_alias(root, other)
+                    for other, writes in distinct
+                )
+            )
+            self._logged.append(self._matters[-1] and site.space != "private")
+
+    def of(self, op: Any, frame: int) -> tuple[int, ...]:
+        """The numbers of the accesses of an op."""
+        return self._of.get((op, frame), ())
+
+    def matters(self, number: int) -> bool:
+        """Whether an async op may ever conflict with this access."""
+        return self._matters[number]
+
+    def is_logged(self, number: int) -> bool:
+        """Whether a later copy of another thread may conflict with this access."""
+        return self._logged[number]
+
+    def static_root(self, number: int) -> int:
+        """The root that the access names in the IR."""
+        return self._static[number]
+
+    def extent(self, number: int) -> tuple[int, ...] | None:
+        """Elements in the trailing dimensions, None for the whole view."""
+        extent: tuple[int, ...] | None = self.sites[number].access.extent
+        return extent
+
+    def op_number(self, op: Any) -> int:
+        """A number for any op that a finding may name."""
+        found = self._op_numbers.get(op)
+        if found is None:
+            found = self._op_numbers[op] = len(self.ops)
+            self.ops.append(op)
+        return found
+
+    def queue_name(self, op: Any, row: Row | None) -> str | None:
+        """The FIFO of an op; abstract queues share the one of the chip, if there is one."""
+        if op is None or row is None or row.queue is None:
+            return None
+        queue = queue_of(op)
+        if queue is None:
+            return None
+        if self.is_abstract(op) and self.chip is not None and self.chip.copy_queue is not None:
+            return self.chip.copy_queue.name
+        return queue.name
+
+    def is_abstract(self, op: Any) -> bool:
+        """Whether the op belongs to the abstract vocabulary."""
+        return bool(op.name.startswith("async_pipe."))
+
+    def scope_queue(self, op: Any) -> str | None:
+        """The queue that a scope issues to."""
+        return self.queue_name(op, row_of(op))
+
+    def counted_queues(self, op: Any) -> tuple[str, ...]:
+        """The queues whose copies a counter wait counts."""
+        own = self.queue_name(op, row_of(op))
+        names = [own] if own is not None else []
+        if own == "asynccnt":
+            names.append("async-lds")
+        return tuple(names)
+
+    def opaque(self, op: Any, frame: int) -> int:
+        """The site of an op that is not in the vocabulary: it may write anything."""
+        found = self._of.get((op, frame))
+        if found is None:
+            number = len(self.sites)
+            self.sites.append(Site(op, None, frame, False, None, True, False, "global"))
+            self._of[op, frame] = found = (number,)
+        return found[0]
+
+    def reachable(self, given: set[int], has_operands: bool) -> set[int]:
+        """The roots that an unknown op may touch: what it was given, else what is not ours."""
+        if has_operands:
+            return given
+        return {n for n, root in enumerate(self.roots.roots) if not is_local(root)}
+
+    def is_harmless(self, op: Any) -> bool:
+        """Ops outside the vocabulary that touch no memory which a copy could."""
+        return op.name in _HARMLESS or op.name.startswith(_HARMLESS_PREFIXES)
+
+    def scopes_closed(self) -> bool:
+        """Whether the kernel has no abstract scope at all."""
+        return not any(
+            isinstance(step, Bracket) and step.kind == "scope"
+            for block in self.flow.blocks
+            for step in block.steps
+        )
+
+
+def is_local(root: Root) -> bool:
+    """Memory that nobody outside the function can reach."""
+    return root.kind in ("allocation", "attribution", "dynamic")
+
+
+_HARMLESS = frozenset(
+    "cf.assert gpu.printf gpu.launch gpu.launch_func gpu.module memref.prefetch "
+    "memref.assume_alignment llvm.intr.assume llvm.fence rocdl.s.waitcnt rocdl.s.setprio "
+    "rocdl.sched.barrier rocdl.sched.group.barrier amdgpu.sched_barrier nvvm.fence.mbarrier.init "
+    "amdgpu.memory_counter_wait builtin.module func.func gpu.func llvm.func memref.global".split()
+)
+_HARMLESS_PREFIXES = ("nvvm.read.ptx.", "rocdl.workitem.", "rocdl.workgroup.", "nvgpu.mbarrier.")
