@@ -11,7 +11,10 @@ for them, and multiplies; nothing overlaps yet, and `async_pipe.num_stages` asks
 Rows of A and B must begin at multiples of 16 bytes. Without --edges M, N and K must be
 multiples of the tile; with it M and N are free, and K a multiple of 16 bytes.
 
-`Tiles` is what differs between vendors; `nvidia_tiles.NvidiaTiles` is one.
+`Tiles` is what differs between vendors: `nvidia_tiles.NvidiaTiles` and `amd_tiles.AmdTiles`.
+The loop, its copies, groups, waits and barriers are the same for both:
+
+    python examples/generate_gemm.py --chip=gfx950 --stages=3
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from amd_tiles import MATRIX_CHIPS, AmdTiles
 from mlir_text import Writer
 from nvidia_tiles import TYPES, ElementTypes, NvidiaTiles
 
@@ -95,6 +99,7 @@ class Gemm:
     edges: bool = False
     shared: Literal["attribution", "global", "alloc"] = "attribution"
     groups: Literal["one", "operand"] = "one"
+    chip: str = ""
 
     @property
     def threads(self) -> int:
@@ -105,13 +110,13 @@ class Gemm:
     def tiles(self) -> Tiles:
         """The tile operations of the vendor that this kernel is for."""
         rows, columns = self.warps
-        return NvidiaTiles(
-            self.types,
-            self.tile_k,
-            rows * columns * 32,
-            self.tile_m // rows,
-            self.tile_n // columns,
-        )
+        warp = (self.tile_m // rows, self.tile_n // columns)
+        matrix_chip = MATRIX_CHIPS.get(self.chip)
+        if matrix_chip is not None:
+            return AmdTiles(
+                matrix_chip, self.types, self.tile_k, rows * columns * matrix_chip.lanes, *warp
+            )
+        return NvidiaTiles(self.types, self.tile_k, rows * columns * 32, *warp)
 
     def problems(self) -> list[str]:
         """Why this kernel cannot be made, [] if it can."""
@@ -245,6 +250,12 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--groups", choices=("one", "operand"), default="one")
     parser.add_argument(
+        "--chip",
+        choices=sorted(MATRIX_CHIPS),
+        default="",
+        help="tile operations for this AMD chip (default: for NVIDIA tensor cores)",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -259,6 +270,7 @@ def main(arguments: list[str]) -> int:
         chosen.edges,
         chosen.shared,
         chosen.groups,
+        chosen.chip,
     )
     problems = gemm.problems()
     if problems:

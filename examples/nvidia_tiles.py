@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir_text import Writer
+from tile_copies import CHUNK_BYTES, elements_inside, group_and_wait, swizzled_chunk
 
 LANES = 32
 MMA_M, MMA_N = 16, 8
-CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class NvidiaTiles:
             slot = shared_turn or self._swizzled(w, chunk, row)
             source_row = w.add(f"{name}_source_row", at[0], row)
             copied = f"{shared[0]}[{row}, {slot}]"
-            elements = self._elements_inside(w, (source_row, column), bounds)
+            elements = elements_inside(w, (source_row, column), bounds, self.chunk)
             tokens.append(
                 w.value(
                     f"{name}_copy",
@@ -129,9 +129,7 @@ class NvidiaTiles:
 
     def group_and_wait(self, w: Writer, groups: list[list[str]]) -> None:
         """Commit each list of copies as one group and wait for all of them."""
-        for copies in groups:
-            group = w.value("group", f"nvgpu.device_async_create_group {', '.join(copies)}")
-        w.line(f"nvgpu.device_async_wait {group}")
+        group_and_wait(w, groups)
 
     def multiply(
         self,
@@ -225,27 +223,8 @@ class NvidiaTiles:
                     w.line(f"memref.store {value}, {result[0]}[{at[0]}, {column}] : {result[1]}")
 
     def _swizzled(self, w: Writer, chunk: str, row: str) -> str:
-        """The column at which `chunk` of `row` stands: XOR swizzle without bank conflicts.
-
-        ldmatrix reads 8 rows at one chunk. A row of P chunks spans P of the 8 groups of banks
-        (16 bytes each), so 8 / P rows fill all groups before they repeat; chunk c of row r
-        therefore stands at c xor (r / (8 / P)) mod P, and the 8 rows meet all 8 groups.
-        """
-        groups = min(self.chunks_in_row, 8)
-        turn = w.rem("turn", w.div("turn_row", row, 8 // groups), groups)
-        return w.mul("swizzled", w.xor("swizzled_chunk", chunk, turn), self.chunk)
-
-    def _elements_inside(
-        self, w: Writer, at: tuple[str, str], bounds: tuple[str, str] | None
-    ) -> str:
-        """The srcElements operand: a whole chunk, or nothing where it lies outside."""
-        if bounds is None:
-            return ""
-        in_row = w.value("in_row", f"arith.cmpi ult, {at[0]}, {bounds[0]} : index")
-        in_column = w.value("in_column", f"arith.cmpi ult, {at[1]}, {bounds[1]} : index")
-        inside = w.value("inside", f"arith.andi {in_row}, {in_column} : i1")
-        chosen = f"{w.constant(self.chunk)}, {w.constant(0)}"
-        return ", " + w.value("elements", f"arith.select {inside}, {chosen} : index")
+        """The column at which `chunk` of `row` stands; ldmatrix reads 8 rows at one chunk."""
+        return w.mul("swizzled", swizzled_chunk(w, chunk, row, self.chunks_in_row), self.chunk)
 
     def _load(
         self, w: Writer, name: str, shared: tuple[str, str], base: str, offset: int, slot: str

@@ -71,8 +71,12 @@ def _request(module: Any, chip: Chip, options: str) -> Request:
 
 
 def _text(module: Any) -> str:
-    """The module as text that another version of MLIR reads, with its locations."""
-    text: str = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    """The module as text with its locations.
+
+    In the ops' own syntax, which stays the same for longer than the attributes behind it
+    (amdgpu.mfma's blgp is an attribute of amdgpu in one version of MLIR and of rocdl in the next).
+    """
+    text: str = module.operation.get_asm(enable_debug_info=True)
     return text
 
 
