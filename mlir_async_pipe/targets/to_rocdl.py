@@ -4,20 +4,24 @@
         --> amdgpu.gather_to_lds async, rocdl.asyncmark, rocdl.wait.asyncmark       gfx9, gfx10
         --> amdgpu.global_load_async_to_lds with marks, or rocdl.s.wait.asynccnt    gfx1250
 
-Which form a chip takes, and its limits, are data in `chips`. Everything is planned first; an
-error leaves the module as it was.
+Abstract ops become per-thread copies first (`abstract_ops`), workgroup allocations become
+globals, and vector accesses get their proven alignment, as for NVIDIA. Which form a chip takes,
+and its limits, are data in `chips`. The kernels themselves stay in gpu, scf and memref ops:
+`rocdl_code` takes them on to instructions.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe import passes
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import Operation, ancestors, is_function, walk
-from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
+from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.targets.block_size import block_size_of
 from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.other_lanes import Wave
@@ -31,7 +35,14 @@ from mlir_async_pipe.targets.rocdl_waits import (
     replace_tokens,
     rewrite,
 )
+from mlir_async_pipe.targets.shared_memory import (
+    check_fits,
+    globalise_allocations,
+    kernels,
+    workgroup_buffers,
+)
 from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.targets.vector_alignment import annotate_alignment
 from mlir_async_pipe.targets.wave_layout import Block
 
 
@@ -40,10 +51,14 @@ class ToRocdlOptions:
     """Options of `async-pipe-to-rocdl`.
 
     `chip` is the AMD chip. `waits` chooses how gfx1250 waits: "marks" in groups, "counter" in
-    copies; other chips have marks only.
+    copies; other chips have marks only. With `strict` a scope that the chip cannot run
+    asynchronously is an error; else it runs in place, with a remark. `smem_limit` is the
+    workgroup memory in bytes that a kernel may use, 0 for what the chip has.
     """
 
     chip: str = ""
+    strict: bool = False
+    smem_limit: int = 0
     waits: Form = field(default="marks", metadata={"choices": ("marks", "counter")})
 
 
@@ -74,29 +89,52 @@ def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
     return chip
 
 
-@register("async-pipe-to-rocdl", "async copies, groups and waits to an AMD chip", ToRocdlOptions)
+@passes.register(
+    "async-pipe-to-rocdl", "async copies, groups and waits to an AMD chip", ToRocdlOptions
+)
 def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     """Lower every async copy, group and wait in `module`."""
     chip = chip_of(options, session)
-    ops = list(walk(module))
-    _check_foreign(ops, chip)
+    root = module.operation
+    _check_foreign(root, chip)
+    if lower_abstract_ops(root, chip, session, strict=options.strict):
+        counting = passes.find("async-pipe-count-waits")
+        counting.run(root, passes.with_defaults(counting.options(), {"chip": chip.name}), session)
+    _lower_copies(root, chip, options, session)
+    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+        globalise_allocations(gpu_module)
+        _check_workgroup_memory(gpu_module, chip, options.smem_limit)
+        annotate_alignment(gpu_module)
+
+
+def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session: Session) -> None:
+    """Plan all copies, groups and waits, then rewrite them."""
+    ops = list(walk(root))
     copies = [op for op in ops if op.name == COPY]
     groups = [op for op in ops if is_group(op)]
     waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
     uniformity = Uniformity()
-    blocks = {function: _block(function, module, chip) for function in map(_function, copies)}
+    blocks = {function: _block(function, root, chip) for function in map(_function, copies)}
     plans = [plan_copy(op, chip, blocks[_function(op)], uniformity) for op in copies]
     check_control([*groups, *waits], uniformity)
     pieces = {plan.copy.op: plan.pieces for plan in plans}
     planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)
     _rewrite_copies(plans, blocks, uniformity)
     rewrite(planned, groups, options.waits)
-    replace_tokens(module, [*groups, *copies])
+    replace_tokens(root, [*groups, *copies])
 
 
-def _check_foreign(ops: list[Operation], chip: Chip) -> None:
-    for op in ops:
+def _check_workgroup_memory(gpu_module: Operation, chip: Chip, limit: int) -> None:
+    """Raise LoweringError (workgroup-memory) for a kernel that needs more than there is."""
+    allowed = dataclasses.replace(chip, workgroup_bytes=limit) if limit else chip
+    for kernel in kernels(gpu_module):
+        needed = sum(buffer.bytes for buffer in workgroup_buffers(kernel, gpu_module))
+        check_fits(kernel, needed, allowed)
+
+
+def _check_foreign(root: Operation, chip: Chip) -> None:
+    for op in walk(root):
         ours = op.name == COPY or is_group(op) or is_wait(op)
         if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
             raise LoweringError(
