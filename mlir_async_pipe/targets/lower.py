@@ -1,0 +1,142 @@
+"""From a pipelined module to code, and back from the code to the counts in it.
+
+    lower(module, target=Target.parse("nvvm:sm_80"), emit="cubin")
+
+The caller's module stays as it is; passes run on a copy, and back ends in a child process.
+What comes back holds the code, and what was read from it: the counts of all waits in PTX and
+in the machine code, registers, spills, and shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlir_async_pipe.diagnostics import Diagnostic, UsageError
+from mlir_async_pipe.ir_helpers import integer_attribute, set_integer, symbol_name, walk
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target, nvvm_code, to_nvvm
+from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.cubin import MachineKernel, read_cubin
+from mlir_async_pipe.targets.cuda_tools import find_tool
+from mlir_async_pipe.targets.dynamic_shared import DYNAMIC_BYTES
+from mlir_async_pipe.targets.ptx import PtxKernel, read_ptx
+from mlir_async_pipe.targets.ptxas import Assembled, Resources, assemble
+
+# At least one block a multiprocessor: ptxas may then use all 255 registers of a thread.
+MINIMUM_BLOCKS = "nvvm.minctasm"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the emitted code.
+
+    `dynamic_shared_bytes` is what its launch must ask for. `ptx`, `resources` and `machine`
+    are what was read from the PTX, from ptxas and from the cubin, None where that was not made.
+    """
+
+    name: str
+    dynamic_shared_bytes: int = 0
+    ptx: PtxKernel | None = None
+    resources: Resources | None = None
+    machine: MachineKernel | None = None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Emitted code: `text` or `binary` (the other is empty), and its kernels.
+
+    `diagnostics` are the remarks of the lowering, `emit` and `target` what was asked for.
+    """
+
+    target: str
+    emit: str
+    text: str
+    binary: bytes
+    kernels: tuple[Kernel, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+EMIT_KINDS = ("llvm", "ptx", "cubin")
+
+
+def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Lowered:
+    """Lower `module` to `target` and emit "llvm" (dialect), "ptx" or "cubin".
+
+    With `strict` a scope that the chip cannot run asynchronously is an error.
+    Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
+    kind that the target does not have or a tool that is missing.
+    """
+    if target.lowering != "nvvm" or emit not in EMIT_KINDS:
+        raise UsageError(
+            f"target '{target}' cannot emit '{emit}'",
+            code="emit-kind",
+            advice=f"NVIDIA targets emit {', '.join(EMIT_KINDS)}",
+        )
+    session = Session(target=target)
+    root = module.operation.clone().operation
+    to_nvvm.run(root, to_nvvm.ToNvvmOptions(target.chip.name, strict), session)
+    kernels = tuple(
+        Kernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
+        for op in walk(root)
+        if op.name == "llvm.func" and "nvvm.kernel" in op.attributes
+    )
+    if emit == "llvm":
+        return _result(session, emit, str(root), b"", kernels)
+    ptx, assembled = _generate(root, target.chip, session, needs_cubin=emit == "cubin")
+    read = {kernel.name: kernel for kernel in read_ptx(ptx)}
+    kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
+    if assembled is not None:
+        resources = assembled.resources
+        kernels = tuple(replace(k, resources=resources.get(k.name)) for k in kernels)
+    if emit == "ptx" or assembled is None:
+        return _result(session, emit, ptx, b"", kernels)
+    if find_tool("nvdisasm") is not None:
+        machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
+        kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
+    return _result(session, emit, "", assembled.cubin, kernels)
+
+
+def _result(
+    session: Session, emit: str, text: str, binary: bytes, kernels: tuple[Kernel, ...]
+) -> Lowered:
+    for kernel in kernels:
+        session.record("kernels", kernel)
+    diagnostics = tuple(session.diagnostics.items)
+    return Lowered(str(session.target), emit, text, binary, kernels, diagnostics)
+
+
+def _generate(
+    root: Any, chip: Chip, session: Session, *, needs_cubin: bool
+) -> tuple[str, Assembled | None]:
+    """PTX, and its cubin where ptxas is installed; made a second time if kernels spill."""
+    ptx = nvvm_code.ptx_text(root, chip)
+    if not needs_cubin and find_tool("ptxas") is None:
+        return ptx, None
+    assembled = assemble(ptx, chip)
+    spilling = [name for name, found in assembled.resources.items() if found.spill_store_bytes]
+    changed = [op for op in walk(root) if _can_have_more_registers(op, spilling)]
+    if not changed:
+        return ptx, assembled
+    for op in changed:
+        set_integer(op, MINIMUM_BLOCKS, 1, 32)
+    second_ptx = nvvm_code.ptx_text(root, chip)
+    second = assemble(second_ptx, chip)
+    for op in changed:
+        name = symbol_name(op)
+        before, after = assembled.resources[name], second.resources[name]
+        session.diagnostics.remark(
+            f"'{name}' spilled {before.spill_store_bytes} bytes a thread; with {MINIMUM_BLOCKS} = 1 "
+            f"it spills {after.spill_store_bytes} and has {after.registers} registers",
+            code="spills",
+            at=op,
+        )
+    return second_ptx, second
+
+
+def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:
+    return (
+        op.name == "llvm.func"
+        and symbol_name(op) in spilling
+        and MINIMUM_BLOCKS not in op.attributes
+    )

@@ -1,0 +1,73 @@
+"""From a module after `async-pipe-to-nvvm` to PTX: LLVM's NVPTX back end in a child process."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mlir_async_pipe import bindings, code_child
+from mlir_async_pipe.code_child import Request
+from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.cuda_tools import find_libdevice
+from mlir_async_pipe.targets.ptx import check_calls
+
+# Stacks with the NVPTX back end, best first.
+BACK_ENDS = ("numba-cuda-mlir", "mlir")
+# CUDA's math functions, which MLIR's math ops become calls of.
+_LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
+
+
+def ptx_text(module: Any, chip: Chip) -> str:
+    """The PTX of the module's kernels.
+
+    Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
+    UsageError (back-end-missing).
+    """
+    _check_one_gpu_module(module)
+    text = str(module.operation)
+    request = Request(_back_end(), text, (), _pipeline(text, chip), "object")
+    ptx = code_child.run(request).decode().rstrip("\0")
+    check_calls(ptx)
+    return ptx
+
+
+def _pipeline(text: str, chip: Chip) -> str:
+    libdevice = find_libdevice() if _LIBDEVICE_CALL.search(text) else None
+    link = f" l={libdevice}" if libdevice else ""
+    return (
+        f"builtin.module(nvvm-attach-target{{chip={chip.name} features={chip.features} O=3{link}}},"
+        "gpu-module-to-binary{format=isa})"
+    )
+
+
+def _check_one_gpu_module(module: Any) -> None:
+    """PTX is one module: several gpu.modules would be several files."""
+    found = [op for op in walk(module) if op.name == "gpu.module"]
+    if not found:
+        raise LoweringError(
+            "there is no gpu.module to lower",
+            code="no-kernels",
+            at=module.operation,
+            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
+        )
+    if len(found) > 1:
+        raise LoweringError(
+            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
+            code="several-gpu-modules",
+            at=found[1],
+            advice="split the module",
+        )
+
+
+def _back_end() -> str:
+    installed = {stack.name for stack in bindings.installed()}
+    for name in BACK_ENDS:
+        if name in installed:
+            return name
+    raise UsageError(
+        "no NVPTX back end is installed",
+        code="back-end-missing",
+        advice="pip install 'mlir-async-pipe[nvidia]'",
+    )
