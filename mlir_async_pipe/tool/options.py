@@ -34,7 +34,7 @@ class Options:
     """Everything that the command line says; field names are the flags' names.
 
     Switches are bool. `split_input_file` is the marker to split at, "" for no splitting;
-    `explain` is "" (no), "true" (yes) or the symbol name of the one function to explain.
+    `explain` is "" (no), "true" (yes), the name of a function or the line of a loop.
     """
 
     input: str = "-"
@@ -169,7 +169,11 @@ _FLAGS: tuple[_Flag, ...] = (
         "load", "call a function before anything runs", "MODULE:FUNC", repeated=True, group=_OURS
     ),
     _Flag(
-        "explain", "say why waits and loops became what they are", "LOOP", bare="true", group=_OURS
+        "explain",
+        "say why loops and waits became what they are",
+        "NAME|LINE",
+        bare="true",
+        group=_OURS,
     ),
     _Flag("report", "what was found and done", "FORMAT", choices=REPORT_FORMATS, group=_OURS),
     _Flag("report-file", "where the report goes (default: stderr)", "FILE", group=_OURS),

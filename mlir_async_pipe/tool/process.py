@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool import (
     emit,
+    explain,
     mlir_diagnostics,
     parsing,
     pipeline_text,
@@ -111,12 +112,25 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
     if options.verify_roundtrip:
         roundtrip.verify(root, source.name)
     pipeline = _pipeline(options, repeated, root.operation.name, context)
-    _run_pipeline(root, pipeline, work, session)
+    with _explained(root, options, session):
+        _run_pipeline(root, pipeline, work, session)
     if options.check_only:
         return None
     work.activity.is_now(f"writing {options.emit}")
     with timing.phase("Output"):
         return emit.emit(root, options, session)
+
+
+@contextlib.contextmanager
+def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
+    """Say in front of the block how statements are numbered, behind it what was decided."""
+    if not options.explain:
+        yield
+        return
+    places = explain.selected_places(root, options.explain)
+    session.diagnostics.items += explain.only(explain.numberings(root), places)
+    yield
+    session.diagnostics.items += explain.only(explain.decisions(session), places)
 
 
 def _pipeline(

@@ -94,6 +94,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, dict) and {"file", "line", "column"} == value.keys():
         return f"{value['file']}:{value['line']}:{value['column']}" if value["line"] else ""
-    if isinstance(value, list) and not any(isinstance(entry, (list, dict)) for entry in value):
-        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_cell, value))
     return value if isinstance(value, str) else json.dumps(value)
