@@ -22,5 +22,7 @@ def emit(root: Any, options: Options, session: Session) -> bytes:
 def _code(root: Any, options: Options, session: Session) -> bytes:
     assert session.target is not None  # the command line refuses --emit without --target
     lowered = api.lower(root, target=session.target, emit=options.emit)
-    content = lowered.content
-    return content.encode() if isinstance(content, str) else content
+    session.diagnostics.items += lowered.diagnostics
+    for kernel in lowered.kernels:
+        session.record("kernels", kernel)
+    return lowered.binary or lowered.text.encode()
