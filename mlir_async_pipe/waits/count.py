@@ -8,6 +8,7 @@ The handles inside die with the next pass; use the result at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.waits import events
 from mlir_async_pipe.waits.conditions import Conditions
+from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
 from mlir_async_pipe.waits.flow_graph import FlowGraph, Item
 from mlir_async_pipe.waits.solve import Solution
 from mlir_async_pipe.waits.token_values import TokenValues
@@ -26,11 +28,16 @@ TOKEN_TYPE = "!nvgpu.device.async.token"
 
 @dataclass(frozen=True)
 class Counted:
-    """The exact count of one wait, None if no path reaches it; `solution` is where it is from."""
+    """The exact count of one wait, None if no path reaches it.
+
+    `solution` is where it comes from, None if the queue of the wait is not known. `limited`:
+    more conditions are correlated than were followed, so the exact count may be larger.
+    """
 
     item: Item
     count: int | None
     solution: Solution | None
+    limited: bool = False
 
 
 class Analysis:
@@ -65,12 +72,21 @@ class Analysis:
             if queue is None:
                 found.update((item, Counted(item, 0, None)) for item in waits)
                 continue
-            solution = Solution(
-                events.collect(self.graph, self.values, queue, waits), self.conditions
-            )
-            for item in waits:
-                found[item] = Counted(item, solution.counts.get(item), solution)
+            happening = events.collect(self.graph, self.values, queue, waits)
+            for counted in self._count_queue(happening):
+                found[counted.item] = counted
         return [found[item] for item in self.waits]
+
+    def _count_queue(self, happening: events.Events) -> Iterator[Counted]:
+        correlations = Correlations(happening, self.conditions)
+        wanted: dict[Item, list[int]] = {wait: [] for wait in happening.waits}
+        if correlations.any:
+            wanted = {wait: correlations.of(wait) for wait in happening.waits}
+        for tracked, waits in batches(wanted):
+            solution = Solution(happening, self.conditions, tracked)
+            for wait in waits:
+                limited = len(wanted[wait]) > MOST_CONDITIONS
+                yield Counted(wait, solution.counts.get(wait), solution, limited)
 
 
 def waits_on_tokens(op: Any) -> bool:

@@ -66,6 +66,24 @@ def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Ite
             work.append(found.node.frame.item)
         elif found.item is not None:
             work.append(found.item)
+    _mark(work, events, marked, roots, callers)
+    # What follows an endless loop is not reached, whether or not the loop commits anything.
+    endless = [item for item in graph.maybe_endless() if graph.root_of(item) in roots]
+    _mark(endless, events, marked, roots, callers)
+    for found_here in events.of.values():
+        found_here.sort(key=by_position)
+    events.roots = _callees_first(graph, list(roots), events)
+    return events
+
+
+def _mark(
+    work: list[Item],
+    events: Events,
+    marked: set[Item],
+    roots: dict[Item, None],
+    callers: dict[Item, list[Item]],
+) -> None:
+    """Make items, and all that contains or calls them, events of their blocks."""
     while work:
         item = work.pop()
         while item not in marked:
@@ -77,10 +95,6 @@ def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Ite
             assert item.node is not None
             events.of.setdefault(item.node, []).append(item)
             item = item.node.frame.item
-    for found_here in events.of.values():
-        found_here.sort(key=by_position)
-    events.roots = _callees_first(graph, list(roots), events)
-    return events
 
 
 def _callees_first(graph: FlowGraph, roots: list[Item], events: Events) -> list[Item]:

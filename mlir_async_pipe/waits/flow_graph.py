@@ -127,6 +127,7 @@ class FlowGraph:
         self._module = module_op
         self._terminators: dict[Any, Any] | None = None
         self._branches: list[Any] = []
+        self._endless: list[Item] | None = None
         self._functions: dict[tuple[Any, str], Item] = {}
         self._collect(module_op)
 
@@ -274,11 +275,26 @@ class FlowGraph:
         found = self._functions.get((None if above is None else above.operation, name))
         return found if found is not None and found.frames and found.frames[0].nodes else None
 
+    def maybe_endless(self) -> list[Item]:
+        """The ops that control may not leave: while loops, and nested graphs of blocks."""
+        if self._endless is None:
+            ops = {op: None for op in self._positions if _is_while(op)}
+            for op in self._branches:
+                if op.name in BRANCH_ROWS:
+                    ops[op.parent.operation] = None
+            self._endless = [self.item_of(op) for op in ops if not is_function(op)]
+        return self._endless
+
     def root_of(self, item: Item) -> Item:
         """The function (or other isolated op) whose thread runs `item`."""
         while not (item.row is not None and item.row.flow == "isolated") and item.node is not None:
             item = item.node.frame.item
         return item
+
+
+def _is_while(op: Any) -> bool:
+    row = REGION_ROWS.get(op.name)
+    return row is not None and row.flow == "while"
 
 
 def _walk(root: Any) -> list[Any]:

@@ -1,0 +1,220 @@
+"""Which conditions a wait has to see with one truth value each, to be counted exactly.
+
+    scf.if %c { commit }  …  scf.if %c { wait }        %c stands at two sites on the way
+
+A condition matters to a wait if it decides at two places, or at one place twice, on the ways
+from the groups that the wait's tokens denote. Following it doubles the work in its scope, so
+each wait follows those that it needs, at most `MOST_CONDITIONS`; more are left free, which
+only adds paths and so can only make the count smaller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from mlir_async_pipe.waits.conditions import Conditions, Literal
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.flow_graph import END, Frame, Item, Node
+from mlir_async_pipe.waits.token_values import TokenValues
+
+MOST_CONDITIONS = 8
+
+# Conditions that are followed together in one run for several waits: 2^4 passes in a scope.
+MOST_TOGETHER = 4
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place where a condition decides. `repeats`: it decides there more than once for
+    one truth value, since a loop or graph turns around it."""
+
+    condition: int
+    number: int
+    repeats: bool
+
+
+class Correlations:
+    """The sites of one queue's events, found by where they stand."""
+
+    def __init__(self, events: Events, conditions: Conditions) -> None:
+        self.events = events
+        self.values = events.values
+        self.conditions = conditions
+        self._at: dict[Node, list[tuple[int, Site]]] = {}
+        self._weights: Counter[int] = Counter()
+        self._endless: set[int] = set()
+        self._count = 0
+        for node, happening in events.of.items():
+            for event in happening:
+                if not isinstance(event, Item):
+                    if event.kind == "select":
+                        literal = conditions.literal(event.condition, event, node)
+                        self._add(literal, node, event.position)
+                elif event.kind == "nested":
+                    self._add_item(event, node)
+        for root in events.roots:
+            for frame in events.frames_of(root):
+                for node in frame.nodes:
+                    if node.condition is not None:
+                        literal = conditions.literal(node.condition, node, node)
+                        self._add(literal, node, END)
+
+    @property
+    def any(self) -> bool:
+        """Whether some condition decides more than once."""
+        return any(weight > 1 for weight in self._weights.values())
+
+    def _add_item(self, item: Item, node: Node) -> None:
+        if item.row is None:
+            return
+        if item.row.flow == "branch":
+            region = self.conditions.region(item)
+            if isinstance(region, Literal):
+                self._add(region, node, item.position)
+        elif item.row.flow == "while":
+            for inner in item.frames[0].nodes:
+                if inner.exits:
+                    op = self.values.graph.terminator_of(inner)
+                    literal = self.conditions.literal(op.operands[0], item, inner)
+                    if isinstance(literal, Literal):
+                        self._endless.add(literal.number)
+                    self._add(literal, inner, END)
+
+    def _add(self, literal: Literal | bool, node: Node, position: int) -> None:
+        """Note a site in its block and, by the op that holds it, in every block around."""
+        if isinstance(literal, bool):
+            return
+        condition = self.conditions.all[literal.number]
+        self._count += 1
+        site = Site(literal.number, self._count, _repeats(node, condition.home))
+        self._weights[literal.number] += 2 if site.repeats else 1
+        here: Node | None = node
+        while here is not None:
+            self._at.setdefault(here, []).append((position, site))
+            if here is condition.home:
+                return
+            position, here = here.frame.item.position, here.frame.item.node
+
+    def of(self, wait: Item) -> list[int]:
+        """The conditions that matter to a wait, nearest first."""
+        met: dict[Site, None] = {}
+        seen: set[int] = set()
+        work = list(wait.operands.values())
+        assert wait.node is not None
+        for value in work:
+            self._between(value, wait.node, wait.position, met)
+        while work:
+            value = work.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for source, node, position in sources_of(self.values, value):
+                self._between(source, node, position, met)
+                work.append(source)
+        weights: Counter[int] = Counter()
+        for site in met:
+            weights[site.condition] += 2 if site.repeats else 1
+        chosen = [number for number, weight in weights.items() if weight > 1]
+        chosen += [number for number in self._endless if self._weights[number] > 1]
+        return list(dict.fromkeys(chosen))
+
+    def _between(self, value: int, node: Node, position: int, met: dict[Site, None]) -> None:
+        """The sites between the definition of a value and a use, and those that guard them."""
+        found = self.values.defs[value]
+        here: Node | None = node
+        while here is not None and here.frame is not found.node.frame:
+            self._range(here, -1, position, met)
+            position, here = here.frame.item.position, here.frame.item.node
+        if here is found.node and len(here.frame.nodes) == 1:
+            self._range(here, found.position, position, met)
+        else:
+            for other in found.node.frame.nodes:
+                self._range(other, -1, END, met)
+        guard: Node | None = found.node
+        while guard is not None:
+            item = guard.frame.item
+            if item.node is not None:
+                self._range(item.node, item.position, item.position, met)
+            guard = item.node
+
+    def _range(self, node: Node, first: int, last: int, met: dict[Site, None]) -> None:
+        for position, site in self._at.get(node, ()):
+            if first <= position <= last:
+                met[site] = None
+
+
+def _repeats(node: Node, home: Node) -> bool:
+    """Whether a site in `node` may be met twice before `home` runs again."""
+    here: Node | None = node
+    while here is not None and here is not home:
+        if len(here.frame.nodes) > 1 or here.frame is home.frame:
+            return True
+        row = here.frame.item.row
+        if row is None or row.flow in ("for", "while"):
+            return True
+        here = here.frame.item.node
+    return False
+
+
+def sources_of(values: TokenValues, value: int) -> list[tuple[int, Node, int]]:
+    """The values that a value may equal, with the place where each of them is read."""
+    found = values.defs[value]
+    if found.sources:
+        return [(source, found.node, found.position) for source in found.sources]
+    item = found.item
+    if item is None or found.kind == "commit":
+        return []
+    if found.kind == "argument":
+        return _argument_sources(values, value, found.node, item)
+    number = next(place for place, result in item.results.items() if result == value)
+    if item.node is None or item.kind == "call":
+        return [(source, found.node, found.position) for source in item.operands.values()]
+    handed = [
+        (node.leaving[number], node, END)
+        for frame in item.frames
+        for node in frame.nodes
+        if number in node.leaving
+    ]
+    if number in item.operands:
+        handed.append((item.operands[number], found.node, found.position))
+    return handed
+
+
+def _argument_sources(
+    values: TokenValues, value: int, node: Node, item: Item
+) -> list[tuple[int, Node, int]]:
+    place = next(number for number, given in node.arguments.items() if given == value)
+    if node is not node.frame.entry:
+        return [
+            (edge.values[place], source, END)
+            for source in node.frame.nodes
+            for edge in source.edges
+            if edge.target is node and place in edge.values
+        ]
+    frames: list[Frame] = item.frames
+    handed = [
+        (passed, leaving, END)
+        for frame in frames
+        for leaving in frame.nodes
+        for passed in leaving.leaving.values()
+    ]
+    if item.node is not None:
+        handed += [(start, item.node, item.position) for start in item.operands.values()]
+    return handed
+
+
+def batches(wanted: dict[Item, list[int]]) -> list[tuple[frozenset[int], list[Item]]]:
+    """Group waits so that few runs serve them all: (conditions to follow, waits)."""
+    groups: dict[frozenset[int], list[Item]] = {}
+    for wait, conditions in wanted.items():
+        groups.setdefault(frozenset(conditions[:MOST_CONDITIONS]), []).append(wait)
+    made: list[tuple[frozenset[int], list[Item]]] = []
+    for needed, waits in sorted(groups.items(), key=lambda entry: -len(entry[0])):
+        for number, (together, served) in enumerate(made):
+            if needed <= together or len(needed | together) <= MOST_TOGETHER:
+                made[number] = (needed | together, served + waits)
+                break
+        else:
+            made.append((needed, waits))
+    return made
