@@ -139,6 +139,18 @@ def _store(unit: Unit, where: Span, values: Array, kind: Kind) -> None:
     unit.launch.memory.store(addresses, lanes_of(values, unit.width)[lanes], kind)
 
 
+def check_promise(
+    unit: Unit, site: Site, memory: MemRef, promised: Array, used: Array
+) -> Array | None:
+    """Report lanes whose used elements break an `in_bounds` promise; None if all keep it,
+    else the lanes that do, shaped to mask vectors."""
+    if promised.all():
+        return None
+    broken = (used & ~promised).any(axis=tuple(range(1, used.ndim)))
+    kept = _drop_outside(unit, site, memory, lanes_of(~broken, unit.width), unit.mask)
+    return kept.reshape(-1, *(1,) * (used.ndim - 1))
+
+
 def _drop_outside(
     unit: Unit, site: Site, memory: MemRef, inside: Array, active: Array | None
 ) -> Array:

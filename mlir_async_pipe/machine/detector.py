@@ -85,6 +85,7 @@ class Detector:
     def read(self, site: int, threads: Array, where: Array) -> None:
         """A synchronous read by `threads` of the granules `where` (a row for each thread)."""
         self._ensure_capacity()
+        self._check_live(site, threads, where)
         self._check_initialised(site, threads, where)
         if self.in_flight:
             self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
@@ -95,6 +96,7 @@ class Detector:
     def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
         """A synchronous write, or an atomic update, by `threads`."""
         self._ensure_capacity()
+        self._check_live(site, threads, where)
         if self.in_flight:
             code = "atomic-in-flight" if atomic else "overwrite-in-flight"
             self._check_pending(site, threads, where, "pending_writes", code)
@@ -112,10 +114,12 @@ class Detector:
         self._ensure_capacity()
         site = operation.site
         for threads, where in operation.reads:
+            self._check_live(site, threads, where)
             self._check_initialised(site, threads, where)
             self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
             self._check_writer(site, threads, where, self._now(where), "not-visible")
         for threads, where in operation.writes:
+            self._check_live(site, threads, where)
             self._check_pending(site, threads, where, "pending_writes", "overwrite-in-flight")
             self._check_pending(site, threads, where, "pending_reads", "source-overwritten")
             now = self._now(where)
@@ -163,8 +167,14 @@ class Detector:
 
     # Checks ---------------------------------------------------------------------------
 
+    def _check_live(self, site: int, threads: Array, where: Array) -> None:
+        live = self.memory.live[where * self.granule]
+        if not live.all():
+            self._report("out-of-bounds", site, threads, where, ~live, None, None)
+
     def _check_initialised(self, site: int, threads: Array, where: Array) -> None:
-        known = self.memory.initialised[where * self.granule]
+        first = where * self.granule
+        known = self.memory.initialised[first] | ~self.memory.live[first]
         if not known.all():
             self._report("uninitialised-read", site, threads, where, ~known, None, None)
 

@@ -368,7 +368,8 @@ def copy(site: Site) -> Execute:
 def atomic(site: Site) -> Execute:
     """Read, combine, write in one step, lane after lane; gives the old value."""
     kind = memref_shape(site.operand_type(1), site.op).element
-    combine = ATOMIC_KINDS[site.integer("kind") or 0]
+    # The numbers behind the attribute differ between versions of MLIR, its words do not.
+    combine = ATOMIC_KINDS[str(site.op).split("memref.atomic_rmw")[1].split()[0]]
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> Array:
         where = access.locate(unit, site, memory, indices)
@@ -383,12 +384,13 @@ def _as_unsigned(function: Any) -> Any:
     return lambda a, b: function(unsigned(a), unsigned(b)).view(a.dtype)
 
 
-# The order of arith::AtomicRMWKind.
-ATOMIC_KINDS: tuple[Any, ...] = (
-    np.add, np.add, np.bitwise_and, lambda old, new: new, np.maximum, np.fmax, np.maximum,
-    _as_unsigned(np.maximum), np.minimum, np.fmin, np.minimum, _as_unsigned(np.minimum),
-    np.multiply, np.multiply, np.bitwise_or, np.bitwise_xor,
-)  # fmt: skip
+ATOMIC_KINDS: dict[str, Any] = {
+    "addf": np.add, "addi": np.add, "mulf": np.multiply, "muli": np.multiply,
+    "assign": lambda old, new: new, "andi": np.bitwise_and, "ori": np.bitwise_or,
+    "xori": np.bitwise_xor, "maximumf": np.maximum, "minimumf": np.minimum,
+    "maxnumf": np.fmax, "minnumf": np.fmin, "maxs": np.maximum, "mins": np.minimum,
+    "maxu": _as_unsigned(np.maximum), "minu": _as_unsigned(np.minimum),
+}  # fmt: skip
 
 
 def atomic_update(unit: Unit, site: Site, where: Any, kind: Any, change: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.affine_maps import AffineMap, parse_map
+from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import bitcast
 from mlir_async_pipe.machine.dialects.memref import _fill
@@ -93,14 +93,16 @@ class _Transfer:
         listed = site.integers("in_bounds")
         self.in_bounds = tuple(bool(flag) for flag in listed) or (False,) * len(kind.shape)
 
-    def positions(self, memory: MemRef, indices: Any, mask: Array | None) -> tuple[Array, Array]:
+    def positions(
+        self, unit: Unit, site: Site, memory: MemRef, indices: Any, mask: Array | None
+    ) -> tuple[Array, Array]:
         """(element number, inside) for each vector element, shape (lanes or 1, *vector)."""
         rank = len(self.kind.shape)
         base: Any = memory.offset
         for index, stride in zip(indices, memory.strides, strict=True):
             base = base + index * stride
         linear = base.reshape(-1, *(1,) * rank)
-        inside = np.ones((1,) * (rank + 1), np.bool_)
+        inside = promised = np.ones((1,) * (rank + 1), np.bool_)
         for axis, dimension in enumerate(self.dimensions):
             if dimension is None:
                 continue
@@ -108,20 +110,26 @@ class _Transfer:
             steps = np.arange(self.kind.shape[axis]).reshape(shape)
             linear = linear + steps * _column(memory.strides[dimension], rank)
             position = _column(indices[dimension], rank) + steps
-            if not self.in_bounds[axis]:
-                size = _column(memory.sizes[dimension], rank)
-                inside = inside & (position >= 0) & (position < size)
+            size = _column(memory.sizes[dimension], rank)
+            within = (position >= 0) & (position < size)
+            if self.in_bounds[axis]:
+                promised = promised & within
+            else:
+                inside = inside & within
         full = np.broadcast_shapes(linear.shape, inside.shape, (1, *self.kind.shape))
         inside = np.broadcast_to(inside, full)
         if mask is not None:
-            inside = inside & _masked(mask, self.map, self.dimensions)
+            inside = inside & _masked(mask, self.dimensions)
+        kept = access.check_promise(unit, site, memory, promised, inside)
+        if kept is not None:
+            inside = inside & kept
         return np.broadcast_to(linear, full), inside
 
     def gather(
         self, unit: Unit, site: Site, memory: MemRef, indices: Any, mask: Array | None
     ) -> tuple[Array, Array]:
         """Read what is inside; the rest of the result means nothing."""
-        linear, inside = self.positions(memory, indices, mask)
+        linear, inside = self.positions(unit, site, memory, indices, mask)
         addresses = _column(memory.base, linear.ndim - 1) + linear * memory.element_bytes
         if inside.all():
             where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
@@ -138,7 +146,7 @@ class _Transfer:
         value: Array,
     ) -> None:
         """Write what is inside."""
-        linear, inside = self.positions(memory, indices, mask)
+        linear, inside = self.positions(unit, site, memory, indices, mask)
         addresses = _column(memory.base, linear.ndim - 1) + linear * memory.element_bytes
         if inside.all():
             where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
@@ -151,7 +159,7 @@ def _column(values: Array, rank: int) -> Array:
     return values.reshape(-1, *(1,) * rank)
 
 
-def _masked(mask: Array, mapping: AffineMap, dimensions: tuple[int | None, ...]) -> Array:
+def _masked(mask: Array, dimensions: tuple[int | None, ...]) -> Array:
     """A mask has the vector's shape before permutation; bring its axes into vector order."""
     used = [dimension for dimension in dimensions if dimension is not None]
     order = [sorted(used).index(dimension) for dimension in used]
