@@ -5,7 +5,8 @@
                                                      -->  rocdl.s.wait.asynccnt 8     (counter)
 
 A mark is a group, so counts stay. The counter of gfx1250 counts copies: with at least c copies
-in every group, N groups are at least N * c copies, and the wait leaves that many in flight.
+in every group of the function, N groups are at least N * c copies, and the wait leaves that
+many in flight.
 Tokens have no counterpart; values of their type become i32 zeros that nothing reads.
 """
 
@@ -19,6 +20,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import CountError, Diagnostics, LoweringError
 from mlir_async_pipe.ir_helpers import (
     Operation,
+    ancestors,
     before,
     create,
     integer_attribute,
@@ -86,7 +88,10 @@ def plan_waits(
     Raises CountError (negative-count).
     """
     queue = ASYNC_LDS if form == "marks" else ASYNCCNT
-    smallest = min((_copies(group, pieces) for group in groups), default=0)
+    fewest: dict[Operation, int] = {}
+    for group in groups:
+        function, number = enclosing_function(group), _copies(group, pieces)
+        fewest[function] = min(number, fewest.get(function, number))
     planned = []
     for op in waits:
         row = row_of(op)
@@ -96,6 +101,7 @@ def plan_waits(
             raise CountError(
                 f"a wait cannot leave {count} groups in flight", code="negative-count", at=op
             )
+        smallest = fewest.get(enclosing_function(op), 0)
         wanted = count if form == "marks" else count * smallest
         largest = queue.largest_count
         assert largest is not None
@@ -133,8 +139,14 @@ def rewrite(waits: list[Wait], groups: list[Operation], form: Form) -> None:
             create("rocdl.asyncmark", ip=before(group), loc=group.location)
 
 
+def enclosing_function(op: Operation) -> Operation:
+    """The function around an op."""
+    return next(above for above in ancestors(op) if is_function(above))
+
+
 def replace_tokens(module: Any, makers: list[Operation]) -> None:
-    """Turn all token values into i32 and put a zero in place of each op that makes one."""
+    """Turn all token values into i32 and erase their `makers` (in textual order), leaving zeros
+    where loops and branches carry them on."""
     i32 = ir.IntegerType.get_signless(32, module.context)
     for op in walk(module):
         values = [*op.results]
@@ -146,20 +158,18 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
                 value.set_type(i32)
         if is_function(op):
             _retype_function(op, i32)
-    # A token's makers name other tokens, so all get their zero before any goes.
-    for op in makers:
-        if not op.results:
-            continue
-        zero = create(
-            "arith.constant",
-            (),
-            (i32,),
-            {"value": ir.IntegerAttr.get(i32, 0)},
-            ip=before(op),
-            loc=op.location,
-        )
-        op.results[0].replace_all_uses_with(zero.results[0])
-    for op in makers:
+    # Last first: a copy's token has no users once its group is gone.
+    for op in reversed(makers):
+        if any(len(list(result.uses)) for result in op.results):
+            zero = create(
+                "arith.constant",
+                (),
+                (i32,),
+                {"value": ir.IntegerAttr.get(i32, 0)},
+                ip=before(op),
+                loc=op.location,
+            )
+            op.results[0].replace_all_uses_with(zero.results[0])
         op.erase()
 
 

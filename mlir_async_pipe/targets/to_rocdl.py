@@ -18,7 +18,7 @@ from typing import Any
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
-from mlir_async_pipe.ir_helpers import Operation, ancestors, is_function, walk
+from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
@@ -29,6 +29,7 @@ from mlir_async_pipe.targets.rocdl_copies import COPY, Plan, plan_copy, rewrite_
 from mlir_async_pipe.targets.rocdl_waits import (
     Form,
     check_control,
+    enclosing_function,
     is_group,
     is_wait,
     plan_waits,
@@ -115,14 +116,17 @@ def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session:
     waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
     uniformity = Uniformity()
-    blocks = {function: _block(function, root, chip) for function in map(_function, copies)}
-    plans = [plan_copy(op, chip, blocks[_function(op)], uniformity) for op in copies]
+    blocks = {
+        function: _block(function, root, chip) for function in map(enclosing_function, copies)
+    }
+    plans = [plan_copy(op, chip, blocks[enclosing_function(op)], uniformity) for op in copies]
     check_control([*groups, *waits], uniformity)
     pieces = {plan.copy.op: plan.pieces for plan in plans}
     planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)
+    makers = [op for op in ops if op.name == COPY or is_group(op)]
     _rewrite_copies(plans, blocks, uniformity)
     rewrite(planned, groups, options.waits)
-    replace_tokens(root, [*groups, *copies])
+    replace_tokens(root, makers)
 
 
 def _check_workgroup_memory(gpu_module: Operation, chip: Chip, limit: int) -> None:
@@ -156,10 +160,6 @@ def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
         )
 
 
-def _function(op: Operation) -> Operation:
-    return next(above for above in ancestors(op) if is_function(above))
-
-
 def _block(function: Operation, module: Any, chip: Chip) -> Block | None:
     size = block_size_of(function, module)
     return None if size is None else Block(size, chip.lanes)
@@ -174,4 +174,4 @@ def _rewrite_copies(
         if block is not None
     }
     for plan in plans:
-        rewrite_copy(plan, waves.get(_function(plan.copy.op)))
+        rewrite_copy(plan, waves.get(enclosing_function(plan.copy.op)))

@@ -33,7 +33,7 @@ def fill(
     source, destination = memories
     element = ir.MemRefType(destination.type).element_type
     vector = ir.VectorType.get([elements], element, loc=build.loc)
-    zero = ir.DenseElementsAttr.get_splat(vector, _zero(element))
+    zero = ir.DenseElementsAttr.get_splat(vector, _zero(element, build.loc))
     zeros = create(
         "arith.constant", (), (vector,), {"value": zero}, ip=build.ip, loc=build.loc
     ).results[0]
@@ -74,8 +74,8 @@ def advanced(indices: list[Value], offset: Value | int, build: IndexBuilder) -> 
     return [*indices[:-1], build.add(indices[-1], offset)]
 
 
-def _zero(element: Any) -> Any:
+def _zero(element: Any, loc: Any) -> Any:
     try:
         return ir.IntegerAttr.get(ir.IntegerType(element), 0)
     except ValueError:
-        return ir.FloatAttr.get(element, 0.0)
+        return ir.FloatAttr.get(element, 0.0, loc=loc)

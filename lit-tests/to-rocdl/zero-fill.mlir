@@ -1,0 +1,48 @@
+// Lanes whose elements lie outside leave the copy and store zeros themselves; the mark stays
+// outside the condition.
+//
+// RUN: async-pipe-opt %s --async-pipe-to-rocdl=chip=gfx950 | FileCheck %s
+// RUN: async-pipe-opt %s --async-pipe-to-rocdl=chip=gfx1250 | FileCheck %s
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @all_or_nothing
+  // CHECK: %[[KEPT:.*]] = arith.select
+  // CHECK: %[[WHOLE:.*]] = arith.cmpi sge, %[[KEPT]]
+  // CHECK: scf.if %[[WHOLE]] {
+  // CHECK-NEXT: amdgpu.{{.*}} : vector<4xf32>
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT: arith.constant dense<0.000000e+00> : vector<4xf32>
+  // CHECK-NEXT: vector.store
+  // CHECK-NEXT: }
+  // CHECK-NEXT: rocdl.asyncmark
+  gpu.func @all_or_nothing(%A : memref<?xf32>, %n : index)
+      workgroup(%tile : memref<256xf32, #wg>)
+      kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c4 = arith.constant 4 : index
+    %t = gpu.thread_id x
+    %at = arith.muli %t, %c4 : index
+    %inside = arith.cmpi ult, %at, %n : index
+    %kept = arith.select %inside, %c4, %c0 : index
+    %copy = nvgpu.device_async_copy %A[%at], %tile[%at], 4, %kept : memref<?xf32> to memref<256xf32, #wg>
+    %group = nvgpu.device_async_create_group %copy
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @some
+  // CHECK: } else {
+  // CHECK: vector.store
+  // CHECK: scf.for %[[I:.*]] = %{{.*}} to %[[KEPT:.*]] step
+  // CHECK: memref.load
+  // CHECK: memref.store
+  gpu.func @some(%A : memref<?xf32>, %kept : index)
+      workgroup(%tile : memref<256xf32, #wg>)
+      kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %c4 = arith.constant 4 : index
+    %t = gpu.thread_id x
+    %at = arith.muli %t, %c4 : index
+    %copy = nvgpu.device_async_copy %A[%at], %tile[%at], 4, %kept : memref<?xf32> to memref<256xf32, #wg>
+    gpu.return
+  }
+}
