@@ -6,8 +6,9 @@ Back ends end their process on a fatal error ("Cannot select"), and crash on wha
 lowered; a child keeps that away from the caller. Since only text is handed over, the module
 may live in one MLIR stack and its code come from another one.
 
-The child (`python -m mlir_async_pipe.code_child`) reads a request as JSON on its standard
-input and answers as JSON on its standard output. It imports nothing but the bindings.
+The child (`python -m mlir_async_pipe.code_child STACK`) reads a request as JSON on its standard
+input and answers as JSON on its standard output. It imports nothing but the bindings, and does
+so before it reads: a child that `warm_up` started early is ready when it is needed.
 """
 
 from __future__ import annotations
@@ -49,23 +50,37 @@ def run(request: Request) -> bytes:
     Raises LoweringError: left-over-op and lowering-failed at their places in the text,
     codegen-failed where the back end gave up.
     """
-    child = subprocess.run(
-        [sys.executable, "-m", "mlir_async_pipe.code_child"],
-        input=json.dumps(asdict(request)).encode(),
-        capture_output=True,
-        check=False,
-    )
-    complaint = child.stderr.decode(errors="replace").strip()
-    if child.returncode != 0 or not child.stdout:
+    child = _warm.pop(request.stack, None) or _start(request.stack)
+    answered, complained = child.communicate(json.dumps(asdict(request)).encode())
+    complaint = complained.decode(errors="replace").strip()
+    if child.returncode != 0 or not answered:
         raise LoweringError(
             f"the back end of '{request.stack}' gave up: {_first_error(complaint)}",
             code="codegen-failed",
         )
-    answer = json.loads(child.stdout)
+    answer = json.loads(answered)
     if "code" in answer:
         place = Place(answer["file"], answer["line"], answer["column"])
         raise LoweringError(answer["message"], code=answer["code"], at=place)
     return base64.b64decode(answer["data"])
+
+
+_warm: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def warm_up(stack: str) -> None:
+    """Start the child of the next request to `stack`; it ends by itself if none comes."""
+    if stack not in _warm:
+        _warm[stack] = _start(stack)
+
+
+def _start(stack: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mlir_async_pipe.code_child", stack],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def _first_error(text: str) -> str:
@@ -90,7 +105,6 @@ def _failure(code: str, message: str, place: Place) -> dict[str, Any]:
 
 def _answer(request: Request) -> dict[str, Any]:
     """Do what is asked, in the child."""
-    bindings.use(request.stack, stub_parents=True)
     ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
     context = bindings.new_context()
     with context, ir.Location.unknown(context):
@@ -152,13 +166,18 @@ def _object(module: Any) -> bytes:
     return b""
 
 
-def main() -> int:
+def main(stack: str) -> int:
     """The child's side: one request in, one answer out."""
-    asked = json.load(sys.stdin)
-    asked["lowering"] = tuple(asked["lowering"])
-    json.dump(_answer(Request(**asked)), sys.stdout)
+    bindings.use(stack, stub_parents=True)
+    for needed in ("ir", "passmanager", "dialects.gpu"):
+        bindings.load(needed)
+    text = sys.stdin.read()
+    if text:
+        asked = json.loads(text)
+        asked["lowering"] = tuple(asked["lowering"])
+        json.dump(_answer(Request(**asked)), sys.stdout)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

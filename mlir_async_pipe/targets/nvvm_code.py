@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlir_async_pipe import bindings, code_child
+from mlir_async_pipe import code_child
+from mlir_async_pipe.back_ends import back_end
 from mlir_async_pipe.code_child import Request
-from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import walk
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.cuda_tools import find_libdevice
 from mlir_async_pipe.targets.ptx import check_calls
 
-# Stacks with the NVPTX back end, best first.
-BACK_ENDS = ("numba-cuda-mlir", "mlir")
 # CUDA's math functions, which MLIR's math ops become calls of.
 _LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
 
@@ -27,7 +26,7 @@ def ptx_text(module: Any, chip: Chip) -> str:
     """
     _check_one_gpu_module(module)
     text = str(module.operation)
-    request = Request(_back_end(), text, (), _pipeline(text, chip), "object")
+    request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
     ptx = code_child.run(request).decode().rstrip("\0")
     check_calls(ptx)
     return ptx
@@ -59,15 +58,3 @@ def _check_one_gpu_module(module: Any) -> None:
             at=found[1],
             advice="split the module",
         )
-
-
-def _back_end() -> str:
-    installed = {stack.name for stack in bindings.installed()}
-    for name in BACK_ENDS:
-        if name in installed:
-            return name
-    raise UsageError(
-        "no NVPTX back end is installed",
-        code="back-end-missing",
-        advice="pip install 'mlir-async-pipe[nvidia]'",
-    )

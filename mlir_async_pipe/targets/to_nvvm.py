@@ -18,7 +18,14 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
-from mlir_async_pipe.ir_helpers import Operation, set_integer, symbol_name, walk
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    functions,
+    integer_attribute,
+    set_integer,
+    symbol_name,
+    walk,
+)
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import CHIPS, Chip, Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
@@ -77,6 +84,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
         shared[symbol_name(gpu_module)] = moved
         ask_at_launch(root, symbol_name(gpu_module), moved)
         annotate_alignment(gpu_module)
+        _drop_noalias(gpu_module)
     _convert(root)
     for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
         _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
@@ -117,6 +125,19 @@ def check_known(gpu_module: Operation, dialects: frozenset[str]) -> None:
             )
 
 
+def _drop_noalias(gpu_module: Operation) -> None:
+    """Drop `llvm.noalias` of memref arguments: a memref becomes two pointers and more, where
+    MLIR cannot put it and warns. All our analyses have used it by now."""
+    for function in functions(gpu_module):
+        if "arg_attrs" not in function.attributes:
+            continue
+        kept = []
+        for entry in ir.ArrayAttr(function.attributes["arg_attrs"]):
+            named = {n.name: n.attr for n in ir.DictAttr(entry) if n.name != "llvm.noalias"}
+            kept.append(ir.DictAttr.get(named, function.context))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(kept, function.context)
+
+
 def _convert(root: Operation) -> None:
     """Run MLIR's conversions on every gpu.module. Raises LoweringError (lowering-failed)."""
     inner = f"gpu.module({RECIPE})"
@@ -147,4 +168,5 @@ def _make_dynamic_external(gpu_module: Operation, shared: DynamicShared) -> None
     for op in walk(gpu_module):
         if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
             op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>", op.context)
-            set_integer(op, "alignment", shared.alignment, 64)
+            known = integer_attribute(op, "alignment") or 1
+            set_integer(op, "alignment", max(known, shared.alignment), 64)

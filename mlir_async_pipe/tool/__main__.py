@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from mlir_async_pipe import bindings
+from mlir_async_pipe import back_ends, bindings
 from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, Place, UsageError
 from mlir_async_pipe.tool import failures, inputs, isolate, output
 from mlir_async_pipe.tool import options as command_line
@@ -79,6 +79,9 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
 def _transform(options: Options, sink: Sink, activity: Activity) -> None:
     whole = inputs.read(options.input)
     sink.knows_input(whole)
+    if options.target is not None and options.emit != "mlir":
+        # The back end's process imports its bindings while this one imports and works.
+        back_ends.warm_up(options.target.partition(":")[0])
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
     from mlir_async_pipe.targets import Target
