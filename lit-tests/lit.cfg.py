@@ -13,11 +13,14 @@ import glob
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import lit.formats
 
 from mlir_async_pipe import bindings
+
+# The bindings' ir is all that these imports need of the package around it.
+bindings.allow_stub_parents()
+from mlir_async_pipe.targets.cuda_tools import find_tool  # noqa: E402
 
 config.name = "mlir-async-pipe"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -38,13 +41,6 @@ def _llvm_filecheck() -> str | None:
     return versions[0] if versions else None
 
 
-def _has_tool(name: str) -> bool:
-    """Whether a CUDA tool is here: in one of NVIDIA's Python packages, or on the path."""
-    packages = [Path(folder) / "nvidia" for folder in sys.path if folder.endswith("-packages")]
-    in_packages = any(True for folder in packages for _ in folder.glob(f"*/bin/{name}"))
-    return in_packages or shutil.which(name) is not None
-
-
 filecheck = None if lit_config.params.get("filecheck") == "python" else _llvm_filecheck()
 if filecheck is None:
     # The PyPI package reads no FILECHECK_OPTS, so the option stands in the command.
@@ -63,4 +59,4 @@ for name in (bindings.ENVIRONMENT_VARIABLE,):
         config.environment[name] = os.environ[name]
 
 config.available_features |= {f"bindings-{stack.name}" for stack in bindings.installed()}
-config.available_features |= {tool for tool in ("ptxas", "nvdisasm") if _has_tool(tool)}
+config.available_features |= {tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)}

@@ -137,8 +137,8 @@ _FLAGS: tuple[_Flag, ...] = (
     _Flag("mlir-print-ir-after", "print the IR after a pass", "PASS", repeated=True, group=_MLIR),
     _switch("mlir-print-ir-before-all", "print the IR before each pass"),
     _switch("mlir-print-ir-after-all", "print the IR after each pass"),
-    _switch("mlir-print-ir-after-change", "of those, print only after a pass that changed it"),
-    _switch("mlir-print-ir-after-failure", "of those, print only after a pass that failed"),
+    _switch("mlir-print-ir-after-change", "print the IR only after passes that changed it"),
+    _switch("mlir-print-ir-after-failure", "print the IR only after a pass that failed"),
     _switch("mlir-print-ir-module-scope", "print the whole module around the op"),
     _switch("mlir-print-op-generic", "print ops in generic form"),
     _switch("mlir-print-debuginfo", "print locations"),
@@ -243,8 +243,10 @@ def diagnostics_style(arguments: Sequence[str]) -> str:
 def _parser() -> _Parser:
     parser = _Parser(
         prog="async-pipe-opt",
+        usage="async-pipe-opt [FILE|-] [-o FILE] [passes] [options]",
         description="Pipelines loops with asynchronous copies and counts their waits exactly.",
-        epilog="Any other --name[=options] is a pass, ours (--list-passes) or MLIR's; "
+        epilog="A switch is true without value; --switch=false is how it is switched off. "
+        "Any other --name[=options] is a pass, ours (--list-passes) or MLIR's; "
         "passes run in the order in which they stand.",
         allow_abbrev=False,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=40, width=100),
@@ -256,7 +258,8 @@ def _parser() -> _Parser:
         groups[flag.group].add_argument(
             f"--{flag.name}",
             dest=flag.name.replace("-", "_"),
-            metavar=flag.metavar or "true|false",
+            # A value that may be left out is shown as it is written, behind "=".
+            metavar=f"[={flag.metavar}]" if flag.bare and flag.metavar else flag.metavar,
             choices=flag.choices or None,
             action="append" if flag.repeated else "store",
             help=flag.help.replace("%", "%%"),

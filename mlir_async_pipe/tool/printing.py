@@ -56,10 +56,7 @@ class DumpIr:
     def after(self, step: Step, root: Any) -> None:
         """Dump behind a step that succeeded, if asked for."""
         options = self._options
-        named = options.mlir_print_ir_after_all or step.name in options.mlir_print_ir_after
-        if not named and not options.mlir_print_ir_after_change:
-            return
-        if options.mlir_print_ir_after_failure:
+        if not self._is_selected(step) or options.mlir_print_ir_after_failure:
             return
         if options.mlir_print_ir_after_change and self._earlier == print_ir(root, options):
             return
@@ -67,8 +64,16 @@ class DumpIr:
 
     def failed(self, step: Step, root: Any) -> None:
         """Dump behind a step that failed, if asked for."""
-        if self._options.mlir_print_ir_after_failure or self._options.mlir_print_ir_after_all:
+        if self._is_selected(step):
             self._dump("After", step, root, " Failed")
+
+    def _is_selected(self, step: Step) -> bool:
+        """Whether a dump behind this step may be wanted; without names, all steps are."""
+        options = self._options
+        if options.mlir_print_ir_after_all or step.name in options.mlir_print_ir_after:
+            return True
+        only_outcome = options.mlir_print_ir_after_change or options.mlir_print_ir_after_failure
+        return only_outcome and not options.mlir_print_ir_after
 
     def _dump(self, when: str, step: Step, root: Any, outcome: str = "") -> None:
         whole = self._options.mlir_print_ir_module_scope

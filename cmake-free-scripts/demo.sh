@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Sets up .venv, pipelines the GEMM of examples/gemm.mlir for a chip (sm_80 by default), and shows
+# the counts of its waits in MLIR, in PTX and in the machine code.
+#
+#     cmake-free-scripts/demo.sh [CHIP]
+set -eu
+. "$(dirname "$0")/setup.sh"
+set_up nvidia
+cd "$root"
+
+chip=${1:-sm_80}
+out=build/demo
+mkdir -p "$out"
+gemm=(examples/gemm.mlir --async-pipe "--target=nvvm:$chip")
+
+"$bin/async-pipe-opt" "${gemm[@]}" -o "$out/gemm.mlir" --report=html --report-file="$out/report.html"
+"$bin/async-pipe-opt" "${gemm[@]}" --emit=ptx -o "$out/gemm.ptx"
+"$bin/async-pipe-opt" "${gemm[@]}" --emit=cubin -o "$out/gemm.cubin" \
+  --report=json --report-file="$out/report.json"
+"$bin/python" cmake-free-scripts/show_demo.py "$out" "$chip"
