@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,7 @@ def processes(runs: int) -> dict[str, float]:
         "pipeline, PTX": [str(GEMM), "--async-pipe", TARGET, "--emit=ptx"],
         "pipeline, cubin": [str(GEMM), "--async-pipe", TARGET, "--emit=cubin"],
     }
-    return {
-        name: smallest(runs, lambda words=words: tool(*words)) for name, words in commands.items()
-    }
+    return {name: smallest(runs, partial(tool, *words)) for name, words in commands.items()}
 
 
 def parts(runs: int) -> dict[str, float]:
@@ -85,10 +84,8 @@ def growth(runs: int) -> dict[str, dict[str, float]]:
         with new_context() as context:
             context.attach_diagnostic_handler(lambda _: True)
             module = ir.Module.parse(text[:start] + kernels + text[end:])
-            took = [
-                measured(lambda copy=ir.Module.parse(str(module)): mlir_async_pipe.pipeline(copy))
-                for _ in range(max(1, runs // 2))
-            ]
+            fresh = [ir.Module.parse(str(module)) for _ in range(max(1, runs // 2))]
+            took = [measured(partial(mlir_async_pipe.pipeline, each)) for each in fresh]
         found["pipeline"][str(copies)] = min(took) / copies
     return found
 
