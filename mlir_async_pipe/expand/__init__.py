@@ -1,0 +1,178 @@
+"""Rewrites scheduled loops into prologue, kernel and epilogue with versioned buffers.
+
+    scf.for %k = 0 to %K step 32 {               prologue: copies of iterations 0 … S-2
+      copy A[%k] -> %a {stage 0, async}          scf.for %k = … iter_args(slots, tokens) {
+      group, wait, barrier                 -->     wait, barrier
+      use %a {stage 2}                             copy A[%k + 64] -> %a[%slot_in]; group
+      barrier                                      use %a[%slot_out]
+    }                                            }
+                                                 epilogue: wait, use, twice
+
+Waits are token waits without counts: `async-pipe-count-waits` makes them exact. All loops
+are planned before the first edit; a loop that cannot be pipelined is an error and leaves
+the module as it was. Inner loops are expanded before outer ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mlir_async_pipe.annotations as names
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.expand.emit import Emitter
+from mlir_async_pipe.expand.integers import Integers
+from mlir_async_pipe.expand.kernel_units import build_kernel
+from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
+from mlir_async_pipe.expand.synchronise import synchronise
+from mlir_async_pipe.expand.versioned_buffers import allocate, drop_unused_globals
+from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
+from mlir_async_pipe.passes import register
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+
+
+@dataclass(frozen=True)
+class ExpandOptions:
+    """Options of `async-pipe-expand`.
+
+    `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
+    what the user wants to spend. `assume_noalias_arguments` takes function arguments for
+    distinct memory.
+    """
+
+    chip: str = ""
+    smem_limit: int = 0
+    assume_noalias_arguments: bool = False
+
+
+@dataclass(frozen=True)
+class BufferRecord:
+    """One versioned buffer in the report; bytes of one slot and of all versions."""
+
+    buffer: str
+    versions: int
+    slot_bytes: int
+    bytes: int
+    extra_wait: bool
+
+
+@dataclass(frozen=True)
+class LoopRecord:
+    """One pipelined loop in the report."""
+
+    place: Place
+    stages: int
+    groups_per_iteration: int
+    trip_count: int | None
+    wait_at: str
+    short_trip: str
+    buffers: tuple[BufferRecord, ...]
+
+
+@register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
+def run(module: Any, options: ExpandOptions, session: Session) -> None:
+    """Plan every scheduled loop, then expand them, inner loops first."""
+    limits = _limits(options, session)
+    while True:
+        loops = [op for op in walk(module) if op.name == "scf.for" and names.in_op_form(op)]
+        innermost = [loop for loop in loops if not _holds_another(loop, loops)]
+        if not innermost:
+            return
+        plans = [(loop, make_plan(loop, limits, session.diagnostics)) for loop in innermost]
+        for loop, plan in plans:
+            if plan is None:
+                _forget(loop)
+            else:
+                session.record("loops", _record(plan))
+                expand(plan, module)
+
+
+def _limits(options: ExpandOptions, session: Session) -> Limits:
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    return Limits(limit, options.assume_noalias_arguments)
+
+
+def _holds_another(loop: Operation, loops: list[Operation]) -> bool:
+    return any(loop in list(ancestors(other)) for other in loops if other != loop)
+
+
+def _forget(loop: Operation) -> None:
+    """Take the annotations off a loop that stays as it is."""
+    names.remove(loop, [n for n in names.LOOP_NAMES if n not in (names.STAGE, names.ORDER)])
+    for op in operations(loop.regions[0].blocks[0]):
+        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC, names.LATENCY))
+
+
+def expand(plan: Plan, module: Any) -> None:
+    """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
+    loop = plan.loop
+    synchronisation = synchronise(plan)
+    buffers = [allocate(buffer, loop) for buffer in plan.buffers if buffer.versions > 1]
+    ip = before(loop)
+    integers = Integers(loop, plan.last_stage, plan.trip_count, ip)
+    guard = _guard_short_trips(plan, integers)
+    if guard is not None:
+        ip = before(operations(guard.regions[0].blocks[0])[-1])
+        integers.enter(ip)
+    kernel = build_kernel(plan, buffers)
+    emitter = Emitter(plan, kernel, synchronisation, integers, ip)
+    if plan.orders_before:
+        emitter.write_barrier()
+    results, _ = emitter.emit()
+    if plan.orders_behind:
+        emitter.write_barrier()
+    if guard is not None:
+        end = operations(guard.regions[0].blocks[0])[-1]
+        for number, result in enumerate(results):
+            end.operands[number] = result
+        results = list(guard.results)
+    for old, new in zip(loop.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    loop.erase()
+    drop_unused_globals(buffers, module)
+
+
+def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
+    """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
+
+    Both branches yield the initial values until the pipeline is written."""
+    if plan.trip_count is not None or plan.last_stage == 0 or plan.short_trip == "assume":
+        return None
+    loop = plan.loop
+    guard = create(
+        "scf.if",
+        [integers.long_enough()],
+        [result.type for result in loop.results],
+        regions=2,
+        ip=before(loop),
+        loc=loop.location,
+    )
+    initial = list(loop.operands)[3:]
+    for region in guard.regions:
+        region.blocks.append()
+    then, otherwise = (region.blocks[0] for region in guard.regions)
+    create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
+    original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
+    _forget(original)
+    create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
+    return guard
+
+
+def _record(plan: Plan) -> LoopRecord:
+    return LoopRecord(
+        Place.of(plan.loop),
+        plan.last_stage + 1,
+        len(plan.groups),
+        plan.trip_count,
+        plan.wait_at,
+        plan.short_trip,
+        tuple(
+            BufferRecord(
+                str(b.root), b.versions, b.slot_bytes, b.versions * b.slot_bytes, b.extra_wait
+            )
+            for b in plan.buffers
+        ),
+    )

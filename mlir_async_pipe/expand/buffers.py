@@ -1,0 +1,252 @@
+"""Which buffers get versions, how many, and what that costs in bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.affine import product
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Root, root_of
+from mlir_async_pipe.dependence.launch import Size
+from mlir_async_pipe.dependence.privatise import unproven_read
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.units import Units
+from mlir_async_pipe.ir_helpers import (
+    FUNCTION_OPS,
+    Operation,
+    ancestors,
+    defining_op,
+    enclosing,
+    walk,
+)
+from mlir_async_pipe.versions import (
+    GroupWait,
+    Use,
+    asynchronous_versions,
+    synchronous_versions,
+)
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.extents import element_bits
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """One privatised buffer of a loop.
+
+    `versions` is V, `slot_bytes` the distance of two slots; `extra_wait` is set where fewer
+    versions than the loosest waits want were taken, so that a wait stands before the write.
+    """
+
+    root: Root
+    regions: tuple[Region, ...]
+    versions: int
+    slot_bytes: int
+    extra_wait: bool
+
+
+def private_buffers(
+    loop: Operation, regions: list[Region], units: Units, block: Size | None
+) -> tuple[frozenset[Any], dict[Any, Region]]:
+    """The keys of roots whose iterations may have versions of their own, and for each owned
+    buffer that may not, the read that stands against it."""
+    by_root: dict[Any, list[Region]] = defaultdict(list)
+    roots: dict[Any, Root] = {}
+    opaque = any(region.opaque for region in regions)
+    for region in regions:
+        if region.root is not None and region.root.kind in ("allocation", "attribution", "global"):
+            by_root[region.root.key].append(region)
+            roots[region.root.key] = region.root
+    outside = _accesses_outside(loop, roots)
+    private: set[Any] = set()
+    unproven: dict[Any, Region] = {}
+    for key, found in by_root.items():
+        if opaque or not any(r.writes for r in found) or _inside(roots[key], loop):
+            continue
+        read_outside, written_outside = outside.get(key, (False, False))
+        if read_outside:
+            unproven[key] = found[0]
+            continue
+        missing = unproven_read(roots[key], found, block, written_elsewhere=written_outside)
+        if missing is None:
+            private.add(key)
+        else:
+            unproven[key] = missing.read
+    return frozenset(private), unproven
+
+
+def _inside(root: Root, loop: Operation) -> bool:
+    owner = root.value.owner
+    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    return root.kind != "global" and loop in list(ancestors(op))
+
+
+def _accesses_outside(loop: Operation, roots: dict[Any, Root]) -> dict[Any, tuple[bool, bool]]:
+    """Whether code of the function outside the loop reads and writes each root."""
+    function = enclosing(loop, FUNCTION_OPS) or loop
+    inside = set(walk(loop))
+    found: dict[Any, tuple[bool, bool]] = {}
+    for op in walk(function):
+        if op in inside:
+            continue
+        for access in accesses(op):
+            key = root_of(access.memory).key
+            if key in roots:
+                reads, writes = found.get(key, (False, False))
+                found[key] = (reads or access.kind != "write", writes or access.writes)
+    return found
+
+
+def plan_buffers(
+    loop: Operation,
+    regions: list[Region],
+    private: frozenset[Any],
+    units: Units,
+    group_of: dict[int, Group],
+    needs: list[Any],
+    wait_at: Literal["consumer", "iteration"],
+    limit: int | None,
+    diagnostics: Diagnostics,
+) -> tuple[BufferPlan, ...]:
+    """Versions of each private buffer by the two rules; raises PipelineError (smem-limit)."""
+    waits = [
+        GroupWait(
+            need.unit.stage,
+            -1 if wait_at == "iteration" and need.lag > 0 else need.unit.position,
+            need.group.position,
+            need.group.stage,
+            need.group.queue,
+            need.distance,
+        )
+        for need in needs
+    ]
+    plans = []
+    for key in dict.fromkeys(r.root.key for r in regions if r.root is not None):
+        if key not in private:
+            continue
+        found = tuple(r for r in regions if r.root is not None and r.root.key == key)
+        uses = [_use(region, units, group_of) for region in found]
+        least = synchronous_versions(uses)
+        loosest = asynchronous_versions(uses, waits)
+        versions = least if loosest is None else max(least, loosest)
+        assert found[0].root is not None
+        plans.append(
+            BufferPlan(
+                found[0].root, found, versions, _slot_bytes(found), extra_wait=loosest is None
+            )
+        )
+    if limit is not None:
+        plans = _within(limit, loop, plans, units, group_of, diagnostics)
+    for plan in plans:
+        if plan.versions > 1:
+            _check_versionable(plan, loop)
+    return tuple(plans)
+
+
+def _use(region: Region, units: Units, group_of: dict[int, Group]) -> Use:
+    unit = units.unit_of(region.top)
+    group = group_of.get(unit.position) if unit.asynchronous else None
+    return Use(
+        unit.stage,
+        unit.position,
+        region.writes,
+        None if group is None else group.position,
+        None if group is None else group.queue,
+    )
+
+
+def _slot_bytes(regions: tuple[Region, ...]) -> int:
+    """The buffer's size rounded up to its largest access, in bytes."""
+    root = regions[0].root
+    assert root is not None
+    kind = ir.MemRefType(root.value.type)
+    if not kind.has_static_shape:
+        return 0
+    bits = element_bits(kind)
+    size = product(kind.shape) * bits // 8
+    widest = max((r.extent[-1] * bits // 8 for r in regions if r.extent), default=1)
+    widest = max(widest, 1)
+    return -(-size // widest) * widest
+
+
+def _within(
+    limit: int,
+    loop: Operation,
+    plans: list[BufferPlan],
+    units: Units,
+    group_of: dict[int, Group],
+    diagnostics: Diagnostics,
+) -> list[BufferPlan]:
+    """Fit workgroup memory into `limit` bytes: tighten waits where that saves versions."""
+    from dataclasses import replace
+
+    def total(chosen: list[BufferPlan]) -> int:
+        return sum(p.versions * p.slot_bytes for p in chosen if p.root.space == "workgroup")
+
+    if total(plans) <= limit:
+        return plans
+    tight = [
+        replace(p, versions=least, extra_wait=p.extra_wait or least < p.versions)
+        if p.root.space == "workgroup"
+        else p
+        for p in plans
+        for least in (synchronous_versions([_use(r, units, group_of) for r in p.regions]),)
+    ]
+    if total(tight) <= limit:
+        for before, now in zip(plans, tight, strict=True):
+            if now.versions < before.versions:
+                diagnostics.remark(
+                    f"{before.root} gets {now.versions} versions instead of {before.versions} to "
+                    f"fit {limit} bytes of workgroup memory; a wait stands before its reuse",
+                    code="waits-tightened",
+                    at=loop,
+                )
+        return tight
+    one_stage = sum(p.slot_bytes for p in plans if p.root.space == "workgroup")
+    fits = limit // one_stage if one_stage else 0
+    raise PipelineError(
+        f"cannot pipeline: the versions need {total(tight)} bytes of workgroup memory, the limit "
+        f"is {limit}",
+        code="smem-limit",
+        at=loop,
+        advice=f"{fits} versions of every buffer would fit"
+        if fits
+        else "not even one version of every buffer fits",
+    )
+
+
+def _check_versionable(plan: BufferPlan, loop: Operation) -> None:
+    kind = ir.MemRefType(plan.root.value.type)
+    strides, offset = kind.get_strides_and_offset()
+    dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
+    if not kind.has_static_shape or list(strides) != dense or offset != 0:
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, but its type "
+            f"{kind} is not a dense array of static shape",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+        )
+    for region in plan.regions:
+        if region.access is None or not _reaches_directly(region, plan.root, loop):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
+                f"'{region.op.name}' reaches it through a view that cannot take a slot",
+                code="escapes",
+                at=region.op,
+            )
+
+
+def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
+    """Whether the access uses the buffer itself, or subviews made inside the loop only."""
+    assert region.access is not None
+    memory = region.access.memory
+    while True:
+        op = defining_op(memory)
+        if op is None or op.name == "memref.get_global" or memory == root.value:
+            return True
+        if op.name != "memref.subview" or loop not in list(ancestors(op)):
+            return False
+        memory = op.operands[0]

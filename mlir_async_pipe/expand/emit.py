@@ -1,0 +1,451 @@
+"""Writes prologue, kernel and epilogue by cloning the kernel's units.
+
+    for k = lb to ub step s:          for t in 0 .. S-2:   units of stage <= t, iteration t - stage
+      units                    -->    for i = lb to lb + (trips - (S-1)) * s step s:
+                                        all units, iteration i + S-1 - stage
+                                      for e in 1 .. S-1:   units of stage >= e,
+                                                           iteration trips - 1 + e - stage
+
+A value that is used `lag` steps after it was made travels in a shift register: `lag`
+iter_args r_1 … r_lag of the kernel, of which r_n is the value of n steps ago. At the
+kernel's entry r_n is what prologue step S-1-n made, or, where that would be an iteration
+before the first, the loop's own initial value.
+
+Slot indices repeat after V iterations, so a lag counts modulo V only: with copy in stage 0,
+reader in stage 2 and V = 3 the copy's slot is the slot the reader had one step before, one
+register instead of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.annotations import EMPTY
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.expand.integers import Integers
+from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
+from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
+from mlir_async_pipe.expand.synchronise import Step, Synchronisation, Wait
+from mlir_async_pipe.ir_helpers import Operation, Value, captured, create, defining_op, remap
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a used value comes from: made by a unit of the body, `distance` iterations
+    earlier, through the iter_args `chain` (empty for a token that is waited for later)."""
+
+    value: Value
+    chain: tuple[int, ...]
+    distance: int
+
+
+class Emitter:
+    """Emits one loop. `results` are the values that replace the results of the loop."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        synchronisation: Synchronisation,
+        integers: Integers,
+        ip: Any,
+    ) -> None:
+        self.plan = plan
+        self.kernel = kernel
+        self.synchronisation = synchronisation
+        self.integers = integers
+        self.ip = ip
+        self.loop = plan.loop
+        self.block = plan.loop.regions[0].blocks[0]
+        self.location = plan.loop.location
+        self.last_stage = plan.last_stage
+        self.initial = list(self.loop.operands)[3:]
+        *_, end = self.block.operations
+        self.yielded = list(end.operation.operands)
+        self.makers = self._makers()
+        self.recurrences: dict[Any, Recurrence] = {}
+        self.registers: dict[Source, int] = {}
+        self.values: dict[tuple[Value, int, int], Value] = {}
+        self.carried_out: dict[tuple[Source, int], Value] = {}
+        self.dummy_token: Value | None = None
+
+    # -- who makes what ---------------------------------------------------------------------
+
+    def _makers(self) -> dict[Value, dict[int, KernelUnit]]:
+        """For each value of the body the units that make it, by stage (several stages only
+        for rematerialised ops)."""
+        makers: dict[Value, dict[int, KernelUnit]] = {}
+        for unit in self.kernel.units:
+            for op in unit.ops:
+                for result in op.results:
+                    makers.setdefault(result, {})[unit.stage] = unit
+        return makers
+
+    def _stage_of_maker(self, value: Value, user_stage: int) -> int:
+        stages = self.makers[value]
+        return user_stage if user_stage in stages else next(iter(stages))
+
+    def _source(self, value: Value) -> Source | Recurrence | None:
+        """None for the induction variable and values from outside."""
+        if value in self.makers:
+            return Source(value, (), 0)
+        if value in self.recurrences:
+            return self.recurrences[value]
+        owner = value.owner
+        if not isinstance(owner, ir.Block) or owner != self.block:
+            return None
+        number = ir.BlockArgument(value).arg_number - 1
+        if number < 0:
+            return None
+        chain = [number]
+        current = self.yielded[number]
+        while isinstance(current.owner, ir.Block) and current.owner == self.block:
+            number = ir.BlockArgument(current).arg_number - 1
+            if number < 0 or number in chain:
+                return None
+            chain.append(number)
+            current = self.yielded[number]
+        return Source(current, tuple(chain), len(chain)) if current in self.makers else None
+
+    def _made(self, source: Source, user_stage: int, step: int) -> Value:
+        """The value as it was made in a step of the prologue, the kernel or the epilogue."""
+        return self.values[(source.value, self._stage_of_maker(source.value, user_stage), step)]
+
+    def _lag(self, source: Source, user_stage: int) -> int:
+        return user_stage + source.distance - self._stage_of_maker(source.value, user_stage)
+
+    # -- the three parts --------------------------------------------------------------------
+
+    def emit(self) -> tuple[list[Value], Operation]:
+        """Write everything; returns the results of the loop and the kernel loop."""
+        self._collect_recurrences()
+        self._collect_registers()
+        for t in range(self.last_stage):
+            self._prologue_step(t)
+        loop = self._kernel_loop()
+        for e in range(1, self.last_stage + 1):
+            self._epilogue_step(e)
+        self._drain()
+        return self._results(), loop
+
+    def _uses(self) -> list[tuple[Value, int]]:
+        """Every (value, stage of the user) of the kernel's units."""
+        found = []
+        for unit in self.kernel.units:
+            inside = {result for op in unit.ops for result in op.results}
+            for op in unit.ops:
+                found += [(v, unit.stage) for v in captured(op) if v not in inside]
+        return found
+
+    def _collect_recurrences(self) -> None:
+        """Slot counters, and iter_args that never meet a value of the body."""
+        uses = self._uses()
+        for versions, placeholder in self.kernel.slots.items():
+            stages = {stage for value, stage in uses if value == placeholder}
+            if stages:
+                self.recurrences[placeholder] = SlotRecurrence.over(versions, stages)
+        arguments = list(self.block.arguments)[1:]
+        used = {value for value, _ in uses}
+        pending = [
+            argument
+            for argument, result in zip(arguments, self.loop.results, strict=True)
+            if (argument in used or list(result.uses)) and self._source(argument) is None
+        ]
+        while pending:
+            argument = pending.pop()
+            if argument in self.recurrences:
+                continue
+            number = arguments.index(argument)
+            following = self.yielded[number]
+            stage = min((s for v, s in uses if v == argument), default=self.last_stage)
+            self.recurrences[argument] = ArgumentRecurrence(
+                stage, number, arguments, self.initial, self.yielded
+            )
+            if following in arguments:
+                pending.append(following)
+        self._align_argument_recurrences()
+
+    def _align_argument_recurrences(self) -> None:
+        """Arguments that feed each other advance together, in the earliest of their stages."""
+        own = [r for r in self.recurrences.values() if isinstance(r, ArgumentRecurrence)]
+        stage = min((r.stage for r in own), default=0)
+        for recurrence in own:
+            recurrence.stage = stage
+
+    def _collect_registers(self) -> None:
+        for value, stage in self._uses():
+            self._need_register(self._source(value), stage, 0)
+        for wait in self._kernel_and_epilogue_waits():
+            self._need_register(self._token(wait), wait.stage, 0)
+        for argument, result in zip(list(self.block.arguments)[1:], self.loop.results, strict=True):
+            if list(result.uses):
+                # The result is the argument of one more iteration, read behind the epilogue.
+                self._need_register(self._source(argument), self.last_stage, self.last_stage)
+        for group in self.synchronisation.drains:
+            token = Source(self.kernel.tokens[group.number], (), 1)
+            self._need_register(token, self.last_stage, self.last_stage)
+
+    def _need_register(self, source: Any, stage: int, late: int) -> None:
+        """`late`: how many steps behind the kernel's end the earliest use stands."""
+        if isinstance(source, Source):
+            lag = self._lag(source, stage) - late
+            self.registers[source] = max(self.registers.get(source, 0), lag)
+        elif source is not None:
+            source.need(source.lag(stage) - late)
+
+    def _kernel_and_epilogue_waits(self) -> list[Wait]:
+        steps = (self.synchronisation.kernel, *self.synchronisation.epilogue)
+        return [wait for step in steps for before in step.before.values() for wait in before.waits]
+
+    def _token(self, wait: Wait) -> Source:
+        return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
+
+    # -- prologue ---------------------------------------------------------------------------
+
+    def _prologue_step(self, t: int) -> None:
+        def look_up(value: Value, stage: int) -> Value:
+            return self._in_prologue(value, stage, t)
+
+        def token(wait: Wait) -> Value:
+            return self._made(self._token(wait), wait.stage, t - wait.lag)
+
+        self._step(
+            self.synchronisation.prologue[t], lambda unit: unit.stage <= t, look_up, token, t
+        )
+
+    def _in_prologue(self, value: Value, stage: int, t: int) -> Value:
+        iteration = t - stage
+        if value == self.block.arguments[0]:
+            return self.integers.first_plus(iteration)
+        source = self._source(value)
+        if source is None:
+            return value
+        if not isinstance(source, Source):
+            return source.at_iteration(iteration, self.integers)
+        if iteration < source.distance:
+            return self.initial[source.chain[iteration]]
+        return self._made(source, stage, t - self._lag(source, stage))
+
+    # -- kernel -----------------------------------------------------------------------------
+
+    def _kernel_loop(self) -> Operation:
+        entries: list[Value] = []
+        places: dict[Source, int] = {}
+        for source, count in self.registers.items():
+            if count > 0:
+                places[source] = len(entries)
+                entries += [self._entry(source, n) for n in range(1, count + 1)]
+        bases: dict[Any, int] = {}
+        for key, recurrence in self.recurrences.items():
+            bases[key] = len(entries)
+            entries += recurrence.entries(self.last_stage, self.integers)
+        loop = self._create_loop(entries)
+        block = loop.regions[0].blocks[0]
+        arguments = list(block.arguments)
+        carried = arguments[1:]
+        outer, self.ip = self.ip, ir.InsertionPoint(block)
+        self.integers.enter(self.ip)
+        now = self.last_stage
+        for key, recurrence in self.recurrences.items():
+            recurrence.bind(carried[bases[key] : bases[key] + recurrence.width])
+
+        def register(source: Source, n: int) -> Value:
+            return carried[places[source] + n - 1]
+
+        def look_up(value: Value, stage: int) -> Value:
+            if value == self.block.arguments[0]:
+                return self.integers.plus_steps(arguments[0], self.last_stage - stage)
+            source = self._source(value)
+            if source is None:
+                return value
+            if not isinstance(source, Source):
+                return source.in_step(stage)
+            lag = self._lag(source, stage)
+            return self._made(source, stage, now) if lag == 0 else register(source, lag)
+
+        def token(wait: Wait) -> Value:
+            source = self._token(wait)
+            if wait.lag == 0:
+                return self._made(source, wait.stage, now)
+            return register(source, wait.lag)
+
+        self._step(self.synchronisation.kernel, lambda unit: True, look_up, token, now)
+        following: list[Value] = []
+        for source, count in self.registers.items():
+            if count > 0:
+                following.append(self._made(source, 0, now))
+                following += [register(source, n) for n in range(1, count)]
+        for recurrence in self.recurrences.values():
+            following += recurrence.advanced(self.integers, self.recurrences)
+        create("scf.yield", following, ip=self.ip, loc=self.location)
+        self.ip = outer
+        self.integers.leave(self.ip)
+        results = list(loop.results)
+        for source, start in places.items():
+            for n in range(1, self.registers[source] + 1):
+                # r_n behind the loop is what the step n before epilogue step 1 made.
+                self.carried_out[(source, 1 - n)] = results[start + n - 1]
+        for key, recurrence in self.recurrences.items():
+            recurrence.bind(results[bases[key] : bases[key] + recurrence.width])
+        return loop
+
+    def _entry(self, source: Source, n: int) -> Value:
+        """What register r_n holds when the kernel begins."""
+        stage = self._stage_of_maker(source.value, 0)
+        iteration = self.last_stage - n - stage
+        if iteration >= 0:
+            return self._made(source, stage, self.last_stage - n)
+        if source.chain and source.distance + iteration >= 0:
+            return self.initial[source.chain[source.distance + iteration]]
+        return self._dummy(source)
+
+    def _dummy(self, source: Source) -> Value:
+        """What stands in for a group of an iteration before the first: one that is over."""
+        if source.value not in self.kernel.tokens.values():
+            return self.initial[source.chain[0]]
+        if self.dummy_token is None:
+            context = self.loop.context
+            maker = defining_op(source.value)
+            assert maker is not None
+            attributes = (
+                {"queue": maker.attributes["queue"]}
+                if "queue" in maker.attributes
+                else {EMPTY: ir.UnitAttr.get(context)}
+            )
+            self.dummy_token = create(
+                maker.name,
+                (),
+                [ir.Type.parse(TOKEN_TYPE, context)],
+                attributes,
+                ip=self.ip,
+                loc=self.location,
+            ).results[0]
+        return self.dummy_token
+
+    def _create_loop(self, entries: list[Value]) -> Operation:
+        upper = self.integers.kernel_upper_bound()
+        attributes = {}
+        if "unsignedCmp" in self.loop.attributes:
+            attributes["unsignedCmp"] = self.loop.attributes["unsignedCmp"]
+        loop = create(
+            "scf.for",
+            [self.integers.lower, upper, self.integers.step, *entries],
+            [value.type for value in entries],
+            attributes,
+            regions=1,
+            ip=self.ip,
+            loc=self.location,
+        )
+        types = [self.loop.operands[0].type, *(value.type for value in entries)]
+        loop.regions[0].blocks.append(*types, arg_locs=[self.location] * len(types))
+        return loop
+
+    # -- epilogue ---------------------------------------------------------------------------
+
+    def _behind(self, e: int) -> int:
+        """The key of epilogue step e in `values`; the kernel's last step is e = 0."""
+        return self.last_stage + 1 + e
+
+    def _epilogue_step(self, e: int) -> None:
+        def look_up(value: Value, stage: int) -> Value:
+            return self._in_epilogue(value, stage, e)
+
+        def token(wait: Wait) -> Value:
+            return self._behind_kernel(self._token(wait), wait.stage, e - wait.lag)
+
+        step = self.synchronisation.epilogue[e - 1]
+        self._step(step, lambda unit: unit.stage >= e, look_up, token, self._behind(e))
+        for recurrence in self.recurrences.values():
+            recurrence.prepare(self.integers, self.recurrences)
+        for recurrence in self.recurrences.values():
+            recurrence.commit()
+
+    def _in_epilogue(self, value: Value, stage: int, e: int) -> Value:
+        if value == self.block.arguments[0]:
+            # iteration trips - 1 + e - stage, and the kernel ends at trips - last_stage
+            return self.integers.end_plus(self.last_stage - 1 + e - stage)
+        source = self._source(value)
+        if source is None:
+            return value
+        if not isinstance(source, Source):
+            return source.in_step(stage)
+        return self._behind_kernel(source, stage, e - self._lag(source, stage))
+
+    def _behind_kernel(self, source: Source, stage: int, e: int) -> Value:
+        """The value of epilogue step e, or of the kernel's step e <= 0 through a register."""
+        if e >= 1:
+            return self._made(source, stage, self._behind(e))
+        return self.carried_out[(source, e)]
+
+    def _results(self) -> list[Value]:
+        """The argument of one more iteration, as a user behind the epilogue sees it."""
+        results = []
+        arguments = list(self.block.arguments)[1:]
+        for argument, result in zip(arguments, self.loop.results, strict=True):
+            if list(result.uses):
+                results.append(self._in_epilogue(argument, self.last_stage, self.last_stage + 1))
+            else:
+                results.append(self.initial[len(results)])
+        return results
+
+    def _drain(self) -> None:
+        """Wait for what is still in flight behind the loop."""
+        for group in self.synchronisation.drains:
+            token = Source(self.kernel.tokens[group.number], (), 1)
+            self._wait(token.value, self._behind_kernel(token, group.stage, group.stage))
+
+    # -- one step ---------------------------------------------------------------------------
+
+    def _step(
+        self,
+        step: Step,
+        active: Callable[[KernelUnit], bool],
+        look_up: Callable[[Value, int], Value],
+        token: Callable[[Wait], Value],
+        key: int,
+    ) -> None:
+        """Clone the active units with the waits and barriers in front of them."""
+        self._synchronise(step, -1, token)
+        for unit in self.kernel.units:
+            if not active(unit):
+                continue
+            if unit.position is not None:
+                self._synchronise(step, unit.position, token)
+            mapping: dict[Value, Value] = {}
+            for op in unit.ops:
+                for value in captured(op):
+                    if value not in mapping:
+                        mapping[value] = look_up(value, unit.stage)
+                copy = op.clone(ip=self.ip).operation
+                remap(copy, mapping)
+                for old, new in zip(op.results, copy.results, strict=True):
+                    mapping[old] = new
+                    self.values[(old, unit.stage, key)] = new
+
+    def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
+        before = step.before.get(position)
+        if before is None:
+            return
+        for wait in before.waits:
+            self._wait(self.kernel.tokens[wait.group.number], token(wait))
+        if before.barrier:
+            self.write_barrier()
+
+    def _wait(self, group_token: Value, value: Value) -> None:
+        maker = defining_op(group_token)
+        assert maker is not None
+        if "queue" in maker.attributes:
+            attributes = {"queue": maker.attributes["queue"]}
+            create("async_pipe.wait_queue", [value], (), attributes, ip=self.ip, loc=self.location)
+        else:
+            create("nvgpu.device_async_wait", [value], (), ip=self.ip, loc=self.location)
+
+    def write_barrier(self) -> None:
+        """Fence exactly the address spaces that the barrier orders."""
+        spaces = sorted({space for pair in self.plan.barriers for space in pair.spaces})
+        listed = ", ".join(f"#gpu.address_space<{space}>" for space in spaces)
+        attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", self.loop.context)}
+        create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)

@@ -1,0 +1,182 @@
+"""The integer arithmetic of an expanded loop: bounds, trip count, iteration numbers.
+
+    trips = lb < ub ? (ub - lb - 1) divui step + 1 : 0     in the loop's own signedness
+    the kernel ends at lb + (trips - (S-1)) * step
+
+Constants are folded while writing, equal values are written once in each block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, create
+
+# arith.cmpi predicates: LLVM LangRef, icmp (order of the enumeration in MLIR's arith).
+EQUAL, SIGNED_LESS, UNSIGNED_LESS, UNSIGNED_AT_LEAST = 0, 2, 6, 9
+
+
+class Integers:
+    """Writes integer ops for one loop at a movable insertion point."""
+
+    def __init__(self, loop: Operation, last_stage: int, trip_count: int | None, ip: Any) -> None:
+        self.loop = loop
+        self.location = loop.location
+        self.context = loop.context
+        self.lower, self.upper, self.step = list(loop.operands)[:3]
+        self.kind = self.lower.type
+        self.index = ir.IndexType.get(loop.context)
+        self.last_stage = last_stage
+        self.trip_count = trip_count
+        self.unsigned = "unsignedCmp" in loop.attributes
+        self.ip = ip
+        self._known: list[dict[Any, Value]] = [{}]
+        self._trips: Value | None = None
+        self._kernel_end: Value | None = None
+
+    def enter(self, ip: Any) -> None:
+        """Write into a nested block from now on; what was written outside stays visible."""
+        self.ip = ip
+        self._known.append({})
+
+    def leave(self, ip: Any) -> None:
+        """Back to the block outside; what was written inside is forgotten."""
+        self.ip = ip
+        self._known.pop()
+
+    # -- iteration numbers as values of the induction variable --------------------------------
+
+    def first_plus(self, iterations: int) -> Value:
+        """lb + iterations * step."""
+        return self.plus_steps(self.lower, iterations)
+
+    def end_plus(self, iterations: int) -> Value:
+        """kernel end + iterations * step."""
+        assert self._kernel_end is not None
+        return self.plus_steps(self._kernel_end, iterations)
+
+    def plus_steps(self, start: Value, steps: int) -> Value:
+        """start + steps * step."""
+        if steps == 0:
+            return start
+        return self.add(start, self.multiply(self.step, self.constant(steps, self.kind)))
+
+    def kernel_upper_bound(self) -> Value:
+        """lb + (trips - (S-1)) * step."""
+        if self.trip_count is not None:
+            steps = self.trip_count - self.last_stage
+            if steps == 0:
+                self._kernel_end = self.lower
+            else:
+                self._kernel_end = self.plus_steps(self.lower, steps)
+        elif self.last_stage == 0:
+            self._kernel_end = self.upper
+        else:
+            count = self.subtract(self.trips(), self.constant(self.last_stage, self.kind))
+            self._kernel_end = self.add(self.lower, self.multiply(count, self.step))
+        return self._kernel_end
+
+    def trips(self) -> Value:
+        """The trip count as a value."""
+        if self._trips is None:
+            one = self.constant(1, self.kind)
+            span = self.subtract(self.subtract(self.upper, self.lower), one)
+            count = self.add(self._binary("arith.divui", span, self.step), one)
+            runs = self.compare(
+                UNSIGNED_LESS if self.unsigned else SIGNED_LESS, self.lower, self.upper
+            )
+            self._trips = self.select(runs, count, self.constant(0, self.kind))
+        return self._trips
+
+    def long_enough(self) -> Value:
+        """trips >= S-1, as an i1."""
+        return self.compare(
+            UNSIGNED_AT_LEAST, self.trips(), self.constant(self.last_stage, self.kind)
+        )
+
+    # -- slots --------------------------------------------------------------------------------
+
+    def slot(self, number: int) -> Value:
+        """A constant slot index."""
+        return self.constant(number, self.index)
+
+    def next_slot(self, slot: Value, versions: int) -> Value:
+        """slot + 1, back to 0 behind the last version; powers of two mask instead."""
+        following = self.add(slot, self.slot(1))
+        if versions & (versions - 1) == 0:
+            return self._binary("arith.andi", following, self.slot(versions - 1))
+        wraps = self.compare(EQUAL, following, self.slot(versions))
+        return self.select(wraps, self.slot(0), following)
+
+    # -- single ops ---------------------------------------------------------------------------
+
+    def constant(self, value: int, kind: Any) -> Value:
+        """An arith.constant of an integer or index type."""
+        return self._once(
+            ("constant", value, str(kind)),
+            "arith.constant",
+            (),
+            kind,
+            {"value": ir.IntegerAttr.get(kind, value)},
+        )
+
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
+        x, y = constant_value(a), constant_value(b)
+        if x is not None and y is not None:
+            return self.constant(x + y, a.type)
+        return self._binary("arith.addi", a, b)
+
+    def subtract(self, a: Value, b: Value) -> Value:
+        """a - b."""
+        x, y = constant_value(a), constant_value(b)
+        if x is not None and y is not None:
+            return self.constant(x - y, a.type)
+        if y == 0:
+            return a
+        return self._binary("arith.subi", a, b)
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        """a * b."""
+        x, y = constant_value(a), constant_value(b)
+        if x is not None and y is not None:
+            return self.constant(x * y, a.type)
+        if y == 1:
+            return a
+        return b if x == 1 else self._binary("arith.muli", a, b)
+
+    def compare(self, predicate: int, a: Value, b: Value) -> Value:
+        """arith.cmpi with a predicate number."""
+        i64 = ir.IntegerType.get_signless(64, self.context)
+        return self._once(
+            ("arith.cmpi", predicate, a, b),
+            "arith.cmpi",
+            (a, b),
+            ir.IntegerType.get_signless(1, self.context),
+            {"predicate": ir.IntegerAttr.get(i64, predicate)},
+        )
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """condition ? a : b."""
+        return self._once(
+            ("arith.select", condition, a, b), "arith.select", (condition, a, b), a.type, {}
+        )
+
+    def _binary(self, name: str, a: Value, b: Value) -> Value:
+        return self._once((name, a, b), name, (a, b), a.type, {})
+
+    def _once(
+        self,
+        key: Any,
+        name: str,
+        operands: tuple[Value, ...],
+        kind: Any,
+        attributes: dict[str, Any],
+    ) -> Value:
+        for known in self._known:
+            if key in known:
+                return known[key]
+        made = create(name, operands, [kind], attributes, ip=self.ip, loc=self.location).results[0]
+        self._known[-1][key] = made
+        return made

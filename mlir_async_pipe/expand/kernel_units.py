@@ -1,0 +1,169 @@
+"""Turns the body into the kernel's units: the first edits, after everything is decided.
+
+    load %a[%i] {async}                           "async_pipe.scope"() ({
+    addf                                            load, addf, store %b[%slot, 0]
+    store %b[0] {async}                  -->      })
+    barrier                                       %token = "async_pipe.commit_queue"()
+    load %b[0]                                    load %b[%slot, 0]
+
+Slot indices are placeholders (`async_pipe.slot`) that the emitter replaces by the slot of
+the stage that asks. Waits and barriers of the input go; the emitter writes new ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mlir_async_pipe.annotations as names
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.units import Unit
+from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
+from mlir_async_pipe.ir_helpers import Operation, Value, create, users
+from mlir_async_pipe.vocabulary import row_of
+
+TOKEN_TYPE = "!nvgpu.device.async.token"
+
+
+@dataclass(frozen=True)
+class KernelUnit:
+    """One piece of the kernel, ready to be cloned.
+
+    `ops` are cloned together, in this order; `position` is the unit's place in kernel order
+    (None for a commit, which stands behind the last unit of its group).
+    """
+
+    ops: tuple[Operation, ...]
+    stage: int
+    position: int | None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """All units in kernel order, the token of each group, and the slot placeholders by
+    number of versions."""
+
+    units: tuple[KernelUnit, ...]
+    tokens: dict[int, Value]
+    slots: dict[int, Value]
+
+
+def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
+    """Edit the loop body into units. No handle of the plan's ops is used afterwards."""
+    body = plan.units.body
+    numbers = {op: number for number, op in enumerate(body.ops)}
+    unit_numbers = [[numbers[op] for op in unit.ops] for unit in plan.units.units]
+    slots = _slot_placeholders(plan, buffers)
+    dropped = {numbers[op] for op in body.synchronisation}
+    current = move_accesses(buffers, slots, list(body.ops))
+    for places in current:
+        _drop_annotations(places)
+    _drop_synchronisation([current[n][0] for n in sorted(dropped)])
+    commits = {group.members[-1].position: group for group in plan.groups}
+    units: list[KernelUnit] = []
+    tokens: dict[int, Value] = {}
+    copies: dict[int, list[Operation]] = {}
+    for unit, chosen in zip(plan.units.units, unit_numbers, strict=True):
+        ops = [op for number in chosen for op in current[number]]
+        if unit.scoped:
+            ops = [_scope(unit, ops)]
+        units.append(KernelUnit(tuple(ops), unit.stage, unit.position))
+        if unit.asynchronous:
+            copies[unit.position] = ops
+        group = commits.get(unit.position)
+        if group is not None:
+            members = [op for member in group.members for op in copies[member.position]]
+            commit = _commit(group, members, ops[-1])
+            units.append(KernelUnit((commit,), group.stage, None))
+            tokens[group.number] = commit.results[0]
+    return Kernel(tuple(u for u in units if not _is_dead(u)), tokens, slots)
+
+
+def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, Value]:
+    loop = plan.loop
+    slots: dict[int, Value] = {}
+    for buffer in buffers:
+        versions = buffer.plan.versions
+        if versions not in slots:
+            slots[versions] = create(
+                "async_pipe.slot",
+                (),
+                [ir.IndexType.get(loop.context)],
+                ip=ir.InsertionPoint.at_block_begin(plan.units.body.block),
+                loc=loop.location,
+            ).results[0]
+    return slots
+
+
+def _drop_annotations(ops: list[Operation]) -> None:
+    for op in ops:
+        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC, names.LATENCY))
+
+
+def _drop_synchronisation(ops: list[Operation]) -> None:
+    """Erase groups, waits and barriers; waits and groups use tokens of groups before them."""
+    for op in reversed(ops):
+        op.erase()
+
+
+def _scope(unit: Unit, ops: list[Operation]) -> Operation:
+    """Move the ops of an async unit into an async_pipe.scope in front of the last one."""
+    last = ops[-1]
+    context = last.context
+    scope = create(
+        "async_pipe.scope",
+        (),
+        (),
+        {"queue": _queue_attribute(unit.stage, context)},
+        regions=1,
+        ip=ir.InsertionPoint(last),
+        loc=ops[0].location,
+    )
+    block = scope.regions[0].blocks.append()
+    end = create("async_pipe.yield", ip=ir.InsertionPoint(block), loc=last.location)
+    for op in ops:
+        op.move_before(end)
+    return scope
+
+
+def _commit(group: Group, members: list[Operation], behind: Operation) -> Operation:
+    """Write the commit of a group behind its last member."""
+    context = behind.context
+    token = ir.Type.parse(TOKEN_TYPE, context)
+    siblings = [op.operation for op in behind.block.operations]
+    ip = ir.InsertionPoint(siblings[siblings.index(behind) + 1])
+    if not group.physical:
+        attributes: dict[str, Any] = {"queue": _queue_attribute(group.stage, context)}
+        return create(
+            "async_pipe.commit_queue", (), [token], attributes, ip=ip, loc=behind.location
+        )
+    operands = [op.results[0] for op in members if _makes_token(op)]
+    attributes = {} if operands else {names.EMPTY: ir.UnitAttr.get(context)}
+    return create(
+        "nvgpu.device_async_create_group",
+        operands,
+        [token],
+        attributes,
+        ip=ip,
+        loc=behind.location,
+    )
+
+
+def _makes_token(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.token
+
+
+def _queue_attribute(queue: int, context: Any) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), queue)
+
+
+def _is_dead(unit: KernelUnit) -> bool:
+    """A pure op that lost its last user (a get_global whose accesses moved to the slots)."""
+    return (
+        unit.position is not None
+        and all(op.name == "memref.get_global" for op in unit.ops)
+        and not any(users(result) for op in unit.ops for result in op.results)
+    )

@@ -1,0 +1,144 @@
+"""Values of the kernel that follow from their own last value: slot counters, and iter_args
+that only swap places or take a value from outside.
+
+Each belongs to a stage: in a step it stands for that stage's iteration. Users in a later
+stage see older values through registers, which are iter_args of the kernel too:
+
+    (current, r_1, r_2) --> (next(current), current, r_1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.expand.integers import Integers
+from mlir_async_pipe.ir_helpers import Value
+
+
+class Recurrence:
+    """A current value and `width - 1` older ones, bound anew in each part of the pipeline."""
+
+    def __init__(self, stage: int) -> None:
+        self.stage = stage
+        self.registers = 0
+        self._held: list[Value] = []
+        self._following: list[Value] = []
+
+    @property
+    def width(self) -> int:
+        """How many iter_args the recurrence takes."""
+        return 1 + self.registers
+
+    def lag(self, stage: int) -> int:
+        """How many steps old the value is that a user in `stage` wants."""
+        return stage - self.stage
+
+    def need(self, lag: int) -> None:
+        """Keep values of at least `lag` steps ago."""
+        self.registers = max(self.registers, lag)
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """The value in an iteration whose number is known, for a user of that iteration."""
+        raise AssertionError("each kind of recurrence says this")
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """The next current value."""
+        raise AssertionError("each kind of recurrence says this")
+
+    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
+        """The values at the kernel's entry, step `last_stage`."""
+        now = last_stage - self.stage
+        return [self.at_iteration(now - n, integers) for n in range(self.width)]
+
+    def bind(self, values: Sequence[Value]) -> None:
+        """Take over block arguments of the kernel, or its results."""
+        self._held = list(values)
+
+    @property
+    def current(self) -> Value:
+        """The value of the recurrence's own stage in this step."""
+        return self._held[0]
+
+    def in_step(self, stage: int) -> Value:
+        """The value that a user in `stage` sees in this step."""
+        return self._held[self.lag(stage)]
+
+    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+        """What the kernel yields: everything one step older."""
+        return [self.following(integers, others), *self._held[:-1]]
+
+    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+        """Compute the next step's values without binding them (others may still ask)."""
+        self._following = self.advanced(integers, others)
+
+    def commit(self) -> None:
+        """Go to the prepared step."""
+        self.bind(self._following)
+
+
+class SlotRecurrence(Recurrence):
+    """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward."""
+
+    def __init__(self, stage: int, versions: int) -> None:
+        super().__init__(stage)
+        self.versions = versions
+
+    @staticmethod
+    def over(versions: int, stages: set[int]) -> SlotRecurrence:
+        """The counter whose stage needs the fewest registers for users in `stages`.
+
+        V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
+        ago: one register. Counting for stage 0 would take two."""
+        candidates = [SlotRecurrence(stage, versions) for stage in sorted(stages)]
+        for candidate in candidates:
+            candidate.registers = max(candidate.lag(stage) for stage in stages)
+        return min(candidates, key=lambda candidate: candidate.registers)
+
+    def lag(self, stage: int) -> int:
+        """Steps modulo the number of versions."""
+        return (stage - self.stage) % self.versions
+
+    def need(self, lag: int) -> None:
+        """The registers were chosen with the stage."""
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """k mod V, a constant."""
+        return integers.slot(iteration % self.versions)
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """The next slot, back to 0 behind the last."""
+        return integers.next_slot(self.current, self.versions)
+
+
+class ArgumentRecurrence(Recurrence):
+    """An iter_arg whose yields never lead to a value made in the body."""
+
+    def __init__(
+        self,
+        stage: int,
+        number: int,
+        arguments: Sequence[Value],
+        initial: Sequence[Value],
+        yielded: Sequence[Value],
+    ) -> None:
+        super().__init__(stage)
+        self.number = number
+        self.arguments = list(arguments)
+        self.initial = list(initial)
+        self.yielded = list(yielded)
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """Follow the yields from the initial values; a value from outside stays."""
+        argument = self.arguments[self.number]
+        for _ in range(iteration):
+            following = self.yielded[self.arguments.index(argument)]
+            if following not in self.arguments:
+                return following
+            argument = following
+        return self.initial[self.arguments.index(argument)]
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """What the yield hands on: another such argument's value, or one from outside."""
+        value = self.yielded[self.number]
+        return others[value].current if value in self.arguments else value

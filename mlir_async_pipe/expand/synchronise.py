@@ -1,0 +1,301 @@
+"""Where waits and barriers stand in each step: prologue, kernel and epilogue alike.
+
+A step is walked in kernel order with what is known so far: how far each queue has been
+retired, and where the last barrier stood. A wait is emitted in front of the first unit that
+needs a group not known to be over, a barrier in front of the first unit that must not run
+before what another thread did. So nothing redundant is emitted, and nothing is moved over
+a commit. With `wait_at = "iteration"` the waits of a step stand together at its top.
+
+Example (three stages, copy in stage 0, reader in stage 2, three slots): at the top of the
+kernel one wait for the group of two steps ago; then, before the copy overwrites the slot
+that was read one step ago, one barrier; the reader needs nothing more, because that barrier
+stands behind the wait.
+
+Times count steps relative to the current one (0), so the state of the previous step is the
+same state shifted by -1. The kernel's entry state is the weaker of "coming from the
+prologue" and "coming from the kernel itself".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from mlir_async_pipe.expand.barrier_pairs import BarrierPair
+from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.plan import Need, Plan
+from mlir_async_pipe.expand.units import Unit
+
+Moment = tuple[float, float]
+"""(step relative to now, place in kernel order); compares like time."""
+
+END = float("inf")
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait for the group that was committed `distance` iterations before the unit's own."""
+
+    group: Group
+    distance: int
+    stage: int
+
+    @property
+    def lag(self) -> int:
+        """Kernel steps between the group's commit and the wait."""
+        return self.stage + self.distance - self.group.stage
+
+
+@dataclass(frozen=True)
+class Before:
+    """What stands in front of one unit: waits, then a barrier."""
+
+    waits: tuple[Wait, ...] = ()
+    barrier: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known in front of a step.
+
+    `retired` is the youngest commit of each queue that is known to be over, `barrier` the
+    last barrier, `retirements` when which commit was retired (as far back as is known).
+    """
+
+    retired: dict[str, Moment]
+    barrier: Moment
+    retirements: tuple[tuple[Moment, str, Moment], ...] = ()
+
+    def shifted(self) -> State:
+        """The same knowledge seen one step later."""
+        return State(
+            {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
+            (self.barrier[0] - 1, self.barrier[1]),
+            tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in self.retirements),
+        )
+
+    def weaker(self, other: State) -> State:
+        """What is known if either state may hold."""
+        return State(
+            {q: min(self.retired[q], other.retired[q]) for q in self.retired},
+            min(self.barrier, other.barrier),
+        )
+
+
+@dataclass
+class Step:
+    """The synchronisation of one step: what stands in front of each unit (by position)."""
+
+    before: dict[int, Before] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """The synchronisation of the whole loop; `drains` are the groups waited for behind it."""
+
+    prologue: tuple[Step, ...]
+    kernel: Step
+    epilogue: tuple[Step, ...]
+    drains: tuple[Group, ...]
+
+
+def synchronise(plan: Plan) -> Synchronisation:
+    """Decide every wait and barrier of the pipelined loop."""
+    needs: dict[int, list[Need]] = {}
+    for need in plan.needs:
+        needs.setdefault(need.unit.position, []).append(need)
+    pairs: dict[int, list[BarrierPair]] = {}
+    for pair in plan.barriers:
+        pairs.setdefault(pair.second.position, []).append(pair)
+    walker = _Walker(plan, needs, pairs)
+    state = walker.initial()
+    prologue = []
+    for t in range(plan.last_stage):
+        step, state = walker.walk(state, _Filled(t))
+        prologue.append(step)
+        state = state.shifted()
+    entry = walker.without_idle_barrier(state)
+    kernel, end = walker.steady(entry)
+    state = end.shifted()
+    if plan.trip_count is None or plan.trip_count == plan.last_stage:
+        state = state.weaker(entry)
+    epilogue = []
+    for e in range(1, plan.last_stage + 1):
+        step, state = walker.walk(state, _Draining(e))
+        epilogue.append(step)
+        state = state.shifted()
+    return Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
+
+
+class Phase(Protocol):
+    """Which part of the pipeline a step belongs to."""
+
+    def active(self, stage: int) -> bool:
+        """Whether units of this stage run in the step."""
+
+    def existed(self, stage: int, lag: int) -> bool:
+        """Whether a unit of this stage ran `lag` steps ago."""
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Prologue step t = 0, 1, …: the pipeline is filled up to stage t."""
+
+    t: int
+
+    def active(self, stage: int) -> bool:
+        return stage <= self.t
+
+    def existed(self, stage: int, lag: int) -> bool:
+        return self.t - lag >= stage
+
+
+@dataclass(frozen=True)
+class _Draining:
+    """Epilogue step e = 1, 2, …: stages below e have nothing left to do. The kernel is the
+    step 0, in which every stage runs."""
+
+    e: int
+
+    def active(self, stage: int) -> bool:
+        return stage >= self.e
+
+    def existed(self, stage: int, lag: int) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class _Walker:
+    plan: Plan
+    needs: dict[int, list[Need]]
+    pairs: dict[int, list[BarrierPair]]
+
+    def initial(self) -> State:
+        """Before the first step nothing has been issued, so everything older is over."""
+        retired: dict[str, Moment] = {}
+        for group in self.plan.groups:
+            first = min(g.stage for g in self.plan.groups if g.queue == group.queue)
+            retired[group.queue] = (first - 1, END)
+        return State(retired, (-1, END))
+
+    def unknown(self) -> State:
+        """Nothing is known: every need asks for a wait, every pair for a barrier."""
+        return State(
+            {group.queue: (-END, 0) for group in self.plan.groups},
+            (-END, 0),
+        )
+
+    def steady(self, entry: State) -> tuple[Step, State]:
+        """The kernel's step: valid on entry from the prologue and from itself."""
+        step, end = self.walk(self.unknown(), _Draining(0))
+        assumed = entry.weaker(end.shifted())
+        better, better_end = self.walk(assumed, _Draining(0))
+        again = better_end.shifted()
+        if again.barrier >= assumed.barrier and all(
+            again.retired[q] >= assumed.retired[q] for q in assumed.retired
+        ):
+            return better, better_end
+        return step, end
+
+    def walk(self, state: State, phase: Phase) -> tuple[Step, State]:
+        """Go through one step of the prologue, the kernel or the epilogue."""
+        step = Step()
+        units = [unit for unit in self.plan.units.units if phase.active(unit.stage)]
+        if self.plan.wait_at == "iteration" and units:
+            early = [
+                need
+                for unit in units
+                for need in self.needs.get(unit.position, ())
+                if need.lag > 0 and phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, early, (0, -1))
+            if waits:
+                step.before[-1] = Before(waits)
+        for unit in units:
+            needed = [
+                need
+                for need in self.needs.get(unit.position, ())
+                if phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, needed, (0, unit.position - 0.5))
+            barrier = any(
+                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                for pair in self.pairs.get(unit.position, ())
+            )
+            if barrier:
+                state = replace(state, barrier=(0, unit.position - 0.25))
+            if waits or barrier:
+                step.before[unit.position] = Before(waits, barrier)
+        return step, state
+
+    def _retire(
+        self, state: State, needs: list[Need], now: Moment
+    ) -> tuple[tuple[Wait, ...], State]:
+        """One wait a queue, for the youngest group that is needed and not known to be over."""
+        youngest: dict[str, Need] = {}
+        for need in needs:
+            if _commit(need) > state.retired[need.group.queue]:
+                known = youngest.get(need.group.queue)
+                if known is None or _commit(need) > _commit(known):
+                    youngest[need.group.queue] = need
+        if not youngest:
+            return (), state
+        retired = dict(state.retired)
+        retirements = list(state.retirements)
+        for queue, need in youngest.items():
+            retired[queue] = _commit(need)
+            retirements.append((now, queue, _commit(need)))
+        waits = tuple(Wait(n.group, n.distance, n.unit.stage) for n in youngest.values())
+        return waits, State(retired, state.barrier, tuple(retirements))
+
+    def _unordered(self, pair: BarrierPair, state: State) -> bool:
+        """Whether no barrier stands between the first end of a pair and now."""
+        return not state.barrier > self._finished(pair, state)
+
+    def _finished(self, pair: BarrierPair, state: State) -> Moment:
+        group = self._group_of(pair.first)
+        if group is None:
+            return (-pair.lag, pair.first.position)
+        commit = (-pair.lag, group.position)
+        known = [
+            moment
+            for moment, queue, retired in state.retirements
+            if queue == group.queue and retired >= commit
+        ]
+        # Over before anything that is remembered: at the latest at the end of the last step.
+        return min(known, default=(-1, END))
+
+    def _group_of(self, unit: Unit) -> Group | None:
+        return next((g for g in self.plan.groups if unit in g.members), None)
+
+    def without_idle_barrier(self, state: State) -> State:
+        """If nothing of the prologue asks for a barrier, entering the kernel is like coming
+        right behind one."""
+        latest = [
+            (-1.0, float(pair.first.position))
+            for pair in self.plan.barriers
+            if not pair.first.asynchronous and pair.first.stage < self.plan.last_stage
+        ]
+        latest += [moment for moment, _, _ in state.retirements]
+        if any(moment > state.barrier for moment in latest):
+            return state
+        return replace(state, barrier=(-1, END))
+
+    def unfinished(self, state: State) -> tuple[Group, ...]:
+        """Behind the loop: the youngest group of each queue that is not known to be over.
+
+        `state` is shifted past the last epilogue step, whose time is -1; the last instance
+        of a group in stage s was committed in epilogue step s, that is `last_stage - s`
+        steps before that."""
+        youngest: dict[str, tuple[Moment, Group]] = {}
+        for group in self.plan.groups:
+            last = (-1.0 - (self.plan.last_stage - group.stage), float(group.position))
+            if last > state.retired[group.queue]:
+                known = youngest.get(group.queue)
+                if known is None or last > known[0]:
+                    youngest[group.queue] = (last, group)
+        return tuple(group for _, group in youngest.values())
+
+
+def _commit(need: Need) -> Moment:
+    return (-need.lag, need.group.position)
