@@ -1,10 +1,11 @@
 """From a pipelined module to code, and back from the code to the counts in it.
 
     lower(module, target=Target.parse("nvvm:sm_80"), emit="cubin")
+    lower(module, target=Target.parse("rocdl:gfx950"), emit="isa")
 
 The caller's module stays as it is; passes run on a copy, and back ends in a child process.
-What comes back holds the code, and what was read from it: the counts of all waits in PTX and
-in the machine code, registers, spills, and shared memory.
+What comes back holds the code, and what was read from it: the counts of all waits in PTX, in
+the machine code or in AMD's assembly, registers, spills, and shared memory.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any
 from mlir_async_pipe.diagnostics import Diagnostic, UsageError
 from mlir_async_pipe.ir_helpers import integer_attribute, set_integer, symbol_name, walk
 from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target, nvvm_code, to_nvvm
+from mlir_async_pipe.targets import Target, nvvm_code, rocdl_code, to_nvvm, to_rocdl
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.cubin import MachineKernel, read_cubin
 from mlir_async_pipe.targets.cuda_tools import find_tool
 from mlir_async_pipe.targets.dynamic_shared import DYNAMIC_BYTES
+from mlir_async_pipe.targets.isa import IsaKernel
+from mlir_async_pipe.targets.isa_markers import WaitReadback
 from mlir_async_pipe.targets.ptx import PtxKernel, read_ptx
 from mlir_async_pipe.targets.ptxas import Assembled, Resources, assemble
 
@@ -32,7 +35,8 @@ class Kernel:
     """One kernel of the emitted code.
 
     `dynamic_shared_bytes` is what its launch must ask for. `ptx`, `resources` and `machine`
-    are what was read from the PTX, from ptxas and from the cubin, None where that was not made.
+    are what was read from the PTX, from ptxas and from the cubin, `isa` and `waits` what was
+    read from AMD's assembly; None or () where that was not made.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Kernel:
     ptx: PtxKernel | None = None
     resources: Resources | None = None
     machine: MachineKernel | None = None
+    isa: IsaKernel | None = None
+    waits: tuple[WaitReadback, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,24 +63,28 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-EMIT_KINDS = ("llvm", "ptx", "cubin")
+EMIT_KINDS = {"nvvm": ("llvm", "ptx", "cubin"), "rocdl": ("llvm", "isa", "hsaco")}
 
 
 def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Lowered:
-    """Lower `module` to `target` and emit "llvm" (dialect), "ptx" or "cubin".
+    """Lower `module` to `target` and emit "llvm" (dialect), or for NVIDIA "ptx" or "cubin", for
+    AMD "isa" (assembly) or "hsaco" (code object).
 
     With `strict` a scope that the chip cannot run asynchronously is an error.
     Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
     kind that the target does not have or a tool that is missing.
     """
-    if target.lowering != "nvvm" or emit not in EMIT_KINDS:
+    kinds = EMIT_KINDS[target.lowering]
+    if emit not in kinds:
         raise UsageError(
             f"target '{target}' cannot emit '{emit}'",
             code="emit-kind",
-            advice=f"NVIDIA targets emit {', '.join(EMIT_KINDS)}",
+            advice=f"{target.lowering} targets emit {', '.join(kinds)}",
         )
     session = Session(target=target)
     root = module.operation.clone().operation
+    if target.lowering == "rocdl":
+        return _lower_rocdl(root, emit, session, strict)
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(target.chip.name, strict), session)
     kernels = tuple(
         Kernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
@@ -95,6 +105,29 @@ def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = Fals
         machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
         kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
     return _result(session, emit, "", assembled.cubin, kernels)
+
+
+def _lower_rocdl(root: Any, emit: str, session: Session, strict: bool) -> Lowered:
+    assert session.target is not None
+    chip = session.target.chip
+    to_rocdl.run(root, to_rocdl.ToRocdlOptions(chip.name, strict), session)
+    code = rocdl_code.generate(root, chip, emit)
+    for wait in code.waits:
+        if wait.verdict == "stricter":
+            session.diagnostics.remark(
+                f"the back end made this wait stricter: {wait.reason}",
+                code="back-end-wait",
+                at=wait.wait.place,
+            )
+    kernels = tuple(
+        Kernel(
+            kernel.name,
+            isa=kernel,
+            waits=tuple(wait for wait in code.waits if wait.wait.function == kernel.name),
+        )
+        for kernel in code.kernels
+    )
+    return _result(session, emit, code.text, code.binary, kernels)
 
 
 def _result(

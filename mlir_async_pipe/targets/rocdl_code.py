@@ -15,17 +15,43 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlir_async_pipe import bindings, code_child
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.code_child import Request
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.isa import IsaKernel, read
+from mlir_async_pipe.targets.isa_markers import WaitReadback, explain, mark
 
 BACK_END = "flydsl"
 
-# The loops below run after all our passes; none of them may unroll or rotate marks away.
+# Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
+# for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
+_VECTORS = """
+  transform.named_sequence private @__transform_main(%module : !transform.any_op) {
+    %functions = transform.structured.match ops{["gpu.func", "func.func"]} in %module
+      : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %functions {
+      transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
+      transform.apply_patterns.vector.lower_outerproduct
+      transform.apply_patterns.vector.lower_transpose lowering_strategy = "eltwise"
+      transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
+      transform.apply_patterns.vector.transfer_to_scf full_unroll = true
+    } : !transform.any_op
+    transform.yield
+  }
+"""
+_VECTOR_OPS = frozenset(
+    f"vector.{name}"
+    for name in "contract outerproduct transfer_read transfer_write transpose".split()
+)
+# symbol-dce takes the transform sequence away again.
+_VECTOR_PIPELINE = "builtin.module(transform-interpreter,symbol-dce)"
+
 _LOWERING = (
     "builtin.module(gpu.module("
     "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
@@ -34,50 +60,71 @@ _LOWERING = (
 )
 
 
-def lowering_pipelines(chip: Chip) -> tuple[str, ...]:
-    """The pass pipelines from memref, vector, scf, amdgpu and rocdl to the LLVM dialect."""
-    return (_LOWERING.format(chip=chip.name),)
+@dataclass(frozen=True)
+class RocdlCode:
+    """Emitted code: `text` or `binary` (the other is empty), and what was read back from the
+    assembly: its kernels, and what became of each wait."""
+
+    text: str
+    binary: bytes
+    kernels: tuple[IsaKernel, ...] = ()
+    waits: tuple[WaitReadback, ...] = ()
 
 
-def llvm_text(module: Any, chip: Chip) -> str:
-    """The module in the LLVM dialect. Raises LoweringError, UsageError (back-end-missing)."""
-    request = Request(_back_end(), _text(module), lowering_pipelines(chip), "", "module")
-    return code_child.run(request).decode()
+def generate(root: Operation, chip: Chip, emit: str) -> RocdlCode:
+    """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
+    (assembly, with a comment in front of each of our waits) or "hsaco" (a linked code object).
 
-
-def assembly(module: Any, chip: Chip) -> str:
-    """AMDGCN assembly of the module's kernels.
-
-    Raises LoweringError (also unknown-intrinsic), UsageError (back-end-missing).
+    Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
+    codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
     """
-    text = code_child.run(_request(module, chip, "format=isa")).decode()
-    _check_calls(text)
-    return text
+    check_one_gpu_module(root)
+    if emit == "llvm":
+        return RocdlCode(code_child.run(_request(root, chip, "")).decode(), b"")
+    waits = mark(root)
+    # The linker is looked for first: without it the rest is for nothing.
+    with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
+        text = code_child.run(_request(root, chip, "format=isa")).decode().rstrip("\0")
+        _check_calls(text)
+        kernels = read(text)
+        readback = explain(waits, kernels)
+        if folder is None:
+            return RocdlCode(text, b"", kernels, readback)
+        request = _request(root, chip, f"format=bin toolkit={folder}")
+        return RocdlCode("", code_child.run(request), kernels, readback)
 
 
-def code_object(module: Any, chip: Chip) -> bytes:
-    """A linked code object (hsaco). Raises as `assembly`, UsageError (linker-missing)."""
-    assembly(module, chip)
-    with _toolkit() as folder:
-        return code_child.run(_request(module, chip, f"format=bin toolkit={folder}"))
-
-
-def _request(module: Any, chip: Chip, options: str) -> Request:
-    binary = (
-        f"builtin.module(rocdl-attach-target{{chip={chip.name} O=3}},"
-        f"gpu-module-to-binary{{{options}}})"
+def _request(root: Operation, chip: Chip, options: str) -> Request:
+    """Ask for the LLVM dialect, or with `options` of gpu-module-to-binary for an object."""
+    attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
+    binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
+    vectors = any(op.name in _VECTOR_OPS for op in walk(root))
+    lowering = (_VECTOR_PIPELINE,) if vectors else ()
+    return Request(
+        _back_end(),
+        _text(root, _VECTORS if vectors else ""),
+        (*lowering, _LOWERING.format(chip=chip.name)),
+        binary,
+        "object" if options else "module",
     )
-    return Request(_back_end(), _text(module), lowering_pipelines(chip), binary, "object")
 
 
-def _text(module: Any) -> str:
-    """The module as text with its locations.
+def _text(root: Operation, sequence: str) -> str:
+    """The module as text with its locations, and with a transform sequence in front.
 
     In the ops' own syntax, which stays the same for longer than the attributes behind it
     (amdgpu.mfma's blgp is an attribute of amdgpu in one version of MLIR and of rocdl in the next).
     """
-    text: str = module.operation.get_asm(enable_debug_info=True)
-    return text
+    if sequence:
+        unit = ir.UnitAttr.get(root.context)
+        root.attributes["transform.with_named_sequence"] = unit
+    text: str = root.get_asm(enable_debug_info=True)
+    if not sequence:
+        return text
+    return _MODULE_LINE.sub(lambda found: found.group() + sequence, text, count=1)
+
+
+_MODULE_LINE = re.compile(r"^module\b.*\{$", re.M)
 
 
 def _back_end() -> str:
@@ -104,8 +151,27 @@ def _check_calls(text: str) -> None:
         )
 
 
+def check_one_gpu_module(root: Operation) -> None:
+    """Raise LoweringError unless there is exactly one gpu.module: code is one object."""
+    found = [op for op in walk(root) if op.name == "gpu.module"]
+    if not found:
+        raise LoweringError(
+            "there is no gpu.module to lower",
+            code="no-kernels",
+            at=root,
+            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
+        )
+    if len(found) > 1:
+        raise LoweringError(
+            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
+            code="several-gpu-modules",
+            at=found[1],
+            advice="split the module",
+        )
+
+
 @contextlib.contextmanager
-def _toolkit() -> Iterator[Path]:
+def toolkit() -> Iterator[Path]:
     """A folder that holds llvm/bin/ld.lld, as MLIR looks for it."""
     command = linker()
     if command is None:
