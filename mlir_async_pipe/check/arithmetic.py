@@ -101,7 +101,7 @@ def _and(op: Any, v: list[Form], facts: Facts) -> Form | None:
         if mask == 0 or (_is_bit(op) and mask == 1):
             return b if mask else forms.ZERO
         if mask & (mask + 1) == 0 and mask > 0:
-            return _rem(op, [b, Form(mask + 1)], facts)
+            return forms.modulo(b, mask + 1, facts)
     return forms.apply("and", (a, b), facts)
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.check import memory
-from mlir_async_pipe.check.conflicts import Judge, Site, thread_ranges
+from mlir_async_pipe.check.conflicts import Judge, thread_ranges
 from mlir_async_pipe.check.flow import Flow
-from mlir_async_pipe.check.forms import Form
 from mlir_async_pipe.check.sites import Sites
 from mlir_async_pipe.check.state import (
     Event,
@@ -32,8 +31,6 @@ from mlir_async_pipe.vocabulary import Row, row_of
 
 # Instances of one access that a set remembers one by one before they become "any".
 LARGEST_SET = 6
-# A token older than this many groups stands for "as old as that" (waits name fewer).
-OLDEST_TOKEN = 128
 
 
 @dataclass
@@ -112,6 +109,8 @@ class Effects:
                 certain=access.certain,
                 lanes=access.active_lanes,
             )
+            if access.over_lanes:
+                region = memory.spread_over_lanes(region)
         return Event(number, region, thread_ranges(state, self.judge.base_facts), maybe)
 
     def _issue(self, state: State, queue: str, issue: Issue, *, own_group: bool) -> None:
@@ -129,7 +128,9 @@ class Effects:
         state.queues[queue] = self._pushed(pending, pending.open)._replace(open=())
         for number, value in state.env.items():
             if isinstance(value, Token) and value.queue == queue:
-                state.env[number] = Token(queue, min(value.age + 1, OLDEST_TOKEN))
+                # Older groups are not told apart: such a token promises nothing any more.
+                oldest = self.sites.largest_wait + 1
+                state.env[number] = Token(queue, min(value.age + 1, oldest))
         for result in op.results:
             state.env[self.flow.number(frame, result)] = Token(queue, 0)
 
@@ -190,7 +191,7 @@ class Effects:
         ages = []
         for operand in op.operands:
             token = state.env.get(self.flow.number(frame, operand))
-            if isinstance(token, Token):
+            if isinstance(token, Token) and token.age <= self.sites.largest_wait:
                 ages.append(token.age)
         return min(ages) if ages else None
 
@@ -322,11 +323,3 @@ class Effects:
             distinct = list({generalised(event, state.facts): None for event in same})
             kept += distinct if len(distinct) <= LARGEST_SET else [joined(distinct)]
         return kept
-
-
-def count_form(value: int) -> Form:
-    """The form of a wait count."""
-    return Form(value)
-
-
-__all__ = ["Effects", "Site"]

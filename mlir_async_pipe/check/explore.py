@@ -205,6 +205,7 @@ class Explorer:
             self._free_test(number, body, out, state)
             return
         rest = forms.subtract(self.values.form(state, loop.upper), lower)
+        self._at_least_as_before(state, number, rest, step.constant)
         rest = forms.subtract(rest, forms.scale(k, step.constant))
         more, more_exact = at_least(rest, 1, state.facts)
         if more is not None:
@@ -219,7 +220,19 @@ class Explorer:
             left = state.copy()
             left.facts = dict(ended)
             left.tainted = left.tainted or not ended_exact
+            _learn_residue(left.facts, rest, Atom("iteration", number))
             self._follow(out, left)
+
+    def _at_least_as_before(self, state: State, number: int, total: Form, step: int) -> None:
+        """Iteration k-1 ran, so total - step * k >= 1 - step, unless no iteration did."""
+        atom = Atom("iteration", number)
+        low, _ = forms.bounds(total, state.facts)
+        known = state.facts.get(atom, ANYTHING)
+        if (low is not None and low > -step) or (known.low is not None and known.low >= 1):
+            rest = forms.subtract(total, forms.scale(forms.of_atom(atom), step))
+            held, _ = at_least(rest, 1 - step, state.facts)
+            if held is not None:
+                state.facts = dict(held)
 
     def _free_test(self, number: int, body: Edge, out: Edge, state: State) -> None:
         loop = self.flow.loops[number]
@@ -347,6 +360,10 @@ class Explorer:
             (atom, known)
             for atom, known in state.facts.items()
             if _is_bit(atom) or (atom.kind == "call" and known.exact is not None)
+        ) | frozenset(
+            (atom, (known.residue, known.modulus))
+            for atom, known in state.facts.items()
+            if atom.kind == "symbol" and known.modulus > 1
         )
         residues = tuple(
             (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, state.facts))
@@ -362,6 +379,20 @@ class Explorer:
             bits,
             residues,
         )
+
+
+def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:
+    """With rest = n - k - c = 0, the bound n has the residue of the iteration number k."""
+    known = facts.get(iteration, ANYTHING)
+    others = [term for term in rest.terms if term[0] != iteration]
+    if known.modulus <= 1 or len(others) != 1 or forms.bounds(rest, facts) != (0, 0):
+        return
+    ((atom, coefficient),) = others
+    without = Form(rest.constant, rest.terms - {(atom, coefficient)})
+    inside = forms.residue(forms.scale(without, -coefficient), known.modulus, facts)
+    if abs(coefficient) == 1 and inside is not None:
+        old = facts.get(atom, ANYTHING)
+        facts[atom] = Known(old.low, old.high, inside, known.modulus)
 
 
 def _is_bit(atom: Atom) -> bool:

@@ -52,11 +52,17 @@ def threads_of(kernel: Any, target: Target | None) -> Threads:
     A function without thread ids, barriers and a known size is run by one thread.
     """
     size = enclosing_launch_size(kernel) if kernel.name == "gpu.launch" else block_size(kernel)
-    lanes = target.chip.lanes if target is not None else 32
+    lanes = target.chip.lanes if target is not None else _usual_lanes(kernel)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
     several = any(_is_about_threads(op) for op in walk(kernel))
     return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
+
+
+def _usual_lanes(kernel: Any) -> int:
+    """Lanes of a warp where no chip is given: 64 on gfx9, 32 elsewhere."""
+    amd = any(op.name.startswith(("amdgpu.", "rocdl.")) for op in walk(kernel))
+    return 64 if amd else 32
 
 
 def _is_about_threads(op: Any) -> bool:

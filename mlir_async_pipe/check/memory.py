@@ -309,3 +309,13 @@ def as_bytes(region: Region) -> Region | None:
         region.certain,
         region.lanes,
     )
+
+
+def spread_over_lanes(region: Region) -> Region:
+    """The part of a wave's stretch that one lane writes: its length times the lane further on."""
+    flat = as_bytes(region)
+    piece = None if flat is None else flat.pieces[0]
+    if flat is None or piece is None or piece.steps:
+        return whole_root(region.root)
+    behind = forms.scale(forms.of_atom(forms.Atom("tid", "lane")), piece.length)
+    return flat._replace(pieces=(Piece(forms.add(piece.start, behind), (), piece.length),))

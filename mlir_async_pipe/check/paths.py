@@ -160,8 +160,11 @@ def _smaller(a: int | None, b: int) -> int:
 
 
 def hull(a: Known, b: Known) -> Known:
-    """What holds for both: bounds that grew are dropped, residues keep their common modulus."""
-    low = a.low if a.low is not None and b.low is not None and b.low >= a.low else None
+    """What holds for both: bounds that moved are dropped, residues keep their common modulus."""
+    low = None
+    if a.low is not None and b.low is not None:
+        # Sizes and iteration numbers stay non-negative, however far they are widened.
+        low = a.low if b.low >= a.low else (0 if b.low >= 0 else None)
     high = a.high if a.high is not None and b.high is not None and b.high <= a.high else None
     modulus, residue = _common_residue(a, b)
     return Known(low, high, residue, modulus)

@@ -21,6 +21,8 @@ from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
 
+# How far back token waits without a count are followed, in groups.
+TOKEN_AGES = 16
 # Every wait with a larger count keeps nothing apart that these do not.
 LARGEST_TRACKED_WAIT = 64
 
@@ -59,7 +61,7 @@ class Sites:
             given = integer_attribute(op, row.wait.count)
             wanted = 1 if given is None else given + 1
             if row.wait.form != "count" and given is None:
-                wanted = 8
+                wanted = TOKEN_AGES
             self.largest_wait = min(max(self.largest_wait, wanted), LARGEST_TRACKED_WAIT)
         numbers = []
         scope = enclosing(op, (SCOPE,))

@@ -18,7 +18,7 @@ from mlir_async_pipe.check.forms import Atom, Form, Known
 from mlir_async_pipe.check.memory import View
 from mlir_async_pipe.check.overlap import LARGEST_BLOCK, Threads
 from mlir_async_pipe.check.state import State, Value
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
 
@@ -84,17 +84,23 @@ class Values:
         frame, ssa = self.flow.values[number]
         if not hasattr(ssa, "type"):
             return forms.of_atom(Atom("symbol", ("bit", number)))
-        return self.unassigned(number, frame, ssa)
+        return self.unassigned(state, number, frame, ssa)
 
-    def unassigned(self, number: int, frame: int, ssa: Any) -> Value | None:
-        """A function argument, or the result of an op that was not evaluated."""
+    def unassigned(self, state: State, number: int, frame: int, ssa: Any) -> Value | None:
+        """A function argument, or the result of an op that was not evaluated.
+
+        Arguments of type index are sizes: not negative.
+        """
         constant = constant_value(ssa)
         if constant is not None:
             return Form(constant & 1 if str(ssa.type) == "i1" else constant)
         if is_memory(ssa.type):
             return memory.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
         if is_integer(ssa.type):
-            return forms.of_atom(symbol(number, ssa.type))
+            atom = symbol(number, ssa.type)
+            if str(ssa.type) == "index" and is_block_argument(ssa):
+                state.facts.setdefault(atom, Known(0, None))
+            return forms.of_atom(atom)
         return None
 
     def form(self, state: State, number: int) -> Form:

@@ -52,7 +52,8 @@ class Access:
     `memory` is the memref or pointer at operand `memory_operand`, `indices` the subscripts
     at operands `index_operands`. `extent` is the number of elements in each trailing
     dimension, None for the whole buffer. `certain`: no element is left out (by a mask).
-    `asynchronous`: it happens at any moment between issue and completion.
+    `asynchronous`: it happens at any moment between issue and completion. `over_lanes`:
+    lane l of a wave accesses l extents behind the subscripts.
     """
 
     op: Any
@@ -66,6 +67,7 @@ class Access:
     certain: bool
     active_lanes: int | None
     takes_slot_index: bool
+    over_lanes: bool = False
 
     @property
     def writes(self) -> bool:
@@ -132,6 +134,7 @@ def accesses(op: Any) -> tuple[Access, ...]:
                 rule.certain(op),
                 rule.active_lanes(op),
                 rule.takes_slot_index,
+                rule.over_lanes,
             )
         )
     return tuple(found)

@@ -60,6 +60,7 @@ def copy(
     analysis_only: bool = False,
     source_indices: str = "source_indices",
     destination_indices: str = "destination_indices",
+    over_lanes: bool = False,
 ) -> Row:
     """A row that reads `source` and writes `destination` between issue and completion."""
     return Row(
@@ -67,7 +68,9 @@ def copy(
         operands,
         accesses=(
             AccessRule("read", "source", source_indices, extent),
-            AccessRule("write", "destination", destination_indices, extent),
+            AccessRule(
+                "write", "destination", destination_indices, extent, over_lanes=over_lanes
+            ),
         ),
         queue=queue,
         asynchronous=asynchronous,
@@ -226,6 +229,7 @@ AMD_ROWS = (
         ASYNC_LDS,
         extents.transfer_type,
         asynchronous=has_async_attribute,
+        over_lanes=True,
     ),
     copy(
         "amdgpu.global_load_async_to_lds",
@@ -233,12 +237,19 @@ AMD_ROWS = (
         ASYNC_LDS,
         extents.transfer_type,
     ),
-    pointer_copy("rocdl.load.async.to.lds", ("source", "destination"), ASYNC_LDS, "size"),
+    pointer_copy(
+        "rocdl.load.async.to.lds",
+        ("source", "destination"),
+        ASYNC_LDS,
+        "size",
+        over_lanes=True,
+    ),
     pointer_copy(
         "rocdl.raw.ptr.buffer.load.async.lds",
         ("source", "destination", "size", "voffset", "soffset", "offset", "aux"),
         ASYNC_LDS,
         "",
+        over_lanes=True,
     ),
     *(
         pointer_copy(
