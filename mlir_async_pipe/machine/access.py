@@ -139,6 +139,13 @@ def _store(unit: Unit, where: Span, values: Array, kind: Kind) -> None:
     unit.launch.memory.store(addresses, lanes_of(values, unit.width)[lanes], kind)
 
 
+def within_memory(unit: Unit, addresses: Array, size: int = 1) -> Array:
+    """Addresses of any pointers; those outside all memory go to the null page, where the
+    detector finds that they belong to no buffer."""
+    outside = (addresses < 0) | (addresses + size > len(unit.launch.memory.data))
+    return np.where(outside, 0, addresses) if outside.any() else addresses
+
+
 def check_promise(
     unit: Unit, site: Site, memory: MemRef, promised: Array, used: Array
 ) -> Array | None:

@@ -84,7 +84,7 @@ def run(
     Raises UsageError for wrong arguments, MachineError for programs that it cannot run; races
     are no exceptions but `races` of the result.
     """
-    decoder = Decoder(raw(module))
+    decoder = Decoder(raw(module), target)
     target_function = decoder.function(_function_name(module, function))
     memory = Memory()
     detector = Detector(memory, decoder.sites, granule_of(raw(module)))

@@ -22,7 +22,7 @@ from mlir_async_pipe.ir_helpers import (
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
-from mlir_async_pipe.vocabulary import Row, row_of
+from mlir_async_pipe.vocabulary import Queue, Row, queue_of, row_of
 
 
 @dataclass(eq=False)
@@ -99,6 +99,16 @@ class Site:
         """The values that the op's regions use from outside."""
         return tuple(self.decoder.key(value) for value in captured(self.op))
 
+    def queue(self) -> Queue:
+        """The queue that the op issues to, commits to or waits for, on the target if there is
+        one; raises MachineError (dynamic-queue) where that is not constant."""
+        queue = queue_of(self.op, self.decoder.target)
+        if queue is None:
+            raise MachineError(
+                f"the queue of '{self.name}' is not a constant", code="dynamic-queue", at=self.place
+            )
+        return queue
+
     def unsupported(self, why: str) -> MachineError:
         """The error for an op, or a form of it, that has no semantics here."""
         return MachineError(
@@ -167,10 +177,14 @@ class Function:
 
 
 class Decoder:
-    """Decodes the functions of one module; `sites` numbers every op that it saw."""
+    """Decodes the functions of one module; `sites` numbers every op that it saw.
 
-    def __init__(self, module: Any) -> None:
+    With a `target`, abstract queues are the chip's.
+    """
+
+    def __init__(self, module: Any, target: Any = None) -> None:
         self.module = module
+        self.target = target
         self.sites: list[Site] = []
         self.symbols = {symbol_name(op): op for op in walk(module) if symbol_name(op)}
         self._keys: dict[Any, int] = {}

@@ -83,7 +83,8 @@ def cdna(m: int, n: int, k: int) -> tuple[Fragment, Fragment, Fragment]:
 
 def rdna(generation: int, k: int = 16) -> tuple[Fragment, Fragment, Fragment]:
     """The fragments of wmma 16x16xk on 32 lanes: gfx11 (both halves hold the same A and B,
-    rows of C interleaved) or gfx12 (the halves split k, rows of C in blocks of 8)."""
+    rows of C interleaved) or gfx12 (the halves hold 8 elements of k each in turn, rows of C
+    in blocks of 8)."""
     lane = np.arange(32)[:, None]
     i = np.arange(8)
     if generation == 11:
@@ -91,7 +92,8 @@ def rdna(generation: int, k: int = 16) -> tuple[Fragment, Fragment, Fragment]:
         depth, rows = j + 0 * lane, 2 * i + lane // 16
     else:
         j = np.arange(k // 2)
-        depth, rows = (lane // 16) * (k // 2) + j, 8 * (lane // 16) + i
+        depth = (j // 8) * 16 + (lane // 16) * 8 + j % 8
+        rows = 8 * (lane // 16) + i
     return (
         _fragment(lane % 16, depth, (16, k)),
         _fragment(depth, lane % 16, (k, 16)),

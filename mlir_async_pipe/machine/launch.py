@@ -108,6 +108,18 @@ class Launch:
             self._shared[key] = self.memory.allocate(size, WORKGROUP, name, place)
         return self._shared[key]
 
+    def dynamic_buffer(self, site: Site) -> Buffer:
+        """The block's dynamic workgroup memory; raises MachineError (no-shared-size)."""
+        size = self.dynamic_shared_bytes
+        if size is None:
+            raise MachineError(
+                "the size of the dynamic shared memory is not known",
+                code="no-shared-size",
+                at=site.place,
+                advice="pass dynamic_shared_bytes, or set async_pipe.dynamic_shared_bytes",
+            )
+        return self.shared_once(("dynamic", 0), size, "dynamic shared memory", site.place)
+
     def global_once(self, name: str, size: int, place: Place, contents: Array | None) -> Buffer:
         """A global outside workgroup memory: it exists once a run."""
         if name not in self._globals:

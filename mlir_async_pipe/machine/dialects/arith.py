@@ -143,11 +143,13 @@ INTEGER_PREDICATES: tuple[tuple[str, Callable[..., Any]], ...] = (
 )
 
 
-def _ordered(function: Callable[..., Array]) -> Callable[..., Array]:
+def ordered(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The comparison, but false where either side is NaN."""
     return lambda a, b: function(a, b) & ~(np.isnan(a) | np.isnan(b))
 
 
-def _unordered(function: Callable[..., Array]) -> Callable[..., Array]:
+def unordered(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The comparison, or true where either side is NaN."""
     return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
 
 
@@ -159,9 +161,9 @@ _COMPARISONS = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, 
 # The order of arith::CmpFPredicate: false, the six ordered, ord, the six unordered, uno, true.
 FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
     _constantly(False),
-    *(_ordered(compare) for compare in _COMPARISONS),
+    *(ordered(compare) for compare in _COMPARISONS),
     lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    *(_unordered(compare) for compare in _COMPARISONS),
+    *(unordered(compare) for compare in _COMPARISONS),
     lambda a, b: np.isnan(a) | np.isnan(b),
     _constantly(True),
 )
@@ -169,7 +171,7 @@ FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
 
 @semantics("arith.cmpi", "llvm.icmp")
 def compare_integers(site: Site) -> Execute:
-    """Integer comparison by predicate number."""
+    """Integer comparison by predicate number, which both dialects count alike."""
     function = INTEGER_PREDICATES[site.integer("predicate") or 0][1]
     return lambda unit, left, right: function(left, right)
 
@@ -238,16 +240,6 @@ def constant(site: Site) -> Execute:
     """A constant, decoded once."""
     value = constant_array(site, site.op.attributes["value"], site.result_kind())
     value.setflags(write=False)
-    return lambda unit: value
-
-
-@semantics("ub.poison", "llvm.mlir.undef", "llvm.mlir.poison")
-def poison(site: Site) -> Execute:
-    """Undefined values: all bits set, which is NaN for floats."""
-    kind = site.result_kind()
-    count = max(1, int(np.prod(kind.shape)))
-    raw = np.full(count * kind.item_bytes, 0xFF, np.uint8).view(kind.stored)
-    value = kind.decode(raw).reshape((1, *kind.shape))
     return lambda unit: value
 
 

@@ -20,7 +20,8 @@ from mlir_async_pipe.machine.queues import AsyncOp
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.machine.values import UNKNOWN_GROUP, Token, lanes_of, uniform
-from mlir_async_pipe.vocabulary import Queue, queue_of
+from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
 
 Array = np.ndarray
 
@@ -204,7 +205,7 @@ def log_wait(unit: Unit, site: Site, queue: Queue, left: int, tokens: tuple[Toke
 )
 def physical_commit(site: Site) -> Execute:
     """A commit; one with a token gives the group that it makes."""
-    queue = _physical(site)
+    queue = site.queue()
     if len(site.op.results):
         return lambda unit, *tokens: commit(unit, site, queue)
 
@@ -223,7 +224,7 @@ def physical_commit(site: Site) -> Execute:
 )
 def physical_wait(site: Site) -> Execute:
     """A wait runs with its count, 0 without one; the count is clamped as the target does."""
-    queue = _physical(site)
+    queue = site.queue()
     assert site.row is not None and site.row.wait is not None
     left = site.integer(site.row.wait.count, 0) or 0
     if left < 0:
@@ -242,9 +243,7 @@ def physical_wait(site: Site) -> Execute:
 @semantics("rocdl.s.wait.asynccnt", "rocdl.s.wait.tensorcnt")
 def counter_wait(site: Site) -> Execute:
     """A counter counts ops, not groups: at most N of them stay in flight."""
-    from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
-
-    counter = _physical(site)
+    counter = site.queue()
     # asynccnt counts the async LDS copies, whose marks are another way to wait for them.
     queue = ASYNC_LDS if counter == ASYNCCNT else counter
     left = site.integer("count", 0) or 0
@@ -259,10 +258,3 @@ def counter_wait(site: Site) -> Execute:
         _trace_wait(unit, site, queue, left)
 
     return execute
-
-
-def _physical(site: Site) -> Queue:
-    queue = queue_of(site.op)
-    if queue is None:
-        raise site.unsupported("its queue is not known")
-    return queue

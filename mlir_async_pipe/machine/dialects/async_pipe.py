@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Region, Site
@@ -22,7 +21,6 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.machine.values import Token, lanes_of
 from mlir_async_pipe.vocabulary import Queue
-from mlir_async_pipe.vocabulary.queues import abstract_queue
 
 Array = np.ndarray
 
@@ -51,7 +49,7 @@ class Deferred:
 @semantics("async_pipe.scope")
 def scope(site: Site) -> Execute:
     """Run the region asynchronously on a queue."""
-    queue = _queue(site)
+    queue = site.queue()
     captures = site.captures()
     region = site.region()
 
@@ -121,7 +119,7 @@ def _all_granules(rows: list[tuple[Array, Array, Array]]) -> Array:
 @semantics("async_pipe.commit_queue")
 def commit_queue(site: Site) -> Execute:
     """Push a group on an abstract queue."""
-    queue = _queue(site)
+    queue = site.queue()
     if len(site.op.results):
         return lambda unit, *operands: commit(unit, site, queue)
 
@@ -134,7 +132,7 @@ def commit_queue(site: Site) -> Execute:
 @semantics("async_pipe.wait_queue")
 def wait_queue(site: Site) -> Execute:
     """Wait with a count: the attribute, a last integer operand, or 0."""
-    queue = _queue(site)
+    queue = site.queue()
     given = site.integer("count")
 
     def execute(unit: Unit, *operands: Any) -> None:
@@ -150,7 +148,7 @@ def wait_queue(site: Site) -> Execute:
 @semantics("async_pipe.consumer_wait")
 def consumer_wait(site: Site) -> Execute:
     """Wait for the oldest group that this consumer has not taken yet."""
-    queue = _queue(site)
+    queue = site.queue()
     given = site.integer("count")
 
     def execute(unit: Unit) -> None:
@@ -171,7 +169,7 @@ def consumer_wait(site: Site) -> Execute:
 @semantics("async_pipe.producer_acquire")
 def producer_acquire(site: Site) -> Execute:
     """Take a free slot; taking more than `depth` would wait for ever."""
-    queue = _queue(site)
+    queue = site.queue()
     depth = site.integer("depth")
 
     def execute(unit: Unit) -> None:
@@ -187,19 +185,10 @@ def producer_acquire(site: Site) -> Execute:
 @semantics("async_pipe.consumer_release")
 def consumer_release(site: Site) -> Execute:
     """Give the oldest slot taken back."""
-    queue = _queue(site)
+    queue = site.queue()
 
     def execute(unit: Unit) -> None:
         fifo = unit.queues.fifo(queue)
         fifo.released = fifo.released + unit.active()
 
     return execute
-
-
-def _queue(site: Site) -> Queue:
-    number = site.integer("queue")
-    if number is None:
-        raise MachineError(
-            f"'{site.name}' has no constant queue", code="dynamic-queue", at=site.place
-        )
-    return abstract_queue(number)

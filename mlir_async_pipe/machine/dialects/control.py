@@ -18,8 +18,12 @@ Array = np.ndarray
 
 @semantics("func.call")
 def call(site: Site) -> Execute:
-    """A call by name: a frame of its own, and marks of its own for function-scope queues."""
-    name = ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value
+    """A call by name."""
+    return call_named(site, ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value)
+
+
+def call_named(site: Site, name: str) -> Execute:
+    """A call: a frame of its own, and marks of its own for function-scope queues."""
     function = site.decoder.function(name, site.op)
     pack = packer(site)
     return lambda unit, *arguments: pack(unit.call(function, arguments))

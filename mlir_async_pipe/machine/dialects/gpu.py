@@ -133,17 +133,8 @@ def dynamic_shared_memory(site: Site) -> Execute:
     shape = memref_shape(site.result_type(), site.op)
 
     def execute(unit: Unit) -> Any:
-        size = unit.launch.dynamic_shared_bytes
-        if size is None:
-            raise MachineError(
-                "the size of the dynamic shared memory is not known",
-                code="no-shared-size",
-                at=site.place,
-                advice="pass dynamic_shared_bytes, or set async_pipe.dynamic_shared_bytes",
-            )
-        name = "dynamic shared memory"
-        buffer = unit.launch.shared_once(("dynamic", 0), size, name, site.place)
-        return shape.over(uniform(buffer.base), [uniform(size)])
+        buffer = unit.launch.dynamic_buffer(site)
+        return shape.over(uniform(buffer.base), [uniform(buffer.size)])
 
     return execute
 

@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.kinds import cut_tf32
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.values import MemRef, Token, lanes_of
-from mlir_async_pipe.vocabulary import operand_groups, queue_of
+from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray
 
@@ -32,8 +32,7 @@ def async_copy(site: Site) -> Execute:
     to_index, from_index = groups["destination_indices"], groups["source_indices"]
     source_at, limit_at = groups["source"][0], groups["source_elements"]
     count = site.integer("dstElements", 0) or 0
-    queue = queue_of(site.op)
-    assert queue is not None
+    queue = site.queue()
 
     def execute(unit: Unit, *operands: Any) -> Token:
         destination, source = operands[0], operands[source_at]

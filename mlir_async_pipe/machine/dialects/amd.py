@@ -1,0 +1,238 @@
+"""amdgpu and rocdl: copies to LDS, matrix cores, ids.
+
+Copies of gfx9 and gfx10 take one LDS address for the whole wave (it travels in a scalar
+register), and lane l writes at that address + l * bytes; on gfx1250 each lane names its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.machine import access, fragments
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
+from mlir_async_pipe.machine.dialects.gpu import thread_coordinate, whole_warps
+from mlir_async_pipe.machine.dialects.llvm import wave_base
+from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fragments import Fragment
+from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.values import lanes_of, uniform
+from mlir_async_pipe.vocabulary import operand_groups
+
+Array = np.ndarray
+
+# Copies ---------------------------------------------------------------------------------
+
+
+@semantics("amdgpu.gather_to_lds", "amdgpu.global_load_async_to_lds")
+def copy_to_lds(site: Site) -> Execute:
+    """One transferType a lane; without `async`, gather_to_lds is over when it returns."""
+    assert site.row is not None
+    groups = operand_groups(site.op, site.row)
+    from_index, to_index = (
+        slice_of(groups["source_indices"]),
+        slice_of(groups["destination_indices"]),
+    )
+    target_at = groups["destination"][0]
+    moved = kind_of(ir.TypeAttr(site.op.attributes["transferType"]).value, site.op)
+    count = int(np.prod(moved.shape, dtype=np.int64))
+    size = count * moved.item_bytes
+    per_wave = site.name == "amdgpu.gather_to_lds"
+    queue = site.queue()
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        source, target = operands[0], operands[target_at]
+        origin = access.locate(unit, site, source, operands[from_index], (count,))
+        place = access.locate(unit, site, target, operands[to_index], () if per_wave else (count,))
+        first = place.addresses.reshape(len(place.addresses), -1)[:, 0]
+        if per_wave:
+            first = wave_base(unit, first) + unit.threads % unit.launch.options.warp * size
+        destination = byte_span(unit, first, size, place.lanes)
+        issue_copy(unit, site, queue, as_bytes(unit, origin), destination)
+
+    return execute
+
+
+@semantics("rocdl.load.async.to.lds", "rocdl.load.to.lds", "rocdl.global.load.lds")
+def wave_copy(site: Site) -> Execute:
+    """`size` bytes a lane from a pointer of its own to the wave's stretch of LDS."""
+    size = site.integer("size") or 0
+    offset = site.integer("offset", 0) or 0
+
+    def execute(unit: Unit, source: Array, target: Array) -> None:
+        lane = unit.threads % unit.launch.options.warp
+        # The immediate offset is added to both addresses.
+        to = wave_base(unit, target) + offset + lane * size
+        _copy(unit, site, source + offset, to, size)
+
+    return execute
+
+
+def lane_copy(size: int) -> Any:
+    """A builder for the gfx1250 copies: every lane names both addresses."""
+
+    def build(site: Site) -> Execute:
+        offset = site.integer("offset", 0) or 0
+        return lambda unit, source, target: _copy(
+            unit, site, source + offset, target + offset, size
+        )
+
+    return build
+
+
+for _bits in (8, 32, 64, 128):
+    semantics(f"rocdl.global.load.async.to.lds.b{_bits}")(lane_copy(_bits // 8))
+
+
+@semantics("rocdl.raw.ptr.buffer.load.async.lds", "rocdl.raw.ptr.buffer.load.lds")
+def buffer_copy(site: Site) -> Execute:
+    """From a buffer resource at voffset + soffset + offset to the wave's stretch of LDS."""
+
+    def execute(unit: Unit, source: Array, target: Array, size: Array, *rest: Array) -> None:
+        within_buffer, scalar, fixed = rest[:3]
+        count = int(size[0])
+        lane = unit.threads % unit.launch.options.warp
+        start = source + within_buffer.astype(np.int64) + scalar + fixed
+        _copy(unit, site, start, wave_base(unit, target) + fixed + lane * count, count)
+
+    return execute
+
+
+def _copy(unit: Unit, site: Site, source: Array, target: Array, size: int) -> None:
+    origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
+    place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
+    issue_copy(unit, site, site.queue(), origin, place)
+
+
+@semantics("rocdl.make.buffer.rsrc")
+def buffer_resource(site: Site) -> Execute:
+    """A buffer resource stands for its base address; bounds are those of the memory behind."""
+    return lambda unit, base, *rest: base
+
+
+@semantics("amdgpu.fat_raw_buffer_cast")
+def fat_buffer(site: Site) -> Execute:
+    """The same memory, addressed through a buffer resource."""
+    return lambda unit, memory, *rest: memory
+
+
+# Matrix cores ---------------------------------------------------------------------------
+
+
+@semantics("amdgpu.mfma")
+def mfma(site: Site) -> Execute:
+    """D = A B + C on 64 lanes, one block."""
+    m, n, k = (site.integer(name) or 0 for name in ("m", "n", "k"))
+    if (site.integer("blocks", 1) or 1) != 1 or (m, n) not in ((16, 16), (32, 32)):
+        raise site.unsupported(f"shape {m}x{n}x{k} with several blocks")
+    if site.operand_kind(0).name == "f64":
+        raise site.unsupported("f64 operands")
+    for name in ("abid", "cbsz"):
+        if site.integer(name, 0):
+            raise site.unsupported(f"{name} broadcasts")
+    if "none" not in site.text("blgp", "none"):
+        raise site.unsupported("blgp permutations")
+    return _product(site, fragments.cdna(m, n, k), 64)
+
+
+@semantics("amdgpu.wmma")
+def wmma(site: Site) -> Execute:
+    """D = A B + C on 32 lanes, in the layout of gfx11 (a lane holds all of k) or gfx12."""
+    m, n, k = (site.integer(name, 16) or 16 for name in ("m", "n", "k"))
+    if (m, n) != (16, 16):
+        raise site.unsupported(f"shape {m}x{n}x{k}")
+    held = int(np.prod(site.operand_kind(0).shape, dtype=np.int64))
+    whole = held == k
+    if whole and len(site.result_kind().shape) and site.result_kind().shape[0] != 8:
+        raise site.unsupported("16-bit accumulators in half a register")
+    return _product(site, fragments.rdna(11 if whole else 12, k), 32)
+
+
+def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
+    layout_a, layout_b, layout_c = layouts
+    kind = site.result_kind()
+    wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
+
+    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
+        if unit.launch.options.warp != lanes:
+            raise site.unsupported(
+                f"it runs on waves of {lanes}, the machine has {unit.launch.options.warp}"
+            )
+        warps = whole_warps(unit, site)
+        a, b, c = (
+            layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
+            for layout, value in ((layout_a, left), (layout_b, right), (layout_c, start))
+        )
+        product = np.matmul(a.astype(wide), b.astype(wide)) + c.astype(wide)
+        result = np.zeros((unit.width, *kind.shape), kind.dtype)
+        result[warps] = kind.settle(layout_c.spread(product)).reshape(*warps.shape, *kind.shape)
+        return result
+
+    return execute
+
+
+# Ids ------------------------------------------------------------------------------------
+
+
+def _ids(kind: Kind, values: Any) -> Execute:
+    return lambda unit: kind.settle(values(unit))
+
+
+for _axis, _letter in enumerate("xyz"):
+
+    def _workitem(site: Site, axis: int = _axis) -> Execute:
+        return _ids(site.result_kind(), lambda unit: thread_coordinate(unit, axis))
+
+    def _workgroup(site: Site, axis: int = _axis) -> Execute:
+        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.block_index[axis]))
+
+    def _size(site: Site, axis: int = _axis) -> Execute:
+        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.block[axis]))
+
+    def _grid(site: Site, axis: int = _axis) -> Execute:
+        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.grid[axis]))
+
+    semantics(f"rocdl.workitem.id.{_letter}", f"nvvm.read.ptx.sreg.tid.{_letter}")(_workitem)
+    semantics(f"rocdl.workgroup.id.{_letter}", f"nvvm.read.ptx.sreg.ctaid.{_letter}")(_workgroup)
+    semantics(f"rocdl.workgroup.dim.{_letter}", f"nvvm.read.ptx.sreg.ntid.{_letter}")(_size)
+    semantics(f"rocdl.grid.dim.{_letter}", f"nvvm.read.ptx.sreg.nctaid.{_letter}")(_grid)
+
+
+@semantics("nvvm.read.ptx.sreg.laneid")
+def lane(site: Site) -> Execute:
+    """The lane in the warp."""
+    return _ids(site.result_kind(), lambda unit: unit.threads % unit.launch.options.warp)
+
+
+@semantics("nvvm.read.ptx.sreg.warpsize", "rocdl.wavefrontsize")
+def warp_size(site: Site) -> Execute:
+    """Lanes of a warp."""
+    return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.warp))
+
+
+@semantics("rocdl.readfirstlane")
+def read_first_lane(site: Site) -> Execute:
+    """The value of the first active lane of the wave."""
+    return lambda unit, value: wave_base(unit, value)
+
+
+@semantics("rocdl.mbcnt.lo", "rocdl.mbcnt.hi")
+def lane_by_count(site: Site) -> Execute:
+    """Bits of a mask below this lane, of its lower or upper 32, added to a number."""
+    low = site.name.endswith("lo")
+
+    def execute(unit: Unit, mask: Array, start: Array) -> Array:
+        position = unit.threads % unit.launch.options.warp
+        below = np.clip(position if low else position - 32, 0, 32)
+        bits = mask.astype(np.int64) & ((np.int64(1) << below) - 1)
+        count = np.zeros(unit.width, np.int32)
+        for bit in range(32):
+            count += ((bits >> bit) & 1).astype(np.int32)
+        return count + start
+
+    return execute

@@ -1,0 +1,352 @@
+"""llvm: pointers, loads and stores, aggregates, arithmetic, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import (
+    FLOAT_BINARY,
+    INTEGER_BINARY,
+    constant_array,
+    convert,
+    dense_array,
+    elementwise,
+    float_to_signed,
+    float_to_unsigned,
+    fused_multiply_add,
+    ordered,
+    unordered,
+    unsigned_to_float,
+    zero_extend,
+)
+from mlir_async_pipe.machine.dialects.control import call_named
+from mlir_async_pipe.machine.dialects.memref import atomic_update
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import Kind, kind_of, unsigned
+from mlir_async_pipe.machine.llvm_types import layout_of, pointer_space
+from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.values import lanes_of, uniform
+
+Array = np.ndarray
+
+# Arithmetic -----------------------------------------------------------------------------
+
+_INTEGER_NAMES = {
+    "add": "add", "sub": "sub", "mul": "mul", "sdiv": "divsi", "udiv": "divui", "srem": "remsi",
+    "urem": "remui", "and": "andi", "or": "ori", "xor": "xori", "shl": "shli", "ashr": "shrsi",
+    "lshr": "shrui", "intr.smax": "maxsi", "intr.smin": "minsi", "intr.umax": "maxui",
+    "intr.umin": "minui",
+}  # fmt: skip
+for _name, _arith in _INTEGER_NAMES.items():
+    semantics(f"llvm.{_name}")(elementwise(INTEGER_BINARY[_arith]))
+
+_FLOAT_NAMES = {
+    "fadd": "addf", "fsub": "subf", "fmul": "mulf", "fdiv": "divf", "frem": "remf",
+    "intr.maximum": "maximumf", "intr.minimum": "minimumf", "intr.maxnum": "maxnumf",
+    "intr.minnum": "minnumf",
+}  # fmt: skip
+for _name, _arith in _FLOAT_NAMES.items():
+    semantics(f"llvm.{_name}")(elementwise(FLOAT_BINARY[_arith]))
+semantics("llvm.fneg")(elementwise(np.negative))
+semantics("llvm.intr.fma", "llvm.intr.fmuladd")(elementwise(fused_multiply_add))
+for _name, _function in {
+    "fabs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
+    "trunc": np.trunc, "rint": np.rint, "copysign": np.copysign, "pow": np.power,
+}.items():  # fmt: skip
+    semantics(f"llvm.intr.{_name}")(elementwise(_function))
+
+semantics("llvm.trunc", "llvm.sext", "llvm.fptrunc", "llvm.fpext", "llvm.sitofp")(convert)
+semantics("llvm.zext")(zero_extend)
+semantics("llvm.uitofp")(unsigned_to_float)
+semantics("llvm.fptosi")(float_to_signed)
+semantics("llvm.fptoui")(float_to_unsigned)
+
+_FLOAT_ORDER = ("oeq", "ogt", "oge", "olt", "ole", "one")
+_COMPARE = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
+# The order of LLVM::FCmpPredicate, which is LLVM's own: false, oeq … ord, ueq … une, true.
+FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
+    lambda a, b: np.zeros(np.broadcast_shapes(a.shape, b.shape), np.bool_),
+    *(ordered(compare) for compare in _COMPARE),
+    lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    *(unordered(compare) for compare in _COMPARE),
+    lambda a, b: np.isnan(a) | np.isnan(b),
+    lambda a, b: np.ones(np.broadcast_shapes(a.shape, b.shape), np.bool_),
+)
+_PREDICATE_WORDS = (
+    "_false", *_FLOAT_ORDER, "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "_true"
+)  # fmt: skip
+
+
+@semantics("llvm.fcmp")
+def compare_floats(site: Site) -> Execute:
+    """Float comparison; the predicate is read as a word, for its numbers differ by version."""
+    word = str(site.op).split("llvm.fcmp")[1].split('"')[1]
+    function = FLOAT_PREDICATES[_PREDICATE_WORDS.index(word)]
+    return lambda unit, left, right: function(left, right)
+
+
+@semantics("llvm.mlir.constant")
+def constant(site: Site) -> Execute:
+    """A scalar or vector constant."""
+    value = constant_array(site, site.op.attributes["value"], site.result_kind())
+    return lambda unit: value
+
+
+@semantics("llvm.mlir.zero")
+def zero(site: Site) -> Execute:
+    """All zeros: numbers and the null pointer."""
+    value = aggregate(
+        str(site.result_type()), site, lambda kind: np.zeros((1, *kind.shape), kind.dtype)
+    )
+    return lambda unit: value
+
+
+@semantics("llvm.mlir.undef", "llvm.mlir.poison", "ub.poison")
+def undefined(site: Site) -> Execute:
+    """All bits set; a struct or array of such."""
+
+    def fill(kind: Kind) -> Array:
+        count = max(1, int(np.prod(kind.shape)))
+        raw = np.full(count * kind.item_bytes, 0xFF, np.uint8).view(kind.stored)
+        return kind.decode(raw).reshape((1, *kind.shape))
+
+    value = aggregate(str(site.result_type()), site, fill)
+    return lambda unit: value
+
+
+def aggregate(text: str, site: Site, fill: Callable[[Kind], Array]) -> Any:
+    """A value of an LLVM type: structs and arrays are tuples of their members' values."""
+    layout = layout_of(text)
+    if layout.members:
+        return tuple(aggregate(member, site, fill) for member in layout.members)
+    return fill(
+        kind_of(
+            site.result_type()
+            if text == str(site.result_type())
+            else ir.Type.parse(text, site.op.context),
+            site.op,
+        )
+    )
+
+
+@semantics("llvm.extractvalue")
+def extract_value(site: Site) -> Execute:
+    """A member of a struct or array."""
+    position = site.integers("position")
+
+    def execute(unit: Unit, value: Any) -> Any:
+        for index in position:
+            value = value[index]
+        return value
+
+    return execute
+
+
+@semantics("llvm.insertvalue")
+def insert_value(site: Site) -> Execute:
+    """A struct or array with one member replaced."""
+    position = site.integers("position")
+
+    def put(container: Any, value: Any, path: tuple[int, ...]) -> Any:
+        if not path:
+            return value
+        index, *rest = path
+        changed = put(container[index], value, tuple(rest))
+        return (*container[:index], changed, *container[index + 1 :])
+
+    return lambda unit, container, value: put(container, value, position)
+
+
+@semantics("llvm.freeze", "llvm.inttoptr", "llvm.ptrtoint", "llvm.addrspacecast")
+def same_value(site: Site) -> Execute:
+    """Pointers are byte addresses whatever their space."""
+    kind = site.result_kind()
+    return lambda unit, value: kind.settle(value)
+
+
+@semantics(
+    "llvm.intr.assume", "llvm.intr.expect", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end"
+)
+def hint(site: Site) -> Execute:
+    """Hints change nothing; expect gives its first operand."""
+    if len(site.op.results):
+        return lambda unit, value, *rest: value
+    return lambda unit, *rest: None
+
+
+# Memory ---------------------------------------------------------------------------------
+
+DYNAMIC_INDEX = -(2**31)
+
+
+@semantics("llvm.getelementptr")
+def element_pointer(site: Site) -> Execute:
+    """Address arithmetic by the layout of the element type."""
+    layout = layout_of(site.text("elem_type"))
+    constants = site.integers("rawConstantIndices")
+    scales: list[int] = []
+    offset = 0
+    for number, index in enumerate(constants):
+        if number == 0:
+            scales.append(layout.size)
+            offset += index * layout.size if index != DYNAMIC_INDEX else 0
+            continue
+        if layout.is_struct:
+            scales.append(0)
+            offset += layout.offsets[index]
+            layout = layout_of(layout.members[index])
+        else:
+            element = layout_of(layout.element)
+            scales.append(element.size)
+            offset += index * element.size if index != DYNAMIC_INDEX else 0
+            layout = element
+    dynamic = [
+        scale for scale, index in zip(scales, constants, strict=True) if index == DYNAMIC_INDEX
+    ]
+
+    def execute(unit: Unit, pointer: Array, *indices: Array) -> Array:
+        result = pointer + offset
+        for scale, index in zip(dynamic, indices, strict=True):
+            result = result + scale * index.astype(np.int64)
+        return result
+
+    return execute
+
+
+def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.Span:
+    """The elements of `kind` from a pointer on; lanes that are off go to the null page."""
+    count = int(np.prod(kind.shape, dtype=np.int64))
+    steps = (np.arange(count) * kind.item_bytes).reshape((1, *kind.shape))
+    addresses = pointer.reshape(-1, *(1,) * len(kind.shape)) + steps
+    return access.span(unit, access.within_memory(unit, addresses), kind.item_bytes, unit.mask)
+
+
+@semantics("llvm.load")
+def load(site: Site) -> Execute:
+    """A scalar or a vector."""
+    kind = site.result_kind()
+    return lambda unit, pointer: access.read(
+        unit, site, pointer_span(unit, pointer, kind), kind.element
+    )
+
+
+@semantics("llvm.store")
+def store(site: Site) -> Execute:
+    """A scalar or a vector."""
+    kind = site.operand_kind(0)
+
+    def execute(unit: Unit, value: Array, pointer: Array) -> None:
+        access.write(unit, site, pointer_span(unit, pointer, kind), value, kind.element)
+
+    return execute
+
+
+@semantics("llvm.alloca")
+def allocate(site: Site) -> Execute:
+    """Memory of each thread's own."""
+    size = layout_of(site.text("elem_type")).size
+
+    def execute(unit: Unit, count: Array) -> Array:
+        bytes_ = int(count.max()) * size
+        stride = -(-max(bytes_, 1) // 256) * 256
+        name = f"{site.name} at {site.place}"
+        total = stride * (unit.width - 1) + bytes_
+        buffer = unit.launch.memory.allocate(total, PRIVATE, name, site.place)
+        return buffer.base + stride * np.arange(unit.width)
+
+    return execute
+
+
+@semantics("llvm.mlir.addressof")
+def address_of(site: Site) -> Execute:
+    """A global: workgroup ones exist once a block, others once a run."""
+    name = ir.FlatSymbolRefAttr(site.op.attributes["global_name"]).value
+    declaration = site.decoder.symbols.get(name)
+    if declaration is None or declaration.name != "llvm.mlir.global":
+        raise site.unsupported(f"no global '{name}'")
+    text = str(declaration.attributes["global_type"])
+    size = layout_of(text).size
+    shared = integer_attribute(declaration, "addr_space") == 3
+    contents = None if shared else _initial_bytes(site, declaration, text)
+
+    def execute(unit: Unit) -> Array:
+        if not shared:
+            return uniform(unit.launch.global_once(name, size, site.place, contents).base)
+        # An external array of no elements is the block's dynamic shared memory.
+        if size == 0:
+            return uniform(unit.launch.dynamic_buffer(site).base)
+        buffer = unit.launch.shared_once(("global", name), size, f"@{name}", site.place)
+        return uniform(buffer.base)
+
+    return execute
+
+
+def _initial_bytes(site: Site, declaration: Any, text: str) -> Array | None:
+    if "value" not in declaration.attributes:
+        return None
+    value = declaration.attributes["value"]
+    try:
+        kind = kind_of(ir.ShapedType(ir.DenseElementsAttr(value).type).element_type, site.op)
+        array = dense_array(site, value, kind)
+    except ValueError:
+        kind = kind_of(ir.Type.parse(text, site.op.context), site.op)
+        array = constant_array(site, value, kind)
+    return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
+
+
+_ATOMICS: dict[str, Any] = {
+    "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
+    "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
+    "umax": lambda a, b: np.maximum(unsigned(a), unsigned(b)).view(a.dtype),
+    "umin": lambda a, b: np.minimum(unsigned(a), unsigned(b)).view(a.dtype),
+    "fadd": np.add, "fsub": np.subtract, "fmax": np.fmax, "fmin": np.fmin,
+}  # fmt: skip
+
+
+@semantics("llvm.atomicrmw")
+def atomic(site: Site) -> Execute:
+    """Read, combine, write in one step, lane after lane."""
+    kind = site.result_kind()
+    words = str(site.op).split("llvm.atomicrmw")[1].split()
+    combine = _ATOMICS[words[0] if words[0] != "volatile" else words[1]]
+
+    def execute(unit: Unit, pointer: Array, value: Array) -> Array:
+        where = pointer_span(unit, pointer, kind)
+        return atomic_update(unit, site, where, kind, lambda lane, old: combine(old, lane(value)))
+
+    return execute
+
+
+@semantics("llvm.call")
+def call(site: Site) -> Execute:
+    """A call by name."""
+    if not site.has("callee"):
+        raise site.unsupported("calls through pointers")
+    return call_named(site, ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value)
+
+
+def space_of_pointer(site: Site, number: int) -> int:
+    """The memory space of a pointer operand."""
+    space = pointer_space(str(site.operand_type(number)))
+    return {3: WORKGROUP, 5: PRIVATE}.get(space, GLOBAL)
+
+
+def wave_base(unit: Unit, pointer: Array) -> Array:
+    """Each lane's value replaced by that of the first active lane of its wave."""
+    warp = unit.launch.options.warp
+    values = lanes_of(pointer, unit.width).copy()
+    active = unit.active()
+    for start in range(0, unit.width, warp):
+        lanes = np.flatnonzero(active[start : start + warp])
+        if len(lanes):
+            values[start : start + warp] = values[start + lanes[0]]
+    return values
