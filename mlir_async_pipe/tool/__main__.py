@@ -71,7 +71,8 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
         )
     if options.pass_pipeline is not None:
         sink.knows_pipeline(options.pass_pipeline)
-    for name in (options.output, options.report_file):
+    reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
+    for name in (options.output, options.report_file, reproducer):
         output.check_writable(name)
     _transform(options, sink, activity)
 
@@ -129,7 +130,12 @@ def _call(hook: str) -> None:
             code="cannot-load",
             advice="write --load=module:function; the module is looked up as Python does it",
         ) from None
-    function()
+    try:
+        function()
+    except Exception as error:
+        raise UsageError(
+            f"'{hook}' failed: {type(error).__name__}: {error}", code="cannot-load"
+        ) from error
 
 
 if __name__ == "__main__":

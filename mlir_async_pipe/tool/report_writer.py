@@ -40,9 +40,9 @@ def as_json(reports: Sequence[Report]) -> str:
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """Aligned tables."""
+    """Aligned tables of the records; the diagnostics are told as such."""
     lines: list[str] = []
-    for title, header, rows in _tables(reports):
+    for title, header, rows in _tables(reports, leave_out="diagnostics"):
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
         lines.append(f"{title}:")
         for row in (header, *rows):
@@ -77,12 +77,14 @@ def _row(tag: str, cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
-def _tables(reports: Sequence[Report]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def _tables(
+    reports: Sequence[Report], leave_out: str = ""
+) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Title, header and rows of each kind of record; parts of the input are numbered."""
     for number, report in enumerate(reports, start=1):
         part = f" (part {number})" if len(reports) > 1 else ""
         for kind, entries in report.to_json().items():
-            if not entries:
+            if not entries or kind == leave_out:
                 continue
             rows = [entry if isinstance(entry, dict) else {"": entry} for entry in entries]
             header = list(dict.fromkeys(key for row in rows for key in row))

@@ -1,0 +1,103 @@
+"""The Python calls work on anybody's module and tell what they did in a report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mlir_async_pipe import api
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.diagnostics import AsyncPipeError, UsageError
+
+# One group is committed between the one that the wait needs and the wait.
+TWO_GROUPS = """
+gpu.module @kernels {
+  gpu.func @two_groups(%from: memref<256xf32>, %to: memref<256xf32>)
+      workgroup(%a: memref<128xf32, #gpu.address_space<workgroup>>,
+                %b: memref<128xf32, #gpu.address_space<workgroup>>)
+      kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c4 = arith.constant 4 : index
+    %lane = gpu.thread_id x
+    %i = arith.muli %lane, %c4 : index
+    %copy0 = nvgpu.device_async_copy %from[%i], %a[%i], 4 : memref<256xf32> to memref<128xf32, #gpu.address_space<workgroup>>
+    %group0 = nvgpu.device_async_create_group %copy0
+    %copy1 = nvgpu.device_async_copy %from[%i], %b[%i], 4 : memref<256xf32> to memref<128xf32, #gpu.address_space<workgroup>>
+    %group1 = nvgpu.device_async_create_group %copy1
+    nvgpu.device_async_wait %group0 {numGroups = GIVEN : i32}
+    %v = memref.load %a[%i] : memref<128xf32, #gpu.address_space<workgroup>>
+    memref.store %v, %to[%i] : memref<256xf32>
+    gpu.return
+  }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def context():
+    with new_context() as entered:
+        yield entered
+
+
+def two_groups(given: int) -> ir.Module:
+    return ir.Module.parse(TWO_GROUPS.replace("GIVEN", str(given)))
+
+
+@pytest.mark.parametrize("given", [0, 1, 5])
+def test_waits_get_the_count_of_younger_groups(given):
+    module = two_groups(given)
+    report = api.count_waits(module)
+    assert "{numGroups = 1 : i32}" in str(module)
+    (wait,) = report.of("waits")
+    assert (wait.count, wait.given) == (1, given)
+
+
+def test_options_of_the_pass_are_options_of_the_call():
+    module = two_groups(0)
+    api.count_waits(module, keep_given=True)
+    assert "numGroups = 0" in str(module)
+
+
+def test_an_option_that_the_pass_does_not_have_is_refused():
+    with pytest.raises(UsageError, match="unknown-option"):
+        api.count_waits(two_groups(0), no_such_option=1)
+
+
+def test_a_correct_module_has_no_hazards():
+    report = api.check(two_groups(1))
+    assert [entry for entry in report.diagnostics if entry.severity == "error"] == []
+
+
+def test_a_hazard_is_an_error_in_the_report_and_changes_nothing():
+    module = two_groups(2)
+    before = str(module)
+    report = api.check(module)
+    (found,) = report.diagnostics
+    assert (found.severity, found.code) == ("error", "read-in-flight")
+    assert str(module) == before
+
+
+def test_a_target_is_given_by_name_or_as_object():
+    from mlir_async_pipe.targets import Target
+
+    for target in ("nvvm:sm_80", Target.parse("nvvm:sm_80")):
+        assert api.count_waits(two_groups(0), target=target).of("waits")
+
+
+def test_an_unknown_target_is_refused_before_anything_happens():
+    module = two_groups(0)
+    before = str(module)
+    with pytest.raises(AsyncPipeError, match="unknown-target"):
+        api.pipeline(module, target="nvvm:sm_1")
+    assert str(module) == before
+
+
+def test_a_report_is_json():
+    report = api.count_waits(two_groups(0))
+    assert json.loads(json.dumps(report.to_json()))["waits"][0]["count"] == 1
+
+
+def test_a_module_op_serves_as_well_as_a_module():
+    module = two_groups(0)
+    api.count_waits(module.operation)
+    assert "numGroups = 1" in str(module)
