@@ -25,7 +25,6 @@ from mlir_async_pipe.ir_helpers import (
     before,
     constant_value,
     create,
-    functions,
     integer_attribute,
     operations,
     set_integer,
@@ -39,6 +38,7 @@ from mlir_async_pipe.targets.shared_memory import (
     attributions,
     check_fits,
     kernels,
+    module_functions,
     reachable,
     workgroup_buffers,
 )
@@ -96,7 +96,7 @@ def _move(
         if buffer.name not in offsets:
             offsets[buffer.name] = _rounded(end, buffer.alignment)
             end = offsets[buffer.name] + buffer.bytes
-    for function in functions(gpu_module):
+    for function in module_functions(gpu_module):
         _move_globals(function, offsets)
     sizes = dict(given)
     for name, buffers in needed.items():

@@ -24,8 +24,10 @@ from mlir_async_pipe.ir_helpers import (
     ancestors,
     before,
     create,
-    functions,
+    has_body,
     integer_attribute,
+    is_function,
+    operations,
     symbol_name,
     users,
     walk,
@@ -44,7 +46,7 @@ def globalise_allocations(gpu_module: Operation) -> None:
     Raises LoweringError (dynamic-workgroup-alloc) for a size that is not static, and
     (workgroup-alloc-escapes) for an allocation in a loop that outlives its iteration.
     """
-    taken = {symbol_name(op) for op in walk(gpu_module)}
+    taken = {symbol_name(op) for op in top_level(gpu_module)}
     allocations = [
         op
         for op in walk(gpu_module)
@@ -137,7 +139,7 @@ class SharedBuffer:
 def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBuffer]:
     """The workgroup buffers that a kernel declares or reaches, also through calls."""
     found = attributions(kernel)
-    globals_ = {symbol_name(op): op for op in walk(gpu_module) if op.name == "memref.global"}
+    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name == "memref.global"}
     seen: set[str] = set()
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
@@ -164,7 +166,7 @@ def attributions(function: Operation) -> list[SharedBuffer]:
 
 def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
     """The kernel and the functions of its module that it calls, directly or not."""
-    by_name = {symbol_name(f): f for f in functions(gpu_module)}
+    by_name = {symbol_name(f): f for f in module_functions(gpu_module)}
     found = [kernel]
     for function in found:
         for op in walk(function):
@@ -186,7 +188,19 @@ def buffer_bytes(memory: Value) -> int:
 
 def kernels(gpu_module: Operation) -> list[Operation]:
     """The kernels of a gpu.module."""
-    return [f for f in functions(gpu_module) if f.name == "gpu.func" and "kernel" in f.attributes]
+    return [
+        f for f in module_functions(gpu_module) if f.name == "gpu.func" and "kernel" in f.attributes
+    ]
+
+
+def module_functions(gpu_module: Operation) -> list[Operation]:
+    """The functions with a body of a gpu.module; no other op holds functions there."""
+    return [op for op in top_level(gpu_module) if is_function(op) and has_body(op)]
+
+
+def top_level(gpu_module: Operation) -> list[Operation]:
+    """The ops that stand directly in a gpu.module: functions and globals."""
+    return operations(gpu_module.regions[0].blocks[0])
 
 
 def check_fits(kernel: Operation, needed: int, chip: Chip) -> None:

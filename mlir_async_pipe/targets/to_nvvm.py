@@ -20,8 +20,8 @@ from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import (
     Operation,
-    functions,
     integer_attribute,
+    operations,
     set_integer,
     symbol_name,
     walk,
@@ -31,7 +31,11 @@ from mlir_async_pipe.targets import CHIPS, Chip, Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.targets.counter_limits import clamp_counts
 from mlir_async_pipe.targets.dynamic_shared import DynamicShared, ask_at_launch, move_large_kernels
-from mlir_async_pipe.targets.shared_memory import globalise_allocations
+from mlir_async_pipe.targets.shared_memory import (
+    globalise_allocations,
+    module_functions,
+    top_level,
+)
 from mlir_async_pipe.targets.vector_alignment import annotate_alignment
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
@@ -70,15 +74,14 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     """Lower every gpu.module in `module` to the LLVM dialect."""
     root = module.operation
     chip = chip_of(options.chip, session)
-    modules = [op for op in walk(root) if op.name == "gpu.module"]
-    for gpu_module in modules:
+    for gpu_module in gpu_modules(root):
         check_known(gpu_module, _LOWERED)
     if lower_abstract_ops(root, chip, session, strict=options.strict):
         counting = passes.find("async-pipe-count-waits")
         counting.run(root, passes.with_defaults(counting.options(), {"chip": chip.name}), session)
     clamp_counts(root, session)
     shared: dict[str, DynamicShared] = {}
-    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+    for gpu_module in gpu_modules(root):
         globalise_allocations(gpu_module)
         moved = move_large_kernels(gpu_module, chip)
         shared[symbol_name(gpu_module)] = moved
@@ -86,9 +89,16 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
         annotate_alignment(gpu_module)
         _drop_noalias(gpu_module)
     _convert(root)
-    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+    for gpu_module in gpu_modules(root):
         _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
         check_known(gpu_module, _FINAL)
+
+
+def gpu_modules(root: Operation) -> list[Operation]:
+    """The gpu.modules: `root` itself, or those directly in it, where alone they are allowed."""
+    if root.name == "gpu.module":
+        return [root]
+    return [op for op in operations(root.regions[0].blocks[0]) if op.name == "gpu.module"]
 
 
 def chip_of(name: str, session: Session) -> Chip:
@@ -128,7 +138,7 @@ def check_known(gpu_module: Operation, dialects: frozenset[str]) -> None:
 def _drop_noalias(gpu_module: Operation) -> None:
     """Drop `llvm.noalias` of memref arguments: a memref becomes two pointers and more, where
     MLIR cannot put it and warns. All our analyses have used it by now."""
-    for function in functions(gpu_module):
+    for function in module_functions(gpu_module):
         if "arg_attrs" not in function.attributes:
             continue
         kept = []
@@ -165,7 +175,7 @@ def _convert(root: Operation) -> None:
 def _make_dynamic_external(gpu_module: Operation, shared: DynamicShared) -> None:
     """MLIR declares dynamic shared memory as an internal array of 0 bytes, which would overlap
     static memory; only an external array is sized at launch (CUDA, extern __shared__)."""
-    for op in walk(gpu_module):
+    for op in top_level(gpu_module):
         if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
             op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>", op.context)
             known = integer_attribute(op, "alignment") or 1
