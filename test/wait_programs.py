@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 TOKEN = "!nvgpu.device.async.token"
 LONGEST_TRIP = 4
 MOST_STATES = 1500
+MOST_WORK = 40000
 # Ages saturate here, which makes the states of a graph finite.
 OLDEST = 30
 CROSSING = -1000
@@ -333,6 +334,7 @@ class Enumerator:
         self.least: dict[int, int] = {}
         self.recording = True
         self.active: list[str] = []
+        self.work = 0
 
     def run(self) -> dict[int, int]:
         """The least age at each wait that some path reaches."""
@@ -355,7 +357,8 @@ class Enumerator:
     def _body(self, body: list, states: set) -> set:
         for op in body:
             states = self._leave(op, states, self._op(op, states))
-            if len(states) > MOST_STATES:
+            self.work += len(states) + 1
+            if len(states) > MOST_STATES or self.work > MOST_WORK:
                 raise TooLarge
         return states
 

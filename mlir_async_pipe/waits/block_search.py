@@ -18,29 +18,31 @@ from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row, resolved
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.conditions import Assumption
-    from mlir_async_pipe.waits.summaries import BlockPassage, Passage, Summaries
+    from mlir_async_pipe.waits.summaries import Passage, Summaries
 
 PASSING = -1
 """A value that is there from the entry on: its cost is that of the way through."""
 
 Place = tuple[Node, tuple[bool, ...]]
 Reached = dict[Place, dict[int, Row]]
+Step = tuple[Place, int, int, int]
+"""(place that follows, value there, value at the end of the block that becomes it, cost)"""
+CameFrom = dict[tuple[Place, int, int], tuple[Place, int, int]]
+"""(place, value, source) to (place before, value there, value at the end of its block)"""
 
 
 def passage(summaries: Summaries, frame: Frame, assumption: Assumption) -> Passage:
     """The summary of a frame with several blocks."""
     from mlir_async_pipe.waits.summaries import Passage
 
-    start: dict[int, Row] = {value: {value: 0} for value in frame.captured}
-    start |= {value: {value: 0} for value in frame.entry.arguments.values()}
-    start |= {FRESH: {FRESH: 0}, PASSING: {PASSING: 0}}
-    reached = search(summaries, frame, assumption, start)
+    reached = search(summaries, frame, assumption, symbolic_start(frame))
     cost = FOREVER
     results: dict[int, Row] = {}
-    for (node, truths), values in reached.items():
+    for place, values in reached.items():
+        node = place[0]
         if not node.exits:
             continue
-        block = summaries.block(node, _under(summaries, frame, assumption, truths))
+        block = summaries.block(node, under(summaries, frame, assumption, place))
         cost = min(cost, values.get(PASSING, {}).get(PASSING, FOREVER) + block.cost)
         for number, value in node.leaving.items():
             best = results.setdefault(number, {})
@@ -50,12 +52,24 @@ def passage(summaries: Summaries, frame: Frame, assumption: Assumption) -> Passa
     return Passage(min(cost, FOREVER), results)
 
 
+def symbolic_start(frame: Frame) -> dict[int, Row]:
+    """The rows at the start of a frame whose surroundings are not known: each is itself."""
+    start: dict[int, Row] = {value: {value: 0} for value in frame.captured}
+    start |= {value: {value: 0} for value in frame.entry.arguments.values()}
+    return start | {FRESH: {FRESH: 0}, PASSING: {PASSING: 0}}
+
+
 def search(
-    summaries: Summaries, frame: Frame, assumption: Assumption, start: dict[int, Row]
+    summaries: Summaries,
+    frame: Frame,
+    assumption: Assumption,
+    start: dict[int, Row],
+    came_from: CameFrom | None = None,
 ) -> Reached:
     """The cheapest row of each token value at the start of each place that can be reached.
 
-    `start` are the rows at the start of the entry block.
+    `start` are the rows at the start of the entry block. `came_from` is filled with the last
+    step of each cheapest path.
     """
     live = live_values(summaries, frame)
     local = summaries.local.get(frame, ())
@@ -63,25 +77,28 @@ def search(
     order = itertools.count()
     heap: list[tuple[int, int, Place, int, int]] = []
 
-    def reach(place: Place, value: int, source: int, cost: int) -> None:
+    def reach(place: Place, value: int, source: int, cost: int) -> bool:
         row = reached.setdefault(place, {}).setdefault(value, {})
-        if cost < row.get(source, FOREVER):
-            row[source] = cost
-            heapq.heappush(heap, (cost, next(order), place, value, source))
+        if cost >= row.get(source, FOREVER):
+            return False
+        row[source] = cost
+        heapq.heappush(heap, (cost, next(order), place, value, source))
+        return True
 
     for place in _entered(summaries, frame.entry, (False,) * len(local)):
         for value, row in start.items():
             for source, cost in row.items():
                 reach(place, value, source, cost)
-    steps: dict[Place, dict[int, list[tuple[Place, int, int]]]] = {}
+    steps: dict[Place, dict[int, list[Step]]] = {}
     while heap:
         cost, _, place, value, source = heapq.heappop(heap)
         if cost > reached[place][value][source]:
             continue
         if place not in steps:
             steps[place] = _steps(summaries, frame, assumption, place, live)
-        for target, moved, step in steps[place].get(value, ()):
-            reach(target, moved, source, cost + step)
+        for target, moved, passed, step in steps[place].get(value, ()):
+            if reach(target, moved, source, cost + step) and came_from is not None:
+                came_from[target, moved, source] = (place, value, passed)
     return reached
 
 
@@ -91,24 +108,30 @@ def _steps(
     assumption: Assumption,
     place: Place,
     live: dict[Node, set[int]],
-) -> dict[int, list[tuple[Place, int, int]]]:
+) -> dict[int, list[Step]]:
     """How values move from the start of a place to the start of those that follow it."""
     node, truths = place
-    under = _under(summaries, frame, assumption, truths)
-    block = summaries.block(node, under)
-    found: dict[int, list[tuple[Place, int, int]]] = {}
+    here = under(summaries, frame, assumption, place)
+    block = summaries.block(node, here)
+    found: dict[int, list[Step]] = {}
     if block.cost >= FOREVER:
         return found
-    for edge in taken_edges(summaries, node, under):
-        rows: dict[int, Row] = {FRESH: {FRESH: 0}, PASSING: {PASSING: block.cost}}
-        rows |= {value: block.end(value) for value in live.get(edge.target, ())}
-        for place_number, argument in edge.target.arguments.items():
-            passed = edge.values.get(place_number)
-            rows[argument] = {FRESH: summaries.foreign} if passed is None else block.end(passed)
+    for edge in taken_edges(summaries, node, here):
+        moves: list[tuple[int, int, Row]] = [
+            (FRESH, FRESH, {FRESH: 0}),
+            (PASSING, PASSING, {PASSING: block.cost}),
+            *((value, value, block.end(value)) for value in live.get(edge.target, ())),
+        ]
+        for number, argument in edge.target.arguments.items():
+            passed = edge.values.get(number)
+            if passed is None:
+                moves.append((argument, FRESH, {FRESH: summaries.foreign}))
+            else:
+                moves.append((argument, passed, block.end(passed)))
         for target in _entered(summaries, edge.target, truths):
-            for moved, row in rows.items():
+            for moved, passed, row in moves:
                 for value, cost in row.items():
-                    found.setdefault(value, []).append((target, moved, cost))
+                    found.setdefault(value, []).append((target, moved, passed, cost))
     return found
 
 
@@ -132,26 +155,24 @@ def _entered(summaries: Summaries, node: Node, truths: tuple[bool, ...]) -> Iter
         yield node, chosen
 
 
-def _under(
-    summaries: Summaries, frame: Frame, assumption: Assumption, truths: tuple[bool, ...]
-) -> Assumption:
+def under(summaries: Summaries, frame: Frame, assumption: Assumption, place: Place) -> Assumption:
+    """What is assumed at a place of a frame."""
     local = summaries.local.get(frame, ())
-    return {**assumption, **dict(zip(local, truths, strict=True))} if local else assumption
+    return {**assumption, **dict(zip(local, place[1], strict=True))} if local else assumption
 
 
-def resolved_reads(
+def resolved_places(
     summaries: Summaries, frame: Frame, assumption: Assumption, start: dict[int, int]
-) -> Iterator[tuple[Assumption, BlockPassage, dict[int, int]]]:
+) -> Iterator[tuple[Place, Assumption, dict[int, int]]]:
     """Every place that can be reached, with the costs of the values at its start."""
     rows = {value: {FRESH: cost} for value, cost in start.items()}
-    for (node, truths), values in search(summaries, frame, assumption, rows).items():
-        under = _under(summaries, frame, assumption, truths)
+    for place, values in search(summaries, frame, assumption, rows).items():
         costs = {
             value: cost
             for value, row in values.items()
             if (cost := resolved(row, {FRESH: 0})) is not None
         }
-        yield under, summaries.block(node, under), costs
+        yield place, under(summaries, frame, assumption, place), costs
 
 
 def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:

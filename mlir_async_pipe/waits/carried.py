@@ -34,6 +34,30 @@ def turn(columns: Columns, state: State, iterations: int) -> State:
 
 def turn_up_to(columns: Columns, state: State, iterations: int | None) -> State:
     """The cheapest state over 0..`iterations` iterations (None: any number)."""
+    return _relax(columns, state, iterations, {})
+
+
+def path_up_to(columns: Columns, state: State, iterations: int | None, slot: int) -> list[int]:
+    """The slots that hold the value of `slot` one iteration after another, on the cheapest
+    way of `turn_up_to`; a path of one slot stays in front of the loop."""
+    came_from: dict[tuple[int, int], int] = {}
+    _relax(columns, state, iterations, came_from)
+    turned = max((turn for turn, reached in came_from if reached == slot), default=0)
+    path = [slot]
+    while turned:
+        path.append(came_from[turned, path[-1]])
+        turned -= 1
+    return path[::-1]
+
+
+def _relax(
+    columns: Columns,
+    state: State,
+    iterations: int | None,
+    came_from: dict[tuple[int, int], int],
+) -> State:
+    """Bellman and Ford's relaxation, one iteration of the loop at a time. `came_from` maps
+    (iteration, slot) to the slot before, where that iteration made the slot cheaper."""
     rows: dict[int, list[tuple[int, int]]] = {}
     for target, column in columns.items():
         for source, cost in column.items():
@@ -51,9 +75,46 @@ def turn_up_to(columns: Columns, state: State, iterations: int | None) -> State:
                     target, minplus.NEVER
                 ):
                     improved[target] = new
+                    came_from[turned, target] = source
         best.update(improved)
         changed = improved
     return best
+
+
+# How many of the last iterations of a long loop a path shows one by one.
+SHOWN_ITERATIONS = 16
+
+
+def path(columns: Columns, state: State, iterations: int, slot: int) -> tuple[list[int], int]:
+    """The slots on the cheapest way of `turn`, in the last iterations or from `FRESH` (0) on,
+    and how many iterations run in front of the first slot shown."""
+    shown = min(iterations, SHOWN_ITERATIONS)
+    states = [turn(columns, state, iterations - shown)]
+    for _ in range(shown):
+        states.append(_step(columns, states[-1]))
+    slots = [slot]
+    for before, after in zip(states[-2::-1], states[:0:-1], strict=True):
+        target = slots[-1]
+        slots.append(
+            next(
+                source
+                for source, cost in columns[target].items()
+                if source in before and before[source] + cost == after[target]
+            )
+        )
+        if slots[-1] == 0:
+            break
+    return slots[::-1], iterations + 1 - len(slots)
+
+
+def first_slot(columns: Columns, state: State, iterations: int, slot: int) -> int:
+    """The slot in front of the loop whose value is in `slot` after exactly `iterations`."""
+    cost = turn(columns, state, iterations)[slot]
+    return next(
+        first
+        for first, start in state.items()
+        if turn(columns, {first: start}, iterations).get(slot) == cost
+    )
 
 
 def _step(columns: Columns, state: State) -> State:

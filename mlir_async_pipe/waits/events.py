@@ -31,6 +31,11 @@ class Events:
     roots: list[Item] = field(default_factory=list)
     recursive: set[Item] = field(default_factory=set)
     waits: list[Item] = field(default_factory=list)
+    committing: set[Item] = field(default_factory=set)
+
+    def commits_in(self, item: Item) -> bool:
+        """Whether a group may be committed to the queue inside an op with regions."""
+        return item in self.committing
 
     def frames_of(self, root: Item) -> list[Frame]:
         """The frames below a root that have events, outer frames first."""
@@ -72,6 +77,12 @@ def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Ite
     _mark(endless, events, marked, roots, callers)
     for found_here in events.of.values():
         found_here.sort(key=by_position)
+    for item in graph.commits:
+        if item.queue == queue:
+            around = item
+            while around.node is not None and around.node.frame.item not in events.committing:
+                around = around.node.frame.item
+                events.committing.add(around)
     events.roots = _callees_first(graph, list(roots), events)
     return events
 

@@ -9,10 +9,12 @@ from mlir_async_pipe.diagnostics import Place
 
 @dataclass(frozen=True)
 class WitnessStep:
-    """One step of the path that attains a count, in the order in which it runs."""
+    """One step of the path that attains a count, in the order in which it runs. `groups` are
+    committed to the queue of the wait on it; over all steps they add up to the count."""
 
     what: str
     place: Place
+    groups: int = 0
 
 
 @dataclass(frozen=True)

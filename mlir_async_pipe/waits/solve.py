@@ -10,15 +10,29 @@ loops around it. Both look at each block once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
-from mlir_async_pipe.waits.flow_graph import Frame, Item
+from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
 from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, Row, resolved
 from mlir_async_pipe.waits.summaries import BlockPassage, Key, Summaries
 
 Costs = dict[int, int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Visit:
+    """One way to be at a block: its frame and what is assumed there, the place in a graph of
+    blocks (None in a frame of one block), and the costs of the values at its start."""
+
+    frame: Frame
+    key: Key
+    assumption: Assumption
+    node: Node
+    place: block_search.Place | None
+    costs: Costs
 
 
 class Solution:
@@ -35,6 +49,9 @@ class Solution:
         self.summaries = Summaries(events, conditions, tracked)
         self.starts: dict[tuple[Frame, Key], Costs] = {}
         self.counts: dict[Item, int] = {}
+        # Where the least cost comes from: of a wait's token, and of a value in a frame.
+        self.attained: dict[Item, tuple[Visit, int]] = {}
+        self.entered: dict[tuple[Frame, Key, int], Visit] = {}
         frames = {root: events.frames_of(root) for root in events.roots}
         for root in events.roots:
             for frame in reversed(frames[root]):
@@ -56,43 +73,46 @@ class Solution:
             start = self.starts.get((frame, key))
             if start is None:
                 continue
-            for assumption, block, costs in self._blocks(frame, key, start):
+            for visit, block in self.visits(frame, key, start):
                 for item, reads in block.reads:
-                    self._read(item, reads, costs, assumption)
+                    self._read(item, reads, visit)
 
-    def _blocks(
-        self, frame: Frame, key: Key, start: Costs
-    ) -> Iterator[tuple[Assumption, BlockPassage, Costs]]:
+    def visits(self, frame: Frame, key: Key, start: Costs) -> Iterator[tuple[Visit, BlockPassage]]:
         """Every pass through a block of a frame, with the costs at the start of the block."""
         assumption = self.summaries.assumption(frame, key)
         if len(frame.nodes) == 1:
             for choice in self.summaries.choices(frame, assumption):
-                yield choice, self.summaries.block(frame.entry, choice), start
-        else:
-            yield from block_search.resolved_reads(self.summaries, frame, assumption, start)
+                visit = Visit(frame, key, choice, frame.entry, None, start)
+                yield visit, self.summaries.block(frame.entry, choice)
+            return
+        for place, under, costs in block_search.resolved_places(
+            self.summaries, frame, assumption, start
+        ):
+            yield (
+                Visit(frame, key, under, place[0], place, costs),
+                self.summaries.block(place[0], under),
+            )
 
-    def _read(
-        self, item: Item, reads: dict[int, Row], costs: Costs, assumption: Assumption
-    ) -> None:
-        here: Costs = {}
-        for value, row in reads.items():
-            cost = resolved(row, costs)
-            if cost is not None:
-                here[value] = cost
+    def _read(self, item: Item, reads: dict[int, Row], visit: Visit) -> None:
+        here = costs_here(reads, visit.costs)
         if item.kind == "wait":
-            found = [here[value] for value in item.operands.values() if value in here]
-            if found:
-                self.counts[item] = min(self.counts.get(item, FOREVER), *found)
+            for value in item.operands.values():
+                if value in here and here[value] < self.counts.get(item, FOREVER):
+                    self.counts[item] = here[value]
+                    self.attained[item] = (visit, value)
         elif item.kind == "nested":
-            for frame, start in self.entries(item, here, assumption):
-                self._enter(frame, start, assumption)
+            for frame, start in self.entries(item, here, visit.assumption):
+                self._enter(frame, start, visit)
 
-    def _enter(self, frame: Frame, start: Costs, assumption: Assumption) -> None:
+    def _enter(self, frame: Frame, start: Costs, visit: Visit) -> None:
         if not frame.nodes:
             return
-        known = self.starts.setdefault((frame, self.summaries.key(frame, assumption)), {})
+        key = self.summaries.key(frame, visit.assumption)
+        known = self.starts.setdefault((frame, key), {})
         for value, cost in start.items():
-            known[value] = min(cost, known.get(value, FOREVER))
+            if cost < known.get(value, FOREVER):
+                known[value] = cost
+                self.entered[frame, key, value] = visit
 
     def entries(self, item: Item, here: Costs, assumption: Assumption) -> list[tuple[Frame, Costs]]:
         """The frames of an op that may be entered, with the least cost of each token value
@@ -141,3 +161,13 @@ class Solution:
                     inside[argument] = cost
             entered.append((second, {**inside, FRESH: 0}))
         return entered
+
+
+def costs_here(reads: dict[int, Row], costs: Costs) -> Costs:
+    """The costs of the values that an item reads; values that no path brings are left out."""
+    here: Costs = {}
+    for value, row in reads.items():
+        cost = resolved(row, costs)
+        if cost is not None:
+            here[value] = cost
+    return here

@@ -13,7 +13,7 @@ Frames are summarised inner before outer by the caller, so nothing here recurses
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.waits import block_search, carried, minplus
@@ -48,24 +48,36 @@ class Passage:
 
 
 @dataclass(eq=False, slots=True)
+class Defined:
+    """A value in a block: its row where event number `event` defines it, and the groups that
+    the block has committed up to there."""
+
+    row: Row
+    cost: int
+    event: int
+
+
+@dataclass(eq=False, slots=True)
 class BlockPassage:
     """One pass through a block under one assumption.
 
-    `ends` are the rows of the token values that leave it: handed on by the terminator or
-    used in a later block. `reads` are the rows of the values that an item reads, with what
-    has been committed in the block in front of it.
+    `before[i]` is what the block has committed in front of its event i, `cost` all of it
+    (FOREVER: its end is not reached). `reads` are the rows of the values that an item reads.
     """
 
     cost: int = 0
-    ends: dict[int, Row] = field(default_factory=dict)
+    before: list[int] = field(default_factory=list)
+    defined: dict[int, Defined] = field(default_factory=dict)
     reads: list[tuple[Item, dict[int, Row]]] = field(default_factory=list)
+
+    def at(self, value: int, cost: int) -> Row:
+        """The row of a value where the block has committed `cost` groups."""
+        found = self.defined.get(value)
+        return {value: cost} if found is None else shifted(found.row, cost - found.cost)
 
     def end(self, value: int) -> Row:
         """The row of a value at the end of the block."""
-        if self.cost >= FOREVER:
-            return {}
-        row = self.ends.get(value)
-        return {value: self.cost} if row is None else row
+        return {} if self.cost >= FOREVER else self.at(value, self.cost)
 
 
 class Summaries:
@@ -136,58 +148,48 @@ class Summaries:
 
     def _pass_block(self, node: Node, assumption: Assumption) -> BlockPassage:
         passage = BlockPassage()
-        rows: dict[int, tuple[Row, int]] = {}
         cost = 0
-
-        def at(value: int) -> Row:
-            known = rows.get(value)
-            return {value: cost} if known is None else shifted(known[0], cost - known[1])
-
-        for event in self.events.of.get(node, ()):
+        for number, event in enumerate(self.events.of.get(node, ())):
+            passage.before.append(cost)
             if not isinstance(event, Item):
-                rows[event.number] = (
-                    self._select(event, at, assumption),
-                    cost,
-                )
+                row = self._define(event, passage, cost, assumption)
+                passage.defined[event.number] = Defined(row, cost, number)
             elif event.kind == "commit":
-                if event.queue == self.events.queue:
-                    cost += 1
-                    if 0 in event.results:
-                        rows[event.results[0]] = ({FRESH: 0}, cost)
-                elif 0 in event.results:
-                    rows[event.results[0]] = ({FRESH: CROSSING}, cost)
-            elif event.kind == "wait":
-                reads = {value: at(value) for value in event.operands.values()}
-                passage.reads.append((event, reads))
+                cost += event.queue == self.events.queue
+                if 0 in event.results:
+                    row = {FRESH: 0 if event.queue == self.events.queue else CROSSING}
+                    passage.defined[event.results[0]] = Defined(row, cost, number)
             else:
-                reads = {value: at(value) for value in self._read_by(event)}
+                read = event.operands.values() if event.kind == "wait" else self._read_by(event)
+                reads = {value: passage.at(value, cost) for value in read}
                 passage.reads.append((event, reads))
+                if event.kind == "wait":
+                    continue
                 through = self.through(event, reads, assumption)
                 cost += through.cost
                 if cost >= FOREVER:
-                    cost = FOREVER
                     break
-                for number, row in through.results.items():
-                    if number in event.results:
-                        rows[event.results[number]] = (row, cost)
-        passage.cost = cost
-        if cost < FOREVER:
-            passage.ends = {value: at(value) for value in rows}
+                for place, value in event.results.items():
+                    row = through.results.get(place, {})
+                    passage.defined[value] = Defined(row, cost, number)
+        passage.cost = min(cost, FOREVER)
         return passage
 
-    def _select(self, found: Def, at: Callable[[int], Row], assumption: Assumption) -> Row:
+    def _define(self, found: Def, passage: BlockPassage, cost: int, assumption: Assumption) -> Row:
         if found.kind == "cast":
-            return at(found.sources[0])
+            return passage.at(found.sources[0], cost)
         if found.kind == "copy":
             # The copy belongs to the next group, so one group less has followed its group.
             return {FRESH: -1}
         if found.kind == "unknown":
             return {FRESH: self.foreign}
+        return least(passage.at(source, cost) for source in self.selected(found, assumption))
+
+    def selected(self, found: Def, assumption: Assumption) -> tuple[int, ...]:
+        """The values that a select may choose under an assumption."""
         literal = self.conditions.literal(found.condition, found, found.node)
         value = literal if isinstance(literal, bool) else literal.under(assumption)
-        if value is not None:
-            return at(found.sources[0 if value else 1])
-        return least(at(source) for source in found.sources)
+        return found.sources if value is None else (found.sources[0 if value else 1],)
 
     def _read_by(self, item: Item) -> set[int]:
         """The token values that an op with frames, or a call, reads where it stands."""
@@ -195,6 +197,10 @@ class Summaries:
         for frame in item.frames:
             read |= frame.captured
         return read
+
+    def no_reads(self, item: Item) -> dict[int, Row]:
+        """Empty rows for all that an item reads, where only its cost is asked for."""
+        return {value: {} for value in self._read_by(item)}
 
     # -- one op with frames, or a call -------------------------------------------------
 

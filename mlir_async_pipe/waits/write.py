@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -10,19 +11,70 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.records import WaitRecord
+from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.witness import Witness
 
 
 def write_counts(counted: list[Counted], keep_given: bool, session: Session) -> None:
     """Write every count; with `keep_given` only where the input has none."""
+    places: dict[Any, Place] = {}
     for wait in counted:
         rule = wait_rule(wait.item.op)
         given = integer_attribute(wait.item.op, rule.count)
         if keep_given and given is not None:
             continue
-        written = _within_range(wait, rule, session)
-        set_count(wait.item.op, rule, written)
-        session.record("waits", _record(wait, written, given))
+        record = describe(wait, given, places)
+        if record.count > largest_count(wait.item.queue, rule):
+            record = _clamped(record, wait, rule, session)
+        set_count(wait.item.op, rule, record.count)
+        _explain(record, wait, session)
+        session.record("waits", record)
+
+
+def describe(wait: Counted, given: int | None, places: dict[Any, Place]) -> WaitRecord:
+    """The record of a wait before the target's limits; `places` caches the places of ops."""
+    reason = "unreachable"
+    steps: tuple[WitnessStep, ...] = ()
+    exact = wait.count
+    if wait.solution is None:
+        reason = "dynamic-queue"
+    elif wait.count is not None:
+        witness = Witness(wait.solution, wait.item, places)
+        reason, steps = witness.reason, witness.steps
+        if wait.count < 0:
+            exact = -1
+            if reason in ("exact", "newest-group"):
+                reason = "uncommitted-copy"
+        elif wait.limited:
+            reason = "correlation-limit"
+    queue = wait.item.queue
+    return WaitRecord(
+        Place.of(wait.item.op),
+        "" if queue is None else queue.name,
+        max(0, exact or 0),
+        exact,
+        given,
+        reason,
+        steps,
+    )
+
+
+def _explain(record: WaitRecord, wait: Counted, session: Session) -> None:
+    """With --explain: the reason on the wait, and a remark with the witness as notes."""
+    if not session.explain:
+        return
+    op = wait.item.op
+    op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
+    reason = REASONS[record.reason]
+    remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
+    session.diagnostics.remark(
+        f"{record.count} groups of {record.queue or 'its queue'} may stay in flight: "
+        f"{reason.meaning}{remedy}",
+        code=record.reason,
+        at=record.place,
+        notes=tuple((step.what, step.place) for step in record.witness),
+    )
 
 
 def wait_rule(op: Any) -> WaitRule:
@@ -46,25 +98,11 @@ def largest_count(queue: Queue | None, rule: WaitRule) -> int:
     return min(representable, queue.largest_count)
 
 
-def _within_range(wait: Counted, rule: WaitRule, session: Session) -> int:
-    exact = max(0, wait.count or 0)
+def _clamped(record: WaitRecord, wait: Counted, rule: WaitRule, session: Session) -> WaitRecord:
     largest = largest_count(wait.item.queue, rule)
-    if exact > largest:
-        session.diagnostics.remark(
-            f"{exact} groups may stay in flight, but the wait can express at most {largest}",
-            code="count-clamped",
-            at=wait.item.op,
-        )
-    return min(exact, largest)
-
-
-def _record(wait: Counted, written: int, given: int | None) -> WaitRecord:
-    queue = wait.item.queue
-    return WaitRecord(
-        Place.of(wait.item.op),
-        "" if queue is None else queue.name,
-        written,
-        wait.count,
-        given,
-        "exact" if wait.count is not None else "unreachable",
+    session.diagnostics.remark(
+        f"{record.count} groups may stay in flight, but the wait can express at most {largest}",
+        code="count-clamped",
+        at=record.place,
     )
+    return dataclasses.replace(record, count=largest)

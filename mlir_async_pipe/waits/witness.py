@@ -1,0 +1,566 @@
+"""The path that attains a count, found by walking back from the wait to the commit.
+
+The summaries say how cheap every step is; the walk takes, step by step, one that costs what
+the summary says. It visits blocks, not iterations: of a loop that turns 10^9 times the last
+iterations are shown. On the way it notes what kept the count low.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any
+
+from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.waits import block_search, carried
+from mlir_async_pipe.waits.conditions import Assumption
+from mlir_async_pipe.waits.events import Event, by_position
+from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.records import WitnessStep
+from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
+from mlir_async_pipe.waits.solve import Solution, Visit, costs_here
+from mlir_async_pipe.waits.summaries import BlockPassage, Loop
+
+# A witness of a real kernel has 3 to 10 steps; longer ones are cut between wait and origin.
+MOST_STEPS = 24
+DEEPEST_NESTING = 40
+
+
+class Witness:
+    """The witness of one wait; `reason` says what kept its count low."""
+
+    def __init__(self, solution: Solution, wait: Item, places: dict[Any, Place]) -> None:
+        self.solution = solution
+        self.summaries = solution.summaries
+        self.events = solution.events
+        self._places = places
+        self._steps: list[WitnessStep] = []
+        self._left_out = 0
+        self._groups_left_out = 0
+        self._reasons: set[str] = set()
+        self._depth = 0
+        visit, value = solution.attained[wait]
+        self._outwards(visit, value, wait.position)
+        count = solution.counts[wait]
+        if count == 0:
+            self._reasons.add("newest-group")
+        self.reason = next((code for code in REASONS if code in self._reasons), "exact")
+        self.steps = self._in_order()
+
+    def _in_order(self) -> tuple[WitnessStep, ...]:
+        steps = self._steps
+        if self._left_out:
+            cut = WitnessStep(f"{self._left_out} more steps", Place(), self._groups_left_out)
+            steps = [*steps[:-1], cut, steps[-1]]
+        return tuple(reversed(steps))
+
+    # -- what is said ------------------------------------------------------------------
+
+    def _say(self, what: str, op: Any, reason: str | None = None, groups: int = 0) -> None:
+        if reason is not None:
+            self._reasons.add(reason)
+        if len(self._steps) >= MOST_STEPS:
+            self._left_out += 1
+            self._groups_left_out += groups
+        else:
+            self._steps.append(WitnessStep(what, self._place(op), groups))
+
+    def _origin(self, what: str, op: Any, reason: str | None = None) -> None:
+        if reason is not None:
+            self._reasons.add(reason)
+        self._steps.append(WitnessStep(what, self._place(op)))
+
+    def _place(self, op: Any) -> Place:
+        found = self._places.get(op)
+        if found is None:
+            found = self._places[op] = Place.of(op)
+        return found
+
+    # -- from a block outwards ---------------------------------------------------------
+
+    def _outwards(self, visit: Visit, value: int, position: int) -> None:
+        """Walk back from a value at a position until its group is found."""
+        here: tuple[Visit, int, int] | None = (visit, value, position)
+        while here is not None:
+            visit, value, position = here
+            block = self.summaries.block(visit.node, visit.assumption)
+            number = self._event_number(visit.node, position)
+            row = block.at(value, _cost_before(block, number))
+            source = min(
+                (source for source in row if source in visit.costs),
+                key=lambda source: visit.costs[source] + row[source],
+            )
+            self._back(visit.node, visit.assumption, value, number, source)
+            if source == FRESH:
+                return
+            if visit.place is not None:
+                source = self._back_to_entry(visit, source)
+                if source == FRESH:
+                    return
+            here = self._leave_frame(visit, source)
+
+    def _event_number(self, node: Node, position: int) -> int:
+        return bisect_left(self.events.of.get(node, []), position, key=by_position)
+
+    def _back_to_entry(self, visit: Visit, value: int) -> int:
+        assert visit.place is not None
+        assumption = self.summaries.assumption(visit.frame, visit.key)
+        start = self.solution.starts[visit.frame, visit.key]
+        came_from: block_search.CameFrom = {}
+        rows: dict[int, Row] = {slot: {FRESH: cost} for slot, cost in start.items()}
+        block_search.search(self.summaries, visit.frame, assumption, rows, came_from)
+        return self._back_through_blocks(
+            visit.frame, assumption, came_from, visit.place, value, FRESH
+        )
+
+    def _leave_frame(self, visit: Visit, value: int) -> tuple[Visit, int, int] | None:
+        """From a value at the start of a frame to what it is around the frame's op."""
+        item = visit.frame.item
+        outer = self.solution.entered.get((visit.frame, visit.key, value))
+        if outer is None or item.is_boundary:
+            self._root_value(visit.frame, value)
+            return None
+        assert item.row is not None
+        if item.row.flow in ("for", "while"):
+            found = self._leave_loop(visit.frame, outer, value)
+            return None if found is None else (outer, found, item.position)
+        self._say_region(item, visit.frame)
+        return outer, value, item.position
+
+    def _root_value(self, frame: Frame, value: int) -> None:
+        if value in frame.captured:
+            self._origin("the token comes from another thread", frame.item.op, "crosses-parallel")
+        else:
+            reason = "function-scope" if self.summaries.foreign else "unknown-origin"
+            self._origin("the token is an argument", frame.item.op, reason)
+
+    def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
+        item = frame.item
+        assert item.row is not None
+        loop = self.summaries.loop(item, outer.assumption)
+        block = self.summaries.block(outer.node, outer.assumption)
+        reads = next(reads for read, reads in block.reads if read is item)
+        state = loop.state(costs_here(reads, outer.costs))
+        if item.row.flow == "while" and frame.number == 1:
+            if value not in frame.captured:
+                value = self._back_over_condition(item, outer.assumption, value, state)
+                if value == FRESH:
+                    return None
+                groups = 0
+            else:
+                groups = self.summaries.passage(item.frames[0], outer.assumption).cost
+            self._say("the condition of 'scf.while' holds", item.op, groups=groups)
+        trips = item.row.trips(item.op)
+        slots = carried.path_up_to(loop.columns, state, None if trips is None else trips - 1, value)
+        return self._back_over_turns(item, outer.assumption, loop, slots, state[slots[0]])
+
+    def _back_over_condition(
+        self, item: Item, assumption: Assumption, value: int, state: carried.State
+    ) -> int:
+        first, second = item.frames
+        place = next(n for n, given in second.entry.arguments.items() if given == value)
+        row = self.summaries.passage(first, assumption).results[place]
+        source = min(
+            (slot for slot in row if slot in state), key=lambda slot: state[slot] + row[slot]
+        )
+        self._back_frame(first, assumption, place, source)
+        return source
+
+    def _back_over_turns(
+        self, item: Item, assumption: Assumption, loop: Loop, slots: list[int], cost: int
+    ) -> int | None:
+        """Back through the iterations between the slots; the value in front of the loop.
+
+        `cost` is that of the first slot, as the path brings it into the loop.
+        """
+        for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
+            self._say(f"next iteration of '{item.op.name}'", item.op)
+            self._back_turn(item, assumption, loop, source, target)
+            if source == FRESH:
+                return None
+        if len(slots) == 1:
+            later = carried.turn_up_to(loop.columns, {FRESH: 0}, None).get(slots[0], 0)
+            reason = "first-iterations" if later > cost else None
+            self._say(f"first iteration of '{item.op.name}'", item.op, reason)
+        return loop.start.get(slots[0], slots[0])
+
+    def _back_turn(
+        self, item: Item, assumption: Assumption, loop: Loop, source: int, target: int
+    ) -> None:
+        """Back from a slot at the end of an iteration to a slot at its start."""
+        assert item.row is not None
+        if target in loop.kept:
+            groups = loop.columns[target][target]
+            self._say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
+            return
+        number = next(n for n, argument in loop.arguments.items() if argument == target)
+        if item.row.flow == "for":
+            self._back_frame(item.frames[0], assumption, number, source)
+            return
+        first, second = item.frames
+        before = self.summaries.passage(first, assumption)
+        after = self.summaries.passage(second, assumption).results[number]
+        cost = loop.columns[target][source]
+        places = {value: place for place, value in second.entry.arguments.items()}
+        for middle, second_cost in after.items():
+            if middle == FRESH:
+                row: Row = {FRESH: 0}
+            elif middle in places:
+                row = before.results.get(places[middle], {})
+            else:
+                row = {middle: before.cost}
+            if row.get(source, FOREVER) + second_cost == cost:
+                self._back_frame(second, assumption, number, middle)
+                if middle in places:
+                    self._back_frame(first, assumption, places[middle], source)
+                elif middle != FRESH:
+                    self._say("the condition holds", item.op, groups=before.cost)
+                return
+
+    # -- inside one frame --------------------------------------------------------------
+
+    def _back_frame(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
+        """Back from what a frame hands on as `number` to a value at its start, or a commit."""
+        if self._depth >= DEEPEST_NESTING:
+            self._origin("… deeper", frame.item.op)
+            return
+        self._depth += 1
+        if len(frame.nodes) == 1:
+            self._back_single(frame, assumption, number, source)
+        else:
+            self._back_graph(frame, assumption, number, source)
+        self._depth -= 1
+
+    def _back_single(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
+        node = frame.entry
+        value = node.leaving[number]
+        choice = min(
+            self.summaries.choices(frame, assumption),
+            key=lambda choice: self.summaries.block(node, choice).end(value).get(source, FOREVER),
+        )
+        self._back(node, choice, value, len(self.events.of.get(node, ())), source)
+
+    def _back_graph(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
+        came_from: block_search.CameFrom = {}
+        reached = block_search.search(
+            self.summaries, frame, assumption, block_search.symbolic_start(frame), came_from
+        )
+        best: tuple[int, block_search.Place, int] | None = None
+        for place, values in reached.items():
+            if number not in place[0].leaving:
+                continue
+            under = block_search.under(self.summaries, frame, assumption, place)
+            end = self.summaries.block(place[0], under).end(place[0].leaving[number])
+            for middle, step in end.items():
+                cost = values.get(middle, {}).get(source, FOREVER) + step
+                if best is None or cost < best[0]:
+                    best = (cost, place, middle)
+        assert best is not None
+        _, place, middle = best
+        under = block_search.under(self.summaries, frame, assumption, place)
+        events = len(self.events.of.get(place[0], ()))
+        self._back(place[0], under, place[0].leaving[number], events, middle)
+        if middle != FRESH:
+            self._back_through_blocks(frame, assumption, came_from, place, middle, source)
+
+    def _back_through_blocks(
+        self,
+        frame: Frame,
+        assumption: Assumption,
+        came_from: block_search.CameFrom,
+        place: block_search.Place,
+        value: int,
+        source: int,
+    ) -> int:
+        """Back along the edges of a graph; the value at the frame's start, FRESH if a commit."""
+        while (place, value, source) in came_from:
+            place, value, passed = came_from[place, value, source]
+            node = place[0]
+            under = block_search.under(self.summaries, frame, assumption, place)
+            self._say(f"through block {node.number}", frame.item.op)
+            if passed != FRESH:
+                self._back(node, under, passed, len(self.events.of.get(node, ())), value)
+            else:
+                self._origin("the token is an argument of a block", frame.item.op, "unknown-origin")
+            if value == FRESH:
+                return FRESH
+        return value
+
+    def _back(
+        self, node: Node, assumption: Assumption, value: int, number: int, source: int
+    ) -> None:
+        """Back inside a block from a value in front of event `number` to `source`."""
+        block = self.summaries.block(node, assumption)
+        events = self.events.of.get(node, [])
+        while True:
+            found = block.defined.get(value)
+            if found is None:
+                self._pass(block, events, 0, number, assumption)
+                return
+            self._pass(block, events, found.event + 1, number, assumption)
+            number = found.event
+            event = events[number]
+            if isinstance(event, Item) and event.kind == "commit":
+                self._commit_origin(event)
+                return
+            following = (
+                self._through_item(event, value, found.row, source, block, number, assumption)
+                if isinstance(event, Item)
+                else self._through_value(event, found.row, source, block, number, assumption)
+            )
+            if following is None:
+                return
+            value = following
+
+    def _commit_origin(self, item: Item) -> None:
+        if item.queue == self.events.queue:
+            self._origin("the awaited group is committed", item.op)
+        elif item.queue is None:
+            self._origin("the group is committed to an unknown queue", item.op, "dynamic-queue")
+        else:
+            self._origin("the group is committed to another queue", item.op, "queue-mismatch")
+
+    def _through_value(
+        self,
+        event: Any,
+        row: Row,
+        source: int,
+        block: BlockPassage,
+        number: int,
+        assumption: Assumption,
+    ) -> int | None:
+        op = event.value.owner.operation
+        if event.kind == "copy":
+            self._origin("the awaited copy is issued", op)
+            return None
+        if event.kind == "unknown":
+            reason = "function-scope" if self.summaries.foreign else "unknown-origin"
+            self._origin(f"the token comes from '{op.name}'", op, reason)
+            return None
+        if event.kind == "cast":
+            return int(event.sources[0])
+        cost = _cost_before(block, number)
+        for value in self.summaries.selected(event, assumption):
+            if block.at(value, cost).get(source, FOREVER) == row[source]:
+                side = "true" if value == event.sources[0] else "false"
+                self._say(f"'{op.name}' takes its {side} value", op)
+                return value
+        raise AssertionError("one of the values of a select has the cost of its result")
+
+    def _through_item(
+        self,
+        item: Item,
+        value: int,
+        row: Row,
+        source: int,
+        block: BlockPassage,
+        number: int,
+        assumption: Assumption,
+    ) -> int | None:
+        reads = next(reads for read, reads in block.reads if read is item)
+        result = next(place for place, given in item.results.items() if given == value)
+        if item.kind == "call":
+            return self._through_call(item, result, reads, source, row[source])
+        if item.is_boundary:
+            self._origin(f"the token comes from '{item.op.name}'", item.op, "unknown-origin")
+            return None
+        assert item.row is not None
+        if item.row.flow in ("for", "while"):
+            return self._through_loop(item, result, reads, source, assumption)
+        frames = item.frames
+        if item.row.flow == "branch":
+            frames = self.summaries.conditions.frames(item, assumption)
+        for frame in frames:
+            inner = self.summaries.passage(frame, assumption).results.get(result, {})
+            middle = _match(inner, reads, source, row[source])
+            if middle is not None:
+                self._back_frame(frame, assumption, result, middle)
+                self._say_region(item, frame)
+                return None if middle == FRESH else middle
+        raise AssertionError("one region of a branch hands on what its result costs")
+
+    def _through_call(
+        self, item: Item, result: int, reads: dict[int, Row], source: int, cost: int
+    ) -> int | None:
+        callee = item.callee
+        if callee is None or item in self.events.recursive:
+            why = "unknown-call" if callee is None else "recursive-call"
+            why = "function-scope" if self.summaries.foreign else why
+            self._origin("the token comes from a call", item.op, why)
+            return None
+        frame = callee.frames[0]
+        inner = self.summaries.passages[frame, ()].results.get(result, {})
+        operands = {
+            argument: item.operands[number]
+            for number, argument in frame.entry.arguments.items()
+            if number in item.operands
+        }
+        for argument, step in inner.items():
+            given = operands.get(argument)
+            passed = 0 if self.summaries.foreign else step
+            if given is not None and reads[given].get(source, FOREVER) + passed == cost:
+                self._say("the callee hands the token back", item.op, groups=passed)
+                return given
+        reason = "function-scope" if self.summaries.foreign else None
+        groups = 0 if self.summaries.foreign else inner[FRESH]
+        self._say("behind it the callee commits", item.op, groups=groups)
+        self._origin("the awaited group is committed by the callee", item.op, reason)
+        return None
+
+    def _through_loop(
+        self,
+        item: Item,
+        result: int,
+        reads: dict[int, Row],
+        source: int,
+        assumption: Assumption,
+    ) -> int | None:
+        assert item.row is not None
+        loop = self.summaries.loop(item, assumption)
+        state = dict(loop.states(reads))[source]
+        trips = item.row.trips(item.op)
+        if item.row.flow == "while":
+            first = item.frames[0]
+            row = self.summaries.passage(first, assumption).results[result]
+            turns = self.summaries.while_turns(item, assumption)
+            limit = None if turns is None else 0
+            state_after = carried.turn_up_to(loop.columns, state, limit)
+            slot = min(
+                (slot for slot in row if slot in state_after),
+                key=lambda slot: state_after[slot] + row[slot],
+            )
+            self._back_frame(first, assumption, result, slot)
+            if slot == FRESH:
+                return None
+            slots = carried.path_up_to(loop.columns, state, limit, slot)
+        elif trips is None:
+            slots = carried.path_up_to(loop.columns, state, None, loop.arguments[result])
+        else:
+            return self._through_static(item, loop, state, trips, result, assumption)
+        if len(slots) == 1:
+            reason = "zero-trip-loop" if self.events.commits_in(item) else None
+            self._say(f"'{item.op.name}' turns not once", item.op, reason)
+            return loop.start.get(slots[0], slots[0])
+        return self._back_over_turns(item, assumption, loop, slots, state[slots[0]])
+
+    def _through_static(
+        self,
+        item: Item,
+        loop: Loop,
+        state: carried.State,
+        trips: int,
+        result: int,
+        assumption: Assumption,
+    ) -> int | None:
+        target = loop.arguments[result]
+        if trips == 0:
+            self._say(f"'{item.op.name}' has no iteration", item.op)
+            return loop.start[target]
+        slots, before = carried.path(loop.columns, state, trips, target)
+        for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
+            self._back_turn(item, assumption, loop, source, target)
+            if source == FRESH:
+                return None
+            self._say(f"next iteration of '{item.op.name}'", item.op)
+        if not before:
+            return loop.start.get(slots[0], slots[0])
+        first = carried.first_slot(loop.columns, state, trips, loop.arguments[result])
+        reached = carried.turn(loop.columns, state, before)[slots[0]]
+        groups = reached - state[first]
+        self._say(f"{before} more iterations of '{item.op.name}'", item.op, groups=groups)
+        if first == FRESH:
+            self._origin("the awaited group is committed in one of them", item.op)
+            return None
+        return loop.start.get(first, first)
+
+    # -- passing by --------------------------------------------------------------------
+
+    def _say_region(self, item: Item, frame: Frame) -> None:
+        assert item.row is not None
+        if item.row.flow != "branch":
+            return
+        side = ("then", "else")[frame.number] if len(item.frames) == 2 else str(frame.number)
+        others = [other for other in item.frames if other is not frame]
+        reason = "conditional-commit" if any(map(self._commits, others)) else None
+        self._say(f"'{item.op.name}' runs its region '{side}'", item.op, reason)
+
+    def _commits(self, frame: Frame) -> bool:
+        return any(
+            isinstance(event, Item) and (self._is_commit(event) or self.events.commits_in(event))
+            for node in frame.nodes
+            for event in self.events.of.get(node, ())
+        )
+
+    def _is_commit(self, item: Item) -> bool:
+        return item.kind == "commit" and item.queue == self.events.queue
+
+    def _pass(
+        self,
+        block: BlockPassage,
+        events: list[Event],
+        first: int,
+        last: int,
+        assumption: Assumption,
+    ) -> None:
+        """Note what the path passes between two events, youngest first."""
+        for number in range(last - 1, first - 1, -1):
+            if len(self._steps) >= MOST_STEPS:
+                self._left_out += number + 1 - first
+                self._groups_left_out += _cost_before(block, number + 1) - block.before[first]
+                return
+            event = events[number]
+            if not isinstance(event, Item):
+                continue
+            if self._is_commit(event):
+                self._say("a younger group is committed", event.op, groups=1)
+            elif event.kind == "call":
+                self._pass_call(event)
+            elif event.kind == "nested" and self.events.commits_in(event):
+                self._pass_nested(event, assumption)
+
+    def _pass_call(self, item: Item) -> None:
+        if item.callee is None:
+            self._say("a call that may commit groups", item.op, "unknown-call")
+        elif item in self.events.recursive:
+            self._say("a call in a cycle of calls", item.op, "recursive-call")
+        elif self.events.queue.scope == "thread":
+            found = self.summaries.passages.get((item.callee.frames[0], ()))
+            groups = 0 if found is None else found.cost
+            self._say("a call", item.op, groups=groups)
+
+    def _pass_nested(self, item: Item, assumption: Assumption) -> None:
+        if item.is_boundary:
+            self._say(f"'{item.op.name}' is passed: 0 groups", item.op, "crosses-parallel")
+            return
+        assert item.row is not None
+        groups = self.summaries.through(item, self.summaries.no_reads(item), assumption).cost
+        reason = None
+        if item.row.flow == "for":
+            trips = item.row.trips(item.op)
+            body = self.summaries.passage(item.frames[0], assumption)
+            if trips is None:
+                reason = "zero-trip-loop"
+            elif trips and body.cost == 0:
+                reason = "conditional-commit"
+        elif item.row.flow == "while":
+            reason = "zero-trip-loop"
+        else:
+            costs = [self.summaries.passage(frame, assumption).cost for frame in item.frames]
+            if groups < max(costs) or groups == 0:
+                reason = "conditional-commit"
+        self._say(f"past '{item.op.name}'", item.op, reason, groups)
+
+
+def _cost_before(block: BlockPassage, number: int) -> int:
+    return block.before[number] if number < len(block.before) else block.cost
+
+
+def _match(inner: Row, reads: dict[int, Row], source: int, cost: int) -> int | None:
+    """The source of an inner row through which `source` costs `cost`, None if there is none."""
+    for middle, step in inner.items():
+        if middle == FRESH:
+            if source == FRESH and step == cost:
+                return FRESH
+        elif reads[middle].get(source, FOREVER) + step == cost:
+            return middle
+    return None
