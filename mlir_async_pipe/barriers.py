@@ -1,0 +1,119 @@
+"""Inserts the thread barriers that a kernel lacks, on IR that anybody wrote.
+
+    nvgpu.device_async_wait %token              nvgpu.device_async_wait %token
+    memref.load %tile[%opposite]         -->    gpu.barrier memfence [workgroup]
+                                                memref.load %tile[%opposite]
+
+The checker says which pairs of accesses meet from different threads without a barrier; one
+is put in front of the first such access, and the question is asked again, until nothing is
+left. The expander places its own barriers from the schedule, so that this pass finds nothing
+to do behind it. A barrier never stands where threads may disagree on control: it moves out
+in front of the divergent op, and where that does not separate the pair the kernel is
+refused (`divergent-barrier`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.check.flow import callable_functions
+from mlir_async_pipe.check.kernel import Outcome, check_kernel, kernels
+from mlir_async_pipe.diagnostics import HazardError, Place
+from mlir_async_pipe.ir_helpers import Operation, before, create, walk
+from mlir_async_pipe.passes import register
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.uniformity import ThreadUniformity, divergent_ancestor
+
+BARRIER_CAUSES = ("not-visible", "missing-barrier")
+
+
+@dataclass(frozen=True)
+class BarrierOptions:
+    """Options of `async-pipe-barriers`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory.
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+
+
+@dataclass(frozen=True)
+class BarrierRecord:
+    """One inserted barrier: in front of what, and because of which access."""
+
+    place: Place
+    op: str
+    other_place: Place
+    other_op: str
+
+
+@register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
+def run(module: Any, options: BarrierOptions, session: Session) -> None:
+    """Insert barriers kernel by kernel until the checker asks for no more."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    callees = callable_functions(module)
+    for kernel in kernels(module):
+        guarded: set[Operation] = set()
+        while True:
+            outcome = check_kernel(
+                kernel, callees, target, assume_noalias_arguments=options.assume_noalias_arguments
+            )
+            missing = _first_missing(outcome, kernel)
+            if missing is None:
+                break
+            later, earlier = missing
+            place = _uniform_place(later)
+            if place in guarded:
+                raise _divergent(later, earlier)
+            guarded.add(place)
+            session.record(
+                "barriers",
+                BarrierRecord(Place.of(later), later.name, Place.of(earlier), earlier.name),
+            )
+            _insert(place, outcome)
+
+
+def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Operation] | None:
+    """The textually first access that needs a barrier in front of it, and the other end."""
+    found = [
+        (outcome.sites[finding.later].op, outcome.sites[finding.earlier].op)
+        for finding in outcome.findings
+        if finding.cause in BARRIER_CAUSES
+    ]
+    if not found:
+        return None
+    order = {op: number for number, op in enumerate(walk(kernel))}
+    return min(found, key=lambda pair: order.get(pair[0], len(order)))
+
+
+def _uniform_place(op: Operation) -> Operation:
+    """`op`, or the divergent op around it: a barrier may stand in front of that."""
+    return divergent_ancestor(op, ThreadUniformity()) or op
+
+
+def _insert(place: Operation, outcome: Outcome) -> None:
+    """Write the barrier, fencing the spaces of the accesses that it orders."""
+    spaces = {
+        site.space
+        for finding in outcome.findings
+        if finding.cause in BARRIER_CAUSES
+        for site in (outcome.sites[finding.later], outcome.sites[finding.earlier])
+    }
+    listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
+    attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", place.context)}
+    create("gpu.barrier", (), (), attributes, ip=before(place), loc=place.location)
+
+
+def _divergent(later: Operation, earlier: Operation) -> HazardError:
+    return HazardError(
+        f"'{later.name}' needs a barrier in front of it, but threads may disagree on whether "
+        "they get there",
+        code="divergent-barrier",
+        at=later,
+        notes=(("because of what this does in another thread", earlier),),
+    )
