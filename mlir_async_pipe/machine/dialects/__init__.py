@@ -10,6 +10,8 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     llvm,
     memref,
     nvgpu,
+    nvvm,
     scf,
+    tma,
     vector,
 )

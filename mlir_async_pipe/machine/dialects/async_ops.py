@@ -15,7 +15,7 @@ from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import POISON_BYTE
+from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
 from mlir_async_pipe.machine.queues import AsyncOp
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
@@ -27,6 +27,7 @@ Array = np.ndarray
 
 # Copies move bytes; in these spans the address of every byte is listed.
 BYTE = 1
+BYTE_KIND = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
 
 
 def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> Span:
@@ -48,7 +49,7 @@ def issue_copy(
     is not read and zeros are written.
     """
     if unit.deferred is not None or site.row is None or not site.is_async:
-        _copy_now(unit, site, source, destination, valid)
+        copy_now(unit, site, source, destination, valid)
         return
     lanes = _both(unit, source, destination)
     if not lanes.any():
@@ -111,15 +112,12 @@ def start(
     return operation
 
 
-def _copy_now(unit: Unit, site: Site, source: Span, destination: Span, valid: Array | None) -> None:
+def copy_now(unit: Unit, site: Site, source: Span, destination: Span, valid: Array | None) -> None:
     """The synchronous form: read, then write."""
-    from mlir_async_pipe.machine.kinds import Kind
-
-    byte = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
-    data = access.read(unit, site, source, byte)
+    data = access.read(unit, site, source, BYTE_KIND)
     if valid is not None:
         data = np.where(np.arange(data.shape[1]) < valid[:, None], data, 0)
-    access.write(unit, site, destination, data, byte)
+    access.write(unit, site, destination, data, BYTE_KIND)
 
 
 def _both(unit: Unit, source: Span, destination: Span) -> Array:

@@ -224,3 +224,24 @@ def subgroup_reduce(site: Site) -> Execute:
         return taken
 
     return execute
+
+
+@semantics("gpu.all_reduce")
+def all_reduce(site: Site) -> Execute:
+    """Combine a value over all threads of the block; they meet like at a barrier."""
+    if not site.has("op"):
+        raise site.unsupported("reductions given as a region")
+    combine = _REDUCTIONS[site.text("op").split()[-1].strip("<>")]
+    kind = site.result_kind()
+
+    def execute(unit: Unit, value: Array) -> Array:
+        if unit.width != unit.launch.block_size:
+            raise site.unsupported("it needs the schedule 'lockstep'")
+        unit.launch.barrier(unit, site, ())
+        taken = lanes_of(value, unit.width)
+        total = taken[0]
+        for lane in range(1, unit.width):
+            total = kind.settle(combine(total, taken[lane]))
+        return np.broadcast_to(total, taken.shape)
+
+    return execute

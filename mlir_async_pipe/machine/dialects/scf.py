@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
 from mlir_async_pipe.machine.decode import Region, Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import unsigned
@@ -28,34 +30,56 @@ def for_loop(site: Site) -> Execute:
     pack = packer(site)
     read = unsigned if site.has("unsignedCmp") else _as_is
 
-    def execute(unit: Unit, lower: Array, upper: Array, step: Array, *carried: Any) -> Any:
-        outer = unit.mask
-        variable, values = lower, carried
-        trace = unit.launch.trace_of(unit)
-        if trace is not None:
-            trace.enter_loop(site)
-        try:
-            while True:
-                go, _ = split(unit.mask, read(variable) < read(upper))
-                if go is NONE:
-                    break
-                unit.mask = go
-                trace = unit.launch.trace_of(unit)
-                if trace is not None:
-                    trace.iterate(site)
-                given = unit.run_region(body, (variable, *values))
-                # Lanes that have left keep what they left with.
-                keep = go if go is not outer else None
-                values = tuple(
-                    merge(keep, new, old) for new, old in zip(given, values, strict=True)
-                )
-                variable = merge(keep, variable + step, variable)
-        finally:
-            unit.mask = outer
-        trace = unit.launch.trace_of(unit)
-        if trace is not None:
-            trace.leave_loop(site)
-        return pack(values)
+    return lambda unit, *operands: turn(unit, site, body, pack, read, operands)
+
+
+def turn(
+    unit: Unit, site: Site, body: Region, pack: Any, read: Any, operands: tuple[Any, ...]
+) -> Any:
+    """Run a counted loop from (lower, upper, step, carried…)."""
+    lower, upper, step, *carried = operands
+    outer = unit.mask
+    variable, values = lower, tuple(carried)
+    trace = unit.launch.trace_of(unit)
+    if trace is not None:
+        trace.enter_loop(site)
+    try:
+        while True:
+            go, _ = split(unit.mask, read(variable) < read(upper))
+            if go is NONE:
+                break
+            unit.mask = go
+            trace = unit.launch.trace_of(unit)
+            if trace is not None:
+                trace.iterate(site)
+            given = unit.run_region(body, (variable, *values))
+            # Lanes that have left keep what they left with.
+            keep = go if go is not outer else None
+            values = tuple(merge(keep, new, old) for new, old in zip(given, values, strict=True))
+            variable = merge(keep, variable + step, variable)
+    finally:
+        unit.mask = outer
+    trace = unit.launch.trace_of(unit)
+    if trace is not None:
+        trace.leave_loop(site)
+    return pack(values)
+
+
+@semantics("affine.for")
+def affine_loop(site: Site) -> Execute:
+    """Bounds are maps: the largest lower and the smallest upper result hold."""
+    body = site.region()
+    pack = packer(site)
+    lower, upper = parse_map(site.text("lowerBoundMap")), parse_map(site.text("upperBoundMap"))
+    step = np.array([site.integer("step", 1)])
+    low_count, high_count, _ = site.segments()
+
+    def execute(unit: Unit, *operands: Any) -> Any:
+        low = lower(operands[:low_count])
+        high = upper(operands[low_count : low_count + high_count])
+        start, end = reduce(np.maximum, low), reduce(np.minimum, high)
+        carried = operands[low_count + high_count :]
+        return turn(unit, site, body, pack, _as_is, (start, end, step, *carried))
 
     return execute
 
@@ -131,8 +155,6 @@ def if_else(site: Site) -> Execute:
 def _condition_of(site: Site) -> Any:
     if site.name == "scf.if":
         return lambda operands: operands[0]
-    from mlir_async_pipe.machine.affine_maps import parse_set
-
     condition = parse_set(site.text("condition"))
     return lambda operands: condition(operands)
 
