@@ -36,13 +36,14 @@ class IsaWait:
 
     `counter` is vmcnt, asynccnt or tensorcnt, `left` how many ops it leaves in flight. `marker`
     is the number of our wait that it stands for, None where the back end put it there for
-    itself; `reason` is then the instruction that needs it. `loops` counts the loops around it.
+    itself; `reason` is then the instruction that needs it. `loop` is the line at which the
+    innermost loop around it begins, 0 outside loops.
     """
 
     line: int
     counter: str
     left: int
-    loops: int
+    loop: int
     marker: int | None
     reason: str
 
@@ -68,9 +69,13 @@ class IsaKernel:
     workgroup_bytes: int | None
     scratch_bytes: int | None
 
-    def loop_counts(self, counter: str) -> tuple[int, ...]:
-        """What the waits inside loops leave in flight, in textual order."""
-        return tuple(w.left for w in self.waits if w.loops and w.counter == counter)
+    def loop_counts(self) -> dict[int, tuple[int, ...]]:
+        """For every innermost loop with waits, by its line: what they leave in flight."""
+        found: dict[int, tuple[int, ...]] = {}
+        for wait in self.waits:
+            if wait.loop:
+                found[wait.loop] = (*found.get(wait.loop, ()), wait.left)
+        return found
 
 
 @dataclass
@@ -119,8 +124,8 @@ def _kernel(part: _Lines, needs: dict[str, int]) -> IsaKernel:
         waits,
         markers,
         len(copies),
-        sum(1 for number in copies if _depth(number, loops)),
-        sum(1 for number in barriers if _depth(number, loops)),
+        sum(1 for number in copies if _loop(number, loops)),
+        sum(1 for number in barriers if _loop(number, loops)),
         needs.get("vgpr_count"),
         needs.get("sgpr_count"),
         needs.get("vgpr_spill_count"),
@@ -142,8 +147,9 @@ def _loops(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
     return sorted(ends.items())
 
 
-def _depth(line: int, loops: list[tuple[int, int]]) -> int:
-    return sum(1 for first, last in loops if first <= line <= last)
+def _loop(line: int, loops: list[tuple[int, int]]) -> int:
+    """The first line of the innermost loop around a line, 0 if there is none."""
+    return max((first for first, last in loops if first <= line <= last), default=0)
 
 
 def _waits(
@@ -162,10 +168,10 @@ def _waits(
         wait = _wait(text)
         if wait is not None:
             reason = _needed_by(lines[position + 1 :])
-            depth = _depth(number, loops)
+            loop = _loop(number, loops)
             # Waits that follow each other at once become one instruction.
             named: list[int | None] = [*pending] or [None]
-            found += [IsaWait(number, *wait, depth, marker, reason) for marker in named]
+            found += [IsaWait(number, *wait, loop, marker, reason) for marker in named]
             pending = []
         elif not _passes_over(text):
             pending = []

@@ -36,13 +36,15 @@ _QUEUES = (ASYNC_LDS, ASYNCCNT, TENSORCNT)
 @dataclass(frozen=True)
 class MarkedWait:
     """One wait of the module: its count (groups, or copies for a counter), and the fewest
-    copies of a group in its function, which is 1 where the count is in copies."""
+    copies of a group in its function, which is 1 where the count is in copies. `certain` of
+    them are issued on every path, the others stand under conditions."""
 
     number: int
     function: str
     op: str
     count: int
     copies: int
+    certain: int
     place: Place
 
     @property
@@ -75,29 +77,41 @@ def mark(module: Any) -> tuple[MarkedWait, ...]:
             if row is None or row.wait is None or row.queue not in _QUEUES:
                 continue
             count = integer_attribute(op, row.wait.count) or 0
-            copies = fewest if row.queue == ASYNC_LDS else 1
+            copies = fewest if row.queue == ASYNC_LDS else (1, 1)
             number = len(found)
             found.append(
-                MarkedWait(number, symbol_name(function), op.name, count, copies, Place.of(op))
+                MarkedWait(number, symbol_name(function), op.name, count, *copies, Place.of(op))
             )
             _insert_marker(op, number)
     return tuple(found)
 
 
-def _fewest_copies(function: Operation) -> int:
-    """The fewest copies that surely stand in a group of the function: between two marks of
-    one block; 0 if copies of a group stand under a condition or in another block."""
-    numbers = []
-    for mark_op in (op for op in walk(function) if _is_mark(op)):
-        siblings = operations(mark_op.block)
-        number = 0
-        for op in reversed(siblings[: siblings.index(mark_op)]):
-            if _is_mark(op):
-                break
-            row = row_of(op)
-            number += row is not None and row.queue == ASYNC_LDS and row.asynchronous(op)
-        numbers.append(number)
-    return min(numbers, default=0)
+def _fewest_copies(function: Operation) -> tuple[int, int]:
+    """The fewest copies in a group of the function, between two marks of one block: with those
+    under conditions and in inner loops, and without."""
+    found = [_copies_in_front(mark_op) for mark_op in walk(function) if _is_mark(mark_op)]
+    return (
+        min((copies for copies, _ in found), default=0),
+        min((certain for _, certain in found), default=0),
+    )
+
+
+def _copies_in_front(mark_op: Operation) -> tuple[int, int]:
+    """Copies between a mark and the one before it in its block: all, and the certain ones."""
+    copies = certain = 0
+    siblings = operations(mark_op.block)
+    for op in reversed(siblings[: siblings.index(mark_op)]):
+        inner = list(walk(op))
+        if any(_is_mark(each) for each in inner):
+            break
+        copies += sum(_is_copy(each) for each in inner)
+        certain += _is_copy(op)
+    return copies, certain
+
+
+def _is_copy(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.queue == ASYNC_LDS and row.asynchronous(op)
 
 
 def _is_mark(op: Operation) -> bool:
@@ -132,7 +146,7 @@ def explain(
 def _explain(wait: MarkedWait, kernel: IsaKernel) -> WaitReadback:
     own = [entry for entry in kernel.waits if entry.marker == wait.number]
     left = tuple(entry.left for entry in own)
-    in_loops = tuple(entry.left for entry in own if entry.loops)
+    in_loops = tuple(entry.left for entry in own if entry.loop)
     barrier = _barrier_wait(own, kernel)
     if barrier is not None:
         return WaitReadback(
@@ -150,14 +164,17 @@ def _explain(wait: MarkedWait, kernel: IsaKernel) -> WaitReadback:
     if min(left) >= wait.expected:
         limited = wait.count * wait.copies > wait.expected
         return WaitReadback(wait, left, in_loops, "stricter" if limited else "kept", _limit(wait))
-    return WaitReadback(
-        wait,
-        left,
-        in_loops,
-        "stricter",
-        f"{wait.count} groups hold at least {wait.copies} copies each, but on some path into "
-        f"this place fewer than {wait.expected} copies are in flight",
-    )
+    return WaitReadback(wait, left, in_loops, "stricter", _fewer(wait, min(left)))
+
+
+def _fewer(wait: MarkedWait, left: int) -> str:
+    held = f"{wait.count} groups hold {wait.count * wait.copies} copies"
+    if wait.certain < wait.copies:
+        return (
+            f"{held}, {wait.count * wait.certain} of them outside conditions: the back end counts "
+            f"those that are surely issued, and leaves {left} in flight"
+        )
+    return f"{held}, but on some path into this place {left} are in flight, as the back end sees it"
 
 
 def _limit(wait: MarkedWait) -> str:
