@@ -64,12 +64,12 @@ def _show_machine(machine: dict[str, Any] | None) -> set[int] | None:
         print("  not read: nvdisasm is not installed")
         return None
     print("  " + ", ".join(f"DEPBAR.LE SB0, {count:#x}" for count in machine["waits"]))
+    # The pipelined loop, and the loop of the input, kept for trip counts below stages - 1.
     for loop in machine["loops"]:
         if loop["copies"]:
             print(
-                f"  the pipelined loop: {len(loop['waits'])} wait ({_numbers(loop['waits'])}), "
-                f"{loop['barriers']} barrier, {loop['copies']} copies, "
-                f"{loop['multiplications']} tensor core instructions"
+                f"  a loop with {loop['copies']} copies and {loop['multiplications']} tensor core "
+                f"instructions: waits {_numbers(loop['waits'])}; barriers {loop['barriers']}"
             )
     return set(machine["waits"])
 

@@ -52,12 +52,19 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
     """Run the members in order; the first error stops."""
     if options.chip and session.target is None:
         session = dataclasses.replace(session, target=Target.of_chip(options.chip))
-    for name in (member for member in MEMBERS if member in passes.names()):
-        if name == CHECK:
-            _check(module, options, session)
-        else:
-            found = passes.find(name)
-            found.run(module, _handed_on(found, options), session)
+    if options.check == "warn":
+        session = dataclasses.replace(session, hazards="warning")
+    for found, handed_on in members(options):
+        run_member = run_check if found.name == CHECK else found.run
+        run_member(module, handed_on, session)
+
+
+def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
+    """The passes that run, in order, each with its options."""
+    names = [name for name in MEMBERS if name in passes.names()]
+    if options.check == "none":
+        names.remove(CHECK)
+    return [(found, _handed_on(found, options)) for found in map(passes.find, names)]
 
 
 def run_check(module: Any, options: Any, session: Session) -> None:
@@ -68,14 +75,6 @@ def run_check(module: Any, options: Any, session: Session) -> None:
     except HazardError as error:
         found.error(error)
     session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]
-
-
-def _check(module: Any, options: PipelineOptions, session: Session) -> None:
-    if options.check == "none":
-        return
-    if options.check == "warn":
-        session = dataclasses.replace(session, hazards="warning")
-    run_check(module, _handed_on(passes.find(CHECK), options), session)
 
 
 def _handed_on(found: passes.Pass, options: PipelineOptions) -> Any:

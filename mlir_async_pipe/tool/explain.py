@@ -1,16 +1,15 @@
-"""`--explain`: the numbering of each loop's statements, and why loops and waits became what they are.
+"""`--explain`: the numbering of each loop's statements, and what each loop became.
 
     gemm.mlir:35:16: remark: 3 stages, 1 group an iteration [pipelined]
     gemm.mlir:35:16: note: buffer 'a_shared' has 3 versions of 8192 bytes
-    gemm.mlir:64:7: remark: 1 group of nvidia.cp.async may stay in flight [exact]
 
-`--explain=NAME` keeps what concerns the function of that name, `--explain=LINE` the loop that
+Passes add what they know, since the session asks them to: the count pass tells for each wait
+the path that attains its count. `--explain=NAME` keeps what concerns the function of that name, `--explain=LINE` the loop that
 stands in that line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.annotations import find_loops
@@ -63,15 +62,17 @@ def numberings(root: Any) -> list[Diagnostic]:
 
 
 def decisions(session: Session) -> list[Diagnostic]:
-    """One remark a pipelined loop and a counted wait."""
-    loops = session.records.get("loops", [])
-    waits = session.records.get("waits", [])
-    return [*map(_loop, loops), *map(_wait, waits)]
+    """One remark a pipelined loop; the count pass speaks for the waits itself."""
+    return [_loop(record) for record in session.records.get("loops", [])]
 
 
-def only(found: list[Diagnostic], places: frozenset[Place] | None) -> Iterator[Diagnostic]:
-    """Those at one of `places`; all if that is None."""
-    return (entry for entry in found if places is None or entry.place in places)
+def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagnostic]:
+    """Errors and warnings, and the remarks at one of `places`; all if that is None."""
+    return [
+        entry
+        for entry in said
+        if places is None or entry.severity in ("error", "warning") or entry.place in places
+    ]
 
 
 def _loop(record: Any) -> Diagnostic:
@@ -84,15 +85,6 @@ def _loop(record: Any) -> Diagnostic:
 def _buffer(record: Any, place: Place) -> Note:
     versions = _count(record.versions, "version")
     return Note(f"buffer '{record.buffer}' has {versions} of {record.slot_bytes} bytes", place)
-
-
-def _wait(record: Any) -> Diagnostic:
-    queue = f" of {record.queue}" if record.queue else ""
-    message = f"{_count(record.count, 'group')}{queue} may stay in flight"
-    if record.given is not None and record.given != record.count:
-        message += f", not {record.given} as given"
-    notes = tuple(Note(step.what, step.place) for step in record.witness)
-    return Diagnostic("remark", message, record.reason, record.place, notes)
 
 
 def _count(number: int, thing: str) -> str:

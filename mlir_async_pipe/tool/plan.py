@@ -20,6 +20,7 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.diagnostics import AsyncPipeError, Place, UsageError
+from mlir_async_pipe.one_shot import PipelineOptions, members
 from mlir_async_pipe.tool.native_stderr import captured_stderr
 from mlir_async_pipe.tool.options import PassFlag
 from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves
@@ -70,7 +71,7 @@ def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> Nest:
 
 
 def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool) -> list[Step]:
-    """The steps of `pipeline`; with `single` each pass of MLIR is a step of its own.
+    """The steps of `pipeline`; with `single` each pass is a step of its own.
 
     `defaults` are values (chip, smem_limit) for options of our passes that the text leaves out.
     Raises UsageError (unknown-pass, bad-pass-options, unknown-option, bad-option-value).
@@ -81,7 +82,8 @@ def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool
             _check_mlir(part, context)
             steps.extend(_single_steps(part, context) if single else [_step_of(part)])
         else:
-            steps.append(_our_step(*part, defaults))
+            step = _our_step(*part, defaults)
+            steps.extend(_opened(step) if single else [step])
     return steps
 
 
@@ -127,6 +129,27 @@ def _our_step(call: PassCall, anchors: tuple[str, ...], defaults: dict[str, Any]
     except AsyncPipeError as error:
         raise _at_column(error, call) from None
     return OurStep(found, passes.with_defaults(options, defaults), str(call), anchors)
+
+
+def _opened(step: OurStep) -> list[OurStep]:
+    """The members of `async-pipe` as steps; another pass, or one that softens its check, alone."""
+    options = step.options
+    if not isinstance(options, PipelineOptions) or options.check == "warn":
+        return [step]
+    return [
+        OurStep(found, member_options, _text(found, member_options), step.anchors)
+        for found, member_options in members(options)
+    ]
+
+
+def _text(found: passes.Pass, options: Any) -> str:
+    """Pipeline text of a pass with the options that differ from their defaults."""
+    given = [
+        f"{entry.name.replace('_', '-')}={str(getattr(options, entry.name)).lower()}"
+        for entry in dataclasses.fields(options)
+        if getattr(options, entry.name) != entry.default
+    ]
+    return f"{found.name}{{{' '.join(given)}}}" if given else found.name
 
 
 def _at_column(error: AsyncPipeError, call: PassCall) -> AsyncPipeError:

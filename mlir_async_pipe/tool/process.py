@@ -123,14 +123,19 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
 
 @contextlib.contextmanager
 def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
-    """Say in front of the block how statements are numbered, behind it what was decided."""
+    """Say in front of the block how statements are numbered, behind it what was decided.
+
+    What passes say meanwhile is kept where it concerns what --explain selects.
+    """
     if not options.explain:
         yield
         return
     places = explain.selected_places(root, options.explain)
-    session.diagnostics.items += explain.only(explain.numberings(root), places)
+    said = session.diagnostics.items
+    said += explain.numberings(root)
     yield
-    session.diagnostics.items += explain.only(explain.decisions(session), places)
+    said += explain.decisions(session)
+    said[:] = explain.only(said, places)
 
 
 def _pipeline(
