@@ -522,7 +522,7 @@ def needs_iterations(loop: Any) -> bool:
     """Whether a loop must be followed iteration by iteration.
 
     It need not if its body has no commit, wait, barrier, call or control flow that the
-    summary cannot hold, and does not mix async ops with other accesses.
+    summary cannot hold, and does not mix async ops with other accesses or conditions.
     """
     has_async = has_sync = False
     for op in walk(loop):
@@ -533,6 +533,7 @@ def needs_iterations(loop: Any) -> bool:
             return True
         if len(op.regions) and op.name not in ("scf.for", "scf.if"):
             return True
+        has_sync = has_sync or op.name == "scf.if"
         if row is None:
             continue
         if row.commits or row.wait or row.barrier is not None:

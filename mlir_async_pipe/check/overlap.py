@@ -82,6 +82,7 @@ class Comparer:
         `same_thread` False asks for two different threads. `ranges` are conditions on the
         thread ids of both ends.
         """
+        longest = max((s for f in (a.frame, b.frame) for s in f.shape if s is not None), default=0)
         if a.frame != b.frame:
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
             if bytes_a is None or bytes_b is None:
@@ -99,10 +100,7 @@ class Comparer:
             if _constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
-        open_pairs = [
-            (Piece(settle(x.start, facts), *x[1:]), Piece(settle(y.start, facts), *y[1:]))
-            for x, y in open_pairs
-        ]
+        open_pairs = [(_ready(x, facts, longest), _ready(y, facts, longest)) for x, y in open_pairs]
         if any(_disjoint_by_bounds(x, y, facts) for x, y in open_pairs):
             return NO
         key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
@@ -113,6 +111,27 @@ class Comparer:
         if found.verdict == "yes" and reason:
             return Overlap("cannot tell", reason)
         return found
+
+
+def _ready(piece: Piece, facts: Facts, longest: int) -> Piece:
+    """The piece with known atoms as numbers, and ranges that stay inside the buffer.
+
+    An iteration number without bound that is (part of) a subscript is less than the longest
+    dimension, or it would leave the buffer.
+    """
+
+    def bounded(atom: Atom) -> Form | None:
+        if atom.kind != "any" or not longest or forms.range_of(atom).low != 0:
+            return None
+        if forms.range_of(atom).high is not None:
+            return None
+        name = atom.key[0]  # type: ignore[index]
+        return forms.of_atom(Atom("any", (name, Known(0, longest - 1))))
+
+    start = settle(piece.start, facts)
+    if start.terms and any(atom.kind == "any" for atom in forms.atoms_of(start)):
+        start = forms.substitute(start, bounded, facts)
+    return Piece(start, piece.steps, piece.length)
 
 
 def _shared(piece: Piece, same_thread: bool) -> bool:
