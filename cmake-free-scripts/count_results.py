@@ -21,9 +21,10 @@ def count(folder: Path, runner: str) -> tuple[int, int, int]:
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = sum(1 for case in cases if _has(case, "failure", "error"))
     skipped = sum(1 for case in cases if _has(case, "skipped"))
+    passed = len(cases) - failed - skipped
     if failed == 0 and (ended_badly or not cases):
         failed = 1
-    return len(cases) - failed - skipped if cases else 0, failed, skipped
+    return passed, failed, skipped
 
 
 def _has(case: ElementTree.Element, *kinds: str) -> bool:
