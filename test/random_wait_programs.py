@@ -109,7 +109,7 @@ class Maker:
 
     def _op(self, body: list, scope: Scope, depth: int) -> None:
         makers = [
-            (self._commit_any, 6.5),
+            (self._commit_any, 8),
             (self._wait, 5),
             (self._truth, 1),
             (self._select, 1),
@@ -229,7 +229,7 @@ class Maker:
         yielded = self._carried(arguments, inner)
         starts = [self.random.choice(scope.tokens[0]) for _ in arguments]
         results = [self._name() for _ in arguments]
-        trips = self.random.choice([None, None, 0, 1, 2, 3, 4])
+        trips = self.random.choice([None, None, None, None, 0, 1, 2, 2, 3, 3, 4])
         carried = list(zip(arguments, starts, yielded, results, strict=True))
         affine = self.random.random() < 0.15
         body.append(For(trips, carried, inner_body, self._name("i"), affine))

@@ -296,8 +296,8 @@ ABSTRACT_ROWS = (
         wait=WaitRule("token", "count", 64),
     ),
     Row("async_pipe.consumer_wait", queue="attribute", wait=WaitRule("next", "count", 64)),
-    Row("async_pipe.producer_acquire", queue="attribute"),
-    Row("async_pipe.consumer_release", queue="attribute"),
+    Row("async_pipe.producer_acquire", queue="attribute", slots=1),
+    Row("async_pipe.consumer_release", queue="attribute", slots=-1),
 )
 
 BARRIER_ROWS = (

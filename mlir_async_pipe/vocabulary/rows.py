@@ -85,3 +85,5 @@ class Row:
     completion: Literal["group", "counter", "mbarrier"] = "group"
     barrier: Callable[[Any], frozenset[str]] | None = None
     analysis_only: bool = False
+    # Slots of its queue that the op acquires; below 0, that it releases.
+    slots: int = 0

@@ -14,8 +14,10 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
+from mlir_async_pipe.waits.consumers import check_depths, consumer_records
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.write import write_counts
+from mlir_async_pipe.waits.verify import verify_counts
+from mlir_async_pipe.waits.write import write_counts, write_record
 
 __all__ = ["CountWaitsOptions", "count_waits"]
 
@@ -48,4 +50,13 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
     """
     target = Target.of_chip(options.chip) if options.chip else session.target
     analysis = Analysis(module_op.operation, target)
-    write_counts(analysis.count(), options.keep_given, session)
+    counted = analysis.count()
+    taken = consumer_records(analysis)
+    check_depths(analysis, session)
+    if options.check:
+        verify_counts(counted, session)
+        return
+    write_counts(counted, options.keep_given, session)
+    for item, record in taken:
+        if not (options.keep_given and record.given is not None):
+            write_record(item, record, session)

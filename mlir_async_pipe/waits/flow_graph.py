@@ -34,12 +34,12 @@ from mlir_async_pipe.vocabulary.control_flow import (
 END = 1 << 60
 """The position of a terminator: behind everything in its block."""
 
-ItemKind = Literal["commit", "wait", "call", "nested"]
+ItemKind = Literal["commit", "wait", "slot", "call", "nested"]
 
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """One op that matters. `queue` is None for calls, nested ops and dynamic queues.
+    """One op that matters ("slot": a slot is acquired or released). `queue` is None for calls, nested ops and dynamic queues.
 
     `results` and `operands` map result and operand numbers to the ids of those token values
     that some wait can see (operands of loops: by the number of the carried value).
@@ -123,6 +123,7 @@ class FlowGraph:
         self.waits: list[Item] = []
         self.commits: list[Item] = []
         self.calls: list[Item] = []
+        self.slots: list[Item] = []
         self._positions: dict[Any, int] = {}
         self._module = module_op
         self._terminators: dict[Any, Any] | None = None
@@ -157,6 +158,8 @@ class FlowGraph:
                 self._place(Item("commit", op, position, None, self.queue(op)), self.commits)
             elif kind == "wait":
                 self._place(Item("wait", op, position, None, self.queue(op)), self.waits)
+            elif kind == "slot":
+                self._place(Item("slot", op, position, None, self.queue(op)), self.slots)
             elif kind == "call":
                 self._place(Item("call", op, position, None), self.calls)
             else:
@@ -312,6 +315,7 @@ def _op_kinds() -> dict[str, str]:
     """What the walk keeps, by op name; every other op is passed over."""
     kinds = {name: "commit" for name, row in ROWS.items() if row.commits is not None}
     kinds |= {name: "wait" for name, row in ROWS.items() if row.wait is not None}
+    kinds |= {name: "slot" for name, row in ROWS.items() if row.slots}
     kinds |= {name: "value" for name, row in ROWS.items() if row.token and row.commits is None}
     kinds |= dict.fromkeys(CALL_OPS, "call")
     kinds |= dict.fromkeys(REGION_ROWS, "nested")

@@ -38,6 +38,11 @@ REASONS = {
             "wait on the queue that the group was committed to",
         ),
         Reason(
+            "consumer-ahead",
+            "on some path more groups are taken than were committed",
+            "commit before taking, and give loops that only take a constant trip count",
+        ),
+        Reason(
             "uncommitted-copy",
             "on some path the copy is in no group when the wait runs",
             "commit a group between the copy and the wait",

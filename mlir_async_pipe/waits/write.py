@@ -11,6 +11,7 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
+from mlir_async_pipe.waits.flow_graph import Item
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witness import Witness
@@ -24,12 +25,17 @@ def write_counts(counted: list[Counted], keep_given: bool, session: Session) -> 
         given = integer_attribute(wait.item.op, rule.count)
         if keep_given and given is not None:
             continue
-        record = describe(wait, given, places)
-        if record.count > largest_count(wait.item.queue, rule):
-            record = _clamped(record, wait, rule, session)
-        set_count(wait.item.op, rule, record.count)
-        _explain(record, wait, session)
-        session.record("waits", record)
+        write_record(wait.item, describe(wait, given, places), session)
+
+
+def write_record(item: Item, record: WaitRecord, session: Session) -> None:
+    """Write the count of a record, within what the target can express, and keep the record."""
+    rule = wait_rule(item.op)
+    if record.count > largest_count(item.queue, rule):
+        record = _clamped(record, item, rule, session)
+    set_count(item.op, rule, record.count)
+    _explain(record, item, session)
+    session.record("waits", record)
 
 
 def describe(wait: Counted, given: int | None, places: dict[Any, Place]) -> WaitRecord:
@@ -60,11 +66,11 @@ def describe(wait: Counted, given: int | None, places: dict[Any, Place]) -> Wait
     )
 
 
-def _explain(record: WaitRecord, wait: Counted, session: Session) -> None:
+def _explain(record: WaitRecord, item: Item, session: Session) -> None:
     """With --explain: the reason on the wait, and a remark with the witness as notes."""
     if not session.explain:
         return
-    op = wait.item.op
+    op = item.op
     op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
     reason = REASONS[record.reason]
     remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
@@ -98,8 +104,8 @@ def largest_count(queue: Queue | None, rule: WaitRule) -> int:
     return min(representable, queue.largest_count)
 
 
-def _clamped(record: WaitRecord, wait: Counted, rule: WaitRule, session: Session) -> WaitRecord:
-    largest = largest_count(wait.item.queue, rule)
+def _clamped(record: WaitRecord, item: Item, rule: WaitRule, session: Session) -> WaitRecord:
+    largest = largest_count(item.queue, rule)
     session.diagnostics.remark(
         f"{record.count} groups may stay in flight, but the wait can express at most {largest}",
         code="count-clamped",

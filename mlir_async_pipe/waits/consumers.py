@@ -1,0 +1,111 @@
+"""Counts of `async_pipe.consumer_wait`, and the depth that `producer_acquire` promises.
+
+    count = producer head - consumer head, the minimum over all paths
+
+Each consumer_wait takes the oldest group that none took before, so behind the m-th one the
+groups younger than number m may stay in flight: groups committed minus groups taken. In the
+same way slots acquired minus slots released must never exceed the `depth` of an acquire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlir_async_pipe.diagnostics import CountError, Place
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
+from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.flow_graph import Item
+from mlir_async_pipe.waits.records import WaitRecord
+
+
+def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
+    """The count of every consumer_wait of a module."""
+    waits = [item for item in analysis.graph.waits if takes_next(item)]
+    found: dict[Item, WaitRecord] = {}
+    for queue in dict.fromkeys(item.queue for item in waits):
+        mine = [item for item in waits if item.queue == queue]
+        if queue is None:
+            found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
+            continue
+        for item, least in _heads(analysis, queue, mine).items():
+            found[item] = _record(item, least, "exact" if least >= 0 else "consumer-ahead")
+    return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
+
+
+def takes_next(item: Item) -> bool:
+    """Whether a wait takes the oldest group that was not taken before."""
+    row = row_of(item.op)
+    return row is not None and row.wait is not None and row.wait.form == "next"
+
+
+def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> dict[Item, int]:
+    """Producer head minus consumer head behind each wait, the least over all paths."""
+    commits = {item for item in analysis.graph.commits if item.queue == queue}
+    takes = set(waits)
+    taking = _functions_with(analysis, takes)
+
+    def weight(item: Item) -> int:
+        if item.kind == "call":
+            # A callee that takes groups may take any number of them.
+            return UNBOUNDED if item.callee in taking else 0
+        return (item in commits) - (item in takes)
+
+    items: Iterable[Item] = [*commits, *waits, *analysis.graph.calls]
+    balance = Balance(analysis.graph, analysis.conditions, items, weight)
+    return {item: balance.at[item] for item in waits if item in balance.at}
+
+
+def _functions_with(analysis: Analysis, items: set[Item]) -> set[Item | None]:
+    """The functions that hold one of the items, or call one that does."""
+    found: set[Item | None] = {analysis.graph.root_of(item) for item in items}
+    grown = True
+    while grown:
+        grown = False
+        for call in analysis.graph.calls:
+            root = analysis.graph.root_of(call)
+            if call.callee in found and root not in found:
+                found.add(root)
+                grown = True
+    return found
+
+
+def _record(item: Item, least: int | None, reason: str) -> WaitRecord:
+    given = integer_attribute(item.op, "count")
+    exact = None if least is None else max(-1, least)
+    queue = "" if item.queue is None else item.queue.name
+    return WaitRecord(Place.of(item.op), queue, max(0, exact or 0), exact, given, reason)
+
+
+def check_depths(analysis: Analysis, session: Session) -> None:
+    """Keep an error for each acquire that may ask for more slots than its queue has."""
+    for queue in dict.fromkeys(item.queue for item in analysis.graph.slots):
+        mine = [item for item in analysis.graph.slots if item.queue == queue]
+
+        # The largest sum is the least one of the opposite weights.
+        balance = Balance(analysis.graph, analysis.conditions, mine, lambda item: -_slots(item))
+        for item in mine:
+            depth = integer_attribute(item.op, "depth")
+            if _slots(item) > 0 and depth is not None and item in balance.at:
+                held = -balance.at[item]
+                if held > depth:
+                    session.diagnostics.error(_too_deep(item, held, depth))
+
+
+def _slots(item: Item) -> int:
+    """The slots that an op acquires, below 0: releases; 0 for ops around it."""
+    row = row_of(item.op)
+    return 0 if row is None else row.slots
+
+
+def _too_deep(item: Item, held: int, depth: int) -> CountError:
+    many = "an unknown number of" if held > -UNBOUNDED // 2 else str(held)
+    return CountError(
+        f"on some path {many} slots are held at once, but the queue has {depth}",
+        code="depth-exceeded",
+        at=item.op,
+        advice="release a slot with async_pipe.consumer_release before acquiring the next, or "
+        "raise the depth",
+    )
