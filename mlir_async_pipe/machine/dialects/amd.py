@@ -6,6 +6,7 @@ register), and lane l writes at that address + l * bytes; on gfx1250 each lane n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
+from mlir_async_pipe.machine.dialects.async_ops import byte_span, copy_now, issue_copy
 from mlir_async_pipe.machine.dialects.gpu import thread_coordinate, whole_warps
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
@@ -63,12 +64,13 @@ def wave_copy(site: Site) -> Execute:
     """`size` bytes a lane from a pointer of its own to the wave's stretch of LDS."""
     size = site.integer("size") or 0
     offset = site.integer("offset", 0) or 0
+    copy = _copier(site)
 
     def execute(unit: Unit, source: Array, target: Array) -> None:
         lane = unit.threads % unit.launch.options.warp
         # The immediate offset is added to both addresses.
         to = wave_base(unit, target) + offset + lane * size
-        _copy(unit, site, source + offset, to, size)
+        copy(unit, source + offset, to, size)
 
     return execute
 
@@ -78,9 +80,8 @@ def lane_copy(size: int) -> Any:
 
     def build(site: Site) -> Execute:
         offset = site.integer("offset", 0) or 0
-        return lambda unit, source, target: _copy(
-            unit, site, source + offset, target + offset, size
-        )
+        copy = _copier(site)
+        return lambda unit, source, target: copy(unit, source + offset, target + offset, size)
 
     return build
 
@@ -92,21 +93,32 @@ for _bits in (8, 32, 64, 128):
 @semantics("rocdl.raw.ptr.buffer.load.async.lds", "rocdl.raw.ptr.buffer.load.lds")
 def buffer_copy(site: Site) -> Execute:
     """From a buffer resource at voffset + soffset + offset to the wave's stretch of LDS."""
+    copy = _copier(site)
 
     def execute(unit: Unit, source: Array, target: Array, size: Array, *rest: Array) -> None:
         within_buffer, scalar, fixed = rest[:3]
         count = int(size[0])
         lane = unit.threads % unit.launch.options.warp
         start = source + within_buffer.astype(np.int64) + scalar + fixed
-        _copy(unit, site, start, wave_base(unit, target) + fixed + lane * count, count)
+        copy(unit, start, wave_base(unit, target) + fixed + lane * count, count)
 
     return execute
 
 
-def _copy(unit: Unit, site: Site, source: Array, target: Array, size: int) -> None:
-    origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
-    place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
-    issue_copy(unit, site, site.queue(), origin, place)
+def _copier(site: Site) -> Callable[[Unit, Array, Array, int], None]:
+    """A function that copies bytes between two pointers of each lane; ops without a row in
+    the vocabulary are tracked by the compiler, so they are over when they return."""
+    queue = None if site.row is None else site.queue()
+
+    def copy(unit: Unit, source: Array, target: Array, size: int) -> None:
+        origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
+        place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
+        if queue is None:
+            copy_now(unit, site, origin, place, None)
+        else:
+            issue_copy(unit, site, queue, origin, place)
+
+    return copy
 
 
 @semantics("rocdl.make.buffer.rsrc")
