@@ -112,7 +112,7 @@ def expand(plan: Plan, module: Any) -> None:
     synchronisation = synchronise(plan)
     buffers = [allocate(buffer, loop) for buffer in plan.buffers if buffer.versions > 1]
     ip = before(loop)
-    integers = Integers(loop, plan.last_stage, plan.trip_count, ip)
+    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, ip)
     guard = _guard_short_trips(plan, integers)
     if guard is not None:
         ip = before(operations(guard.regions[0].blocks[0])[-1])
@@ -139,7 +139,7 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
 
     Both branches yield the initial values until the pipeline is written."""
-    if plan.trip_count is not None or plan.last_stage == 0 or plan.short_trip == "assume":
+    if plan.trip_count is not None or plan.last_stage == 0 or plan.short_trip != "version":
         return None
     loop = plan.loop
     guard = create(

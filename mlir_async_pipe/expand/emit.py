@@ -24,6 +24,8 @@ from typing import Any
 
 from mlir_async_pipe.annotations import EMPTY
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
 from mlir_async_pipe.expand.plan import Plan
@@ -62,6 +64,7 @@ class Emitter:
         self.block = plan.loop.regions[0].blocks[0]
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
+        self.epilogue_steps = 0 if plan.epilogue == "predicate" else plan.last_stage
         self.initial = list(self.loop.operands)[3:]
         *_, end = self.block.operations
         self.yielded = list(end.operation.operands)
@@ -126,7 +129,7 @@ class Emitter:
         for t in range(self.last_stage):
             self._prologue_step(t)
         loop = self._kernel_loop()
-        for e in range(1, self.last_stage + 1):
+        for e in range(1, self.epilogue_steps + 1):
             self._epilogue_step(e)
         self._drain()
         return self._results(), loop
@@ -183,10 +186,10 @@ class Emitter:
         for argument, result in zip(list(self.block.arguments)[1:], self.loop.results, strict=True):
             if list(result.uses):
                 # The result is the argument of one more iteration, read behind the epilogue.
-                self._need_register(self._source(argument), self.last_stage, self.last_stage)
+                self._need_register(self._source(argument), self.last_stage, self.epilogue_steps)
         for group in self.synchronisation.drains:
-            token = Source(self.kernel.tokens[group.number], (), 1)
-            self._need_register(token, self.last_stage, self.last_stage)
+            token = self._last_token(group)
+            self._need_register(token, self.last_stage, self.epilogue_steps)
 
     def _need_register(self, source: Any, stage: int, late: int) -> None:
         """`late`: how many steps behind the kernel's end the earliest use stands."""
@@ -212,9 +215,14 @@ class Emitter:
         def token(wait: Wait) -> Value:
             return self._made(self._token(wait), wait.stage, t - wait.lag)
 
-        self._step(
-            self.synchronisation.prologue[t], lambda unit: unit.stage <= t, look_up, token, t
-        )
+        def condition(stage: int) -> Value | None:
+            if self.plan.short_trip != "predicate":
+                return None
+            return self.integers.before_end(self.integers.first_plus(t - stage))
+
+        step = self.synchronisation.prologue[t]
+        self._step(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
+        self._empty_groups(t)
 
     def _in_prologue(self, value: Value, stage: int, t: int) -> Value:
         iteration = t - stage
@@ -228,6 +236,28 @@ class Emitter:
         if iteration < source.distance:
             return self.initial[source.chain[iteration]]
         return self._made(source, stage, t - self._lag(source, stage))
+
+    def _empty_groups(self, t: int) -> None:
+        """Where several stages share the hardware's FIFO, commit an empty group for each
+        stage that is not active yet: an empty group is complete but counted, so that the
+        kernel's first steps look back at as many groups as its later ones."""
+        for group in self.plan.groups:
+            stages = {g.stage for g in self.plan.groups if g.queue == group.queue}
+            if group.physical and group.stage > t >= min(stages):
+                self._empty_group(self.kernel.tokens[group.number])
+
+    def _empty_group(self, token: Value) -> Value:
+        """A group without copies, on the queue of the group that makes `token`."""
+        maker = defining_op(token)
+        assert maker is not None
+        attributes = (
+            {"queue": maker.attributes["queue"]}
+            if "queue" in maker.attributes
+            else {EMPTY: ir.UnitAttr.get(self.loop.context)}
+        )
+        kind = ir.Type.parse(TOKEN_TYPE, self.loop.context)
+        made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
+        return made.results[0]
 
     # -- kernel -----------------------------------------------------------------------------
 
@@ -272,7 +302,14 @@ class Emitter:
                 return self._made(source, wait.stage, now)
             return register(source, wait.lag)
 
-        self._step(self.synchronisation.kernel, lambda unit: True, look_up, token, now)
+        def condition(stage: int) -> Value | None:
+            if self.plan.epilogue != "predicate" or stage == self.last_stage:
+                return None
+            ahead = self.integers.plus_steps(arguments[0], self.last_stage - stage)
+            return self.integers.before_end(ahead)
+
+        step = self.synchronisation.kernel
+        self._step(step, lambda unit: True, look_up, token, now, condition)
         following: list[Value] = []
         for source, count in self.registers.items():
             if count > 0:
@@ -307,22 +344,7 @@ class Emitter:
         if source.value not in self.kernel.tokens.values():
             return self.initial[source.chain[0]]
         if self.dummy_token is None:
-            context = self.loop.context
-            maker = defining_op(source.value)
-            assert maker is not None
-            attributes = (
-                {"queue": maker.attributes["queue"]}
-                if "queue" in maker.attributes
-                else {EMPTY: ir.UnitAttr.get(context)}
-            )
-            self.dummy_token = create(
-                maker.name,
-                (),
-                [ir.Type.parse(TOKEN_TYPE, context)],
-                attributes,
-                ip=self.ip,
-                loc=self.location,
-            ).results[0]
+            self.dummy_token = self._empty_group(source.value)
         return self.dummy_token
 
     def _create_loop(self, entries: list[Value]) -> Operation:
@@ -357,7 +379,9 @@ class Emitter:
             return self._behind_kernel(self._token(wait), wait.stage, e - wait.lag)
 
         step = self.synchronisation.epilogue[e - 1]
-        self._step(step, lambda unit: unit.stage >= e, look_up, token, self._behind(e))
+        self._step(
+            step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
+        )
         for recurrence in self.recurrences.values():
             recurrence.prepare(self.integers, self.recurrences)
         for recurrence in self.recurrences.values():
@@ -386,16 +410,25 @@ class Emitter:
         arguments = list(self.block.arguments)[1:]
         for argument, result in zip(arguments, self.loop.results, strict=True):
             if list(result.uses):
-                results.append(self._in_epilogue(argument, self.last_stage, self.last_stage + 1))
+                results.append(
+                    self._in_epilogue(argument, self.last_stage, self.epilogue_steps + 1)
+                )
             else:
                 results.append(self.initial[len(results)])
         return results
 
+    def _last_token(self, group: Group) -> Source:
+        """The youngest instance of a group, for a user behind the last step: that of the last
+        iteration, or with a predicated kernel that of the last step."""
+        late = self.epilogue_steps or min(self.last_stage, group.stage)
+        return Source(self.kernel.tokens[group.number], (), late + 1 - self.last_stage)
+
     def _drain(self) -> None:
         """Wait for what is still in flight behind the loop."""
         for group in self.synchronisation.drains:
-            token = Source(self.kernel.tokens[group.number], (), 1)
-            self._wait(token.value, self._behind_kernel(token, group.stage, group.stage))
+            token = self._last_token(group)
+            late = self.epilogue_steps + 1 - self._lag(token, self.last_stage)
+            self._wait(token.value, self._behind_kernel(token, group.stage, late))
 
     # -- one step ---------------------------------------------------------------------------
 
@@ -406,24 +439,41 @@ class Emitter:
         look_up: Callable[[Value, int], Value],
         token: Callable[[Wait], Value],
         key: int,
+        condition: Callable[[int], Value | None],
     ) -> None:
-        """Clone the active units with the waits and barriers in front of them."""
+        """Clone the active units with the waits and barriers in front of them.
+
+        `condition(stage)` says when the stage's iteration exists, None where it always does.
+        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
+        of the steady state, and no barrier becomes divergent.
+        """
         self._synchronise(step, -1, token)
         for unit in self.kernel.units:
             if not active(unit):
                 continue
             if unit.position is not None:
                 self._synchronise(step, unit.position, token)
-            mapping: dict[Value, Value] = {}
-            for op in unit.ops:
-                for value in captured(op):
-                    if value not in mapping:
-                        mapping[value] = look_up(value, unit.stage)
-                copy = op.clone(ip=self.ip).operation
-                remap(copy, mapping)
-                for old, new in zip(op.results, copy.results, strict=True):
-                    mapping[old] = new
-                    self.values[(old, unit.stage, key)] = new
+            self._clone(unit, look_up, key, condition(unit.stage))
+
+    def _clone(
+        self,
+        unit: KernelUnit,
+        look_up: Callable[[Value, int], Value],
+        key: int,
+        condition: Value | None,
+    ) -> None:
+        mapping: dict[Value, Value] = {}
+        for op in unit.ops:
+            for value in captured(op):
+                if value not in mapping:
+                    mapping[value] = look_up(value, unit.stage)
+            copy = op.clone(ip=self.ip).operation
+            remap(copy, mapping)
+            if condition is not None:
+                copy = guarded(copy, condition)
+            for old, new in zip(op.results, copy.results, strict=True):
+                mapping[old] = new
+                self.values[(old, unit.stage, key)] = new
 
     def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
         before = step.before.get(position)

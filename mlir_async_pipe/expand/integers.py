@@ -20,7 +20,9 @@ EQUAL, SIGNED_LESS, UNSIGNED_LESS, UNSIGNED_AT_LEAST = 0, 2, 6, 9
 class Integers:
     """Writes integer ops for one loop at a movable insertion point."""
 
-    def __init__(self, loop: Operation, last_stage: int, trip_count: int | None, ip: Any) -> None:
+    def __init__(
+        self, loop: Operation, last_stage: int, peeled: int, trip_count: int | None, ip: Any
+    ) -> None:
         self.loop = loop
         self.location = loop.location
         self.context = loop.context
@@ -28,6 +30,7 @@ class Integers:
         self.kind = self.lower.type
         self.index = ir.IndexType.get(loop.context)
         self.last_stage = last_stage
+        self.peeled = peeled
         self.trip_count = trip_count
         self.unsigned = "unsignedCmp" in loop.attributes
         self.ip = ip
@@ -63,17 +66,17 @@ class Integers:
         return self.add(start, self.multiply(self.step, self.constant(steps, self.kind)))
 
     def kernel_upper_bound(self) -> Value:
-        """lb + (trips - (S-1)) * step."""
+        """lb + (trips - peeled) * step, where `peeled` steps are left to the epilogue."""
         if self.trip_count is not None:
-            steps = self.trip_count - self.last_stage
+            steps = self.trip_count - self.peeled
             if steps == 0:
                 self._kernel_end = self.lower
             else:
                 self._kernel_end = self.plus_steps(self.lower, steps)
-        elif self.last_stage == 0:
+        elif self.peeled == 0:
             self._kernel_end = self.upper
         else:
-            count = self.subtract(self.trips(), self.constant(self.last_stage, self.kind))
+            count = self.subtract(self.trips(), self.constant(self.peeled, self.kind))
             self._kernel_end = self.add(self.lower, self.multiply(count, self.step))
         return self._kernel_end
 
@@ -83,11 +86,15 @@ class Integers:
             one = self.constant(1, self.kind)
             span = self.subtract(self.subtract(self.upper, self.lower), one)
             count = self.add(self._binary("arith.divui", span, self.step), one)
-            runs = self.compare(
-                UNSIGNED_LESS if self.unsigned else SIGNED_LESS, self.lower, self.upper
+            self._trips = self.select(
+                self.before_end(self.lower), count, self.constant(0, self.kind)
             )
-            self._trips = self.select(runs, count, self.constant(0, self.kind))
         return self._trips
+
+    def before_end(self, value: Value) -> Value:
+        """value < ub in the loop's signedness, as an i1: the iteration exists."""
+        predicate = UNSIGNED_LESS if self.unsigned else SIGNED_LESS
+        return self.compare(predicate, value, self.upper)
 
     def long_enough(self) -> Value:
         """trips >= S-1, as an i1."""

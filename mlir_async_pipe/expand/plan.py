@@ -22,6 +22,7 @@ from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers, private_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
+from mlir_async_pipe.expand.guards import check_guardable
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, Value, captured, constant_value
 from mlir_async_pipe.statements import read_body
@@ -56,11 +57,17 @@ class Plan:
     needs: tuple[Need, ...]
     barriers: tuple[BarrierPair, ...]
     wait_at: Literal["consumer", "iteration"]
+    epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
     trip_count: int | None
     last_stage: int
     orders_before: bool
     orders_behind: bool
+
+    @property
+    def peeled_epilogue(self) -> int:
+        """How many steps stand behind the kernel; a predicated kernel runs them itself."""
+        return 0 if self.epilogue == "predicate" else self.last_stage
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,10 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
     Raises PipelineError with the code of what cannot be done or proven.
     """
     annotations = names.read_loop(loop)
-    _refuse_unavailable(loop, annotations)
+    _check_inner_loops(loop)
     units = Units(read_body(loop))
     trips = static_trip_count(loop)
-    if trips is not None and trips < units.last_stage:
+    if trips is not None and trips < units.last_stage and annotations.short_trip != "predicate":
         diagnostics.remark(
             f"the loop runs {trips} times, fewer than the {units.last_stage} iterations that "
             "the pipeline keeps in flight; it stays as it is",
@@ -89,6 +96,8 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
         )
         return None
     _check_values(units)
+    if "predicate" in (annotations.epilogue, annotations.short_trip):
+        check_guardable(units)
     arithmetic = Arithmetic(enclosing_launch_size(loop))
     index = LoopIndex(loop, arithmetic)
     regions = regions_of([s.op for s in units.body.statements], arithmetic)
@@ -115,6 +124,8 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
         tuple(dict.fromkeys(needs)),
         pairs,
         wait_at,
+        # Without a guarantee of S-1 iterations an epilogue could not be peeled.
+        "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
         annotations.short_trip,
         trips,
         units.last_stage,
@@ -123,15 +134,7 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
     )
 
 
-def _refuse_unavailable(loop: Operation, annotations: names.LoopAnnotations) -> None:
-    if annotations.epilogue == "predicate" or annotations.short_trip == "predicate":
-        name = names.EPILOGUE if annotations.epilogue == "predicate" else names.SHORT_TRIP
-        raise PipelineError(
-            f"cannot pipeline: '{name} = \"predicate\"' is not available",
-            code="predicate-unavailable",
-            at=loop,
-            advice='use "peel" for the epilogue and "version" or "assume" for short trips',
-        )
+def _check_inner_loops(loop: Operation) -> None:
     if any(
         op.name == "scf.for" and names.is_requested(op) for op in names.walk(loop) if op != loop
     ):

@@ -117,10 +117,10 @@ def synchronise(plan: Plan) -> Synchronisation:
     entry = walker.without_idle_barrier(state)
     kernel, end = walker.steady(entry)
     state = end.shifted()
-    if plan.trip_count is None or plan.trip_count == plan.last_stage:
+    if plan.trip_count is None or plan.trip_count <= plan.peeled_epilogue:
         state = state.weaker(entry)
     epilogue = []
-    for e in range(1, plan.last_stage + 1):
+    for e in range(1, plan.peeled_epilogue + 1):
         step, state = walker.walk(state, _Draining(e))
         epilogue.append(step)
         state = state.shifted()
@@ -284,12 +284,13 @@ class _Walker:
     def unfinished(self, state: State) -> tuple[Group, ...]:
         """Behind the loop: the youngest group of each queue that is not known to be over.
 
-        `state` is shifted past the last epilogue step, whose time is -1; the last instance
-        of a group in stage s was committed in epilogue step s, that is `last_stage - s`
-        steps before that."""
+        `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
+        last instance of a group in stage s was committed in epilogue step s, `last_stage - s`
+        steps before that; a predicated kernel commits (and zero-fills) in every step."""
         youngest: dict[str, tuple[Moment, Group]] = {}
         for group in self.plan.groups:
-            last = (-1.0 - (self.plan.last_stage - group.stage), float(group.position))
+            age = max(0, self.plan.peeled_epilogue - group.stage)
+            last = (-1.0 - age, float(group.position))
             if last > state.retired[group.queue]:
                 known = youngest.get(group.queue)
                 if known is None or last > known[0]:
