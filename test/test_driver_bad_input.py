@@ -25,6 +25,33 @@ LOOP = """func.func @copy(%from: memref<8xf32> {{llvm.noalias}}, %to: memref<8xf
 }}
 """
 
+# The second statement of an iteration reads what the first of the next one writes.
+BROKEN_DEPENDENCE = """func.func @running_sum(%m: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c7 = arith.constant 7 : index
+  scf.for %i = %c0 to %c7 step %c1 {
+    %v = memref.load %m[%i] : memref<8xf32>
+    %next = arith.addi %i, %c1 : index
+    memref.store %v, %m[%next] : memref<8xf32>
+  } {async_pipe.stage = array<i64: 0, 2>, async_pipe.order = array<i64: 0, 1>}
+  return
+}
+"""
+UNKNOWN_ACCESS = """func.func private @anything()
+func.func @calls(%m: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    %v = memref.load %m[%i] : memref<8xf32>
+    func.call @anything() : () -> ()
+    memref.store %v, %m[%i] : memref<8xf32>
+  } {async_pipe.stage = array<i64: 0, 1, 1>, async_pipe.order = array<i64: 0, 1, 2>}
+  return
+}
+"""
+
 
 def loop(annotations: str) -> str:
     return LOOP.format(annotations=annotations)
@@ -47,11 +74,27 @@ BAD_ANNOTATIONS = {
     "no stage at all": "async_pipe.num_stages = 0 : i64",
     "array of the wrong kind": 'async_pipe.stage = "0, 1"',
 }
-BAD_LOOPS = {name: loop(annotations) for name, annotations in BAD_ANNOTATIONS.items()}
+BAD_LOOPS = {name: loop(annotations) for name, annotations in BAD_ANNOTATIONS.items()} | {
+    "dependence that the schedule breaks": BROKEN_DEPENDENCE,
+    "access that cannot be analysed": UNKNOWN_ACCESS,
+}
+CODES = {
+    "stage array too short": "annotation-length",
+    "stage array too long": "annotation-length",
+    "order array of another length": "annotation-length",
+    "negative stage": "negative-stage",
+    "order is no permutation": "order-not-permutation",
+    "async stage without statement": "async-stage-unknown",
+    "unknown attribute": "unknown-annotation",
+    "no stage at all": "num-stages-too-small",
+    "array of the wrong kind": "bad-annotation",
+    "dependence that the schedule breaks": "dependence-violated",
+    "access that cannot be analysed": "unproven-independence",
+}
 
 
-def assert_one_error(ended: Ended, place: str, code: str = r"[a-z-]+") -> None:
-    """Exit code 1, no output, and the first and only error at `place` (a pattern) with `code`."""
+def assert_one_error(ended: Ended, place: str, code: str) -> None:
+    """Exit code 1, no output, and the first and only error at `place`, a pattern, with `code`."""
     assert ended.code == 1
     assert ended.out == ""
     assert "Traceback" not in ended.err
@@ -64,7 +107,7 @@ def assert_one_error(ended: Ended, place: str, code: str = r"[a-z-]+") -> None:
 @pytest.mark.parametrize("name", BAD_LOOPS)
 def test_a_loop_that_cannot_be_pipelined_is_one_located_error(name, tmp_path):
     ended = opt("--async-pipe", "-o", tmp_path / "out", stdin=BAD_LOOPS[name])
-    assert_one_error(ended, r"<stdin>:[1-9]\d*:[1-9]\d*")
+    assert_one_error(ended, r"<stdin>:[1-9]\d*:[1-9]\d*", CODES[name])
     assert list(tmp_path.iterdir()) == []
 
 
