@@ -84,6 +84,22 @@ class Arithmetic:
         """An interval [low, high] that holds the value; None is an unbounded end."""
         return _memoised(value, self._ranges, lambda v, get: _range_step(v, get, self.block_size))
 
+    def remainder(self, value: Value) -> tuple[Linear, int] | None:
+        """(f, V) if the value is f mod V: a remainder, or a mask for a power of two."""
+        op = defining_op(value)
+        while op is not None and op.name in _CASTS:
+            op = defining_op(op.operands[0])
+        if op is None or (op.name not in _REMAINDER and op.name != "arith.andi"):
+            return None
+        versions = constant_value(op.operands[1])
+        if versions is None:
+            return None
+        if op.name == "arith.andi":
+            versions += 1
+            if versions & (versions - 1):
+                return None
+        return (self.linear(op.operands[0]), versions) if versions > 0 else None
+
     def range_of(self, form: Linear) -> tuple[int | None, int | None]:
         """An interval that holds the linear form."""
         low: int | None = form.constant

@@ -31,13 +31,22 @@ from mlir_async_pipe.uniformity import Uniformity
 class Distances:
     """The distances d in [low, high] at which two accesses may meet; high None: no end.
 
-    `proven` is True if the interval comes from the subscripts, False if nothing could be
-    said and every distance has to be assumed.
+    Of those only d = residue modulo `modulus` count: a slot index `i mod 2` written by hand
+    meets itself at even distances. `proven` is True if the distances come from the
+    subscripts, False if nothing could be said and every distance has to be assumed.
     """
 
     low: int
     high: int | None
     proven: bool
+    modulus: int = 1
+    residue: int = 0
+
+    def smallest(self, least: int) -> int | None:
+        """The smallest distance that is at least `least`, None if there is none."""
+        start = max(least, self.low)
+        found = start + (self.residue - start) % self.modulus
+        return None if self.high is not None and found > self.high else found
 
 
 EVERY = Distances(0, None, False)
@@ -64,23 +73,27 @@ class LoopIndex:
         if a.subscripts is None or b.subscripts is None or a.base != b.base:
             return EVERY
         assert a.extent is not None and b.extent is not None
-        low, high, proven = 0, None, False
+        low, high, proven, modulus, residue = 0, None, False, 1, 0
         for sa, sb, ea, eb in zip(a.subscripts, b.subscripts, a.extent, b.extent, strict=True):
             found = self._dimension(sa, sb, ea, eb, same_thread)
             if found is None:
                 return None
             if found.proven:
                 proven = True
+                if found.modulus > modulus:
+                    modulus, residue = found.modulus, found.residue
                 low = max(low, found.low)
                 if found.high is not None:
                     high = found.high if high is None else min(high, found.high)
-        if high is not None and low > high:
-            return None
-        return Distances(low, high, proven)
+        distances = Distances(low, high, proven, modulus, residue)
+        return None if distances.smallest(0) is None else distances
 
     def _dimension(
         self, a: Linear, b: Linear, extent_a: int, extent_b: int, same_thread: bool
     ) -> Distances | None:
+        rotating = self._rotating(a, b, extent_a, extent_b)
+        if rotating is not None:
+            return rotating
         factor = a.terms.get(self.induction, 0)
         if factor != b.terms.get(self.induction, 0):
             return EVERY
@@ -116,6 +129,35 @@ class LoopIndex:
         if last is None and first == 0:
             return EVERY
         return Distances(first, last, True)
+
+    def _rotating(self, a: Linear, b: Linear, extent_a: int, extent_b: int) -> Distances | None:
+        """Both subscripts are a slot number f mod V with f linear in the iteration:
+
+        A k + r_a = A (k + d) + r_b (mod V)  iff  A d = r_a - r_b (mod V)
+
+        None if they do not have this form, or if V - 1 distances of V are possible anyway.
+        """
+        if self.step is None or (extent_a, extent_b) != (1, 1):
+            return None
+        first, second = self._slot_form(a), self._slot_form(b)
+        if first is None or second is None or first[1] != second[1]:
+            return None
+        versions = first[1]
+        difference = first[0] - second[0]
+        factor = first[0].terms.get(self.induction, 0) * self.step
+        if difference.terms or versions < 2:
+            return None
+        found = [d for d in range(versions) if (factor * d - difference.constant) % versions == 0]
+        if len(found) != 1:
+            return None
+        return Distances(0, None, True, versions, found[0])
+
+    def _slot_form(self, form: Linear) -> tuple[Linear, int] | None:
+        """(f, V) if the form is the single symbol f mod V."""
+        if form.constant or list(form.terms.values()) != [1]:
+            return None
+        (symbol,) = form.terms
+        return self.arithmetic.remainder(symbol)
 
     def _difference(self, a: Linear, b: Linear, same_thread: bool) -> tuple[int | None, int | None]:
         """The range of a - b, where symbols that are the same at both ends cancel."""

@@ -100,7 +100,7 @@ def _between(
         if least == 1:
             return None
         distances = index.distances(a, b, same_thread=_per_thread(a, b))
-        if distances is None or distances.low > 0:
+        if distances is None or distances.smallest(0) != 0:
             return None
         return Dependence(a, b, 0, _kind(a, b), distances.proven)
     distances = index.distances(
@@ -111,8 +111,8 @@ def _between(
     )
     if distances is None:
         return None
-    smallest = max(least, distances.low)
-    if distances.high is not None and smallest > distances.high:
+    smallest = distances.smallest(least)
+    if smallest is None:
         return None
     if smallest > 0 and not distances.proven and assertions.independent:
         return None

@@ -78,11 +78,15 @@ def _conflicts(
     first = 0 if a.position < b.position and a.top != b.top else 1
     if a.root is not None and a.root.key in private:
         # Inside one version only the same iteration meets; V iterations later the slot does.
-        same = [0] if first == 0 and distances.low == 0 else []
+        same = [0] if first == 0 and distances.smallest(0) == 0 else []
         return [*same, versions[a.root.key]]
-    low = max(first, distances.low)
-    last = low + 2 if distances.high is None else min(low + 2, distances.high)
-    return list(range(low, last + 1))
+    found: list[int] = []
+    following = distances.smallest(first)
+    # Three in a row are enough: from two iterations on, a body with a barrier has one between.
+    while following is not None and len(found) < 3:
+        found.append(following)
+        following = distances.smallest(following + 1)
+    return found
 
 
 def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
