@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.diagnostics import AsyncPipeError
 from mlir_async_pipe.targets import Target
+from mlir_async_pipe.targets import lower as lower_module
 from mlir_async_pipe.targets.cuda_tools import find_tool
 from mlir_async_pipe.targets.lower import Lowered, lower
+from mlir_async_pipe.targets.ptxas import Assembled, Resources
 
 needs_cuda_tools = pytest.mark.skipif(
     find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="no CUDA tools"
@@ -99,6 +104,30 @@ def test_machine_code_has_the_counts_of_the_module() -> None:
     assert any(loop.waits and set(loop.waits) == {1} for loop in kernel.machine.pipelined_loops)
     assert kernel.resources.spill_store_bytes == 0
     assert kernel.resources.static_shared_bytes == 1024
+
+
+def spilling(first: int, second: int, chosen: list[str]) -> Callable[[str, Any], Assembled]:
+    """An assembler that reports these spills; it keeps the PTX that it was given."""
+    spills = iter((first, second))
+
+    def assemble(ptx: str, chip: Any) -> Assembled:
+        chosen.append(ptx)
+        return Assembled(b"", {"kernel": Resources(128, next(spills), 0, 0, 0)})
+
+    return assemble
+
+
+@pytest.mark.parametrize(("second", "helps"), [(0, True), (4, True), (32, False)])
+def test_a_kernel_that_spills_is_made_again_for_one_block_a_multiprocessor(
+    second: int, helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(lower_module, "find_tool", lambda name: name)
+    monkeypatch.setattr(lower_module, "assemble", spilling(32, second, given))
+    result = lowered(DOUBLE_BUFFERED, "ptx", "sm_90a")
+    assert [".minnctapersm 1" in ptx for ptx in given] == [False, True]
+    assert (".minnctapersm 1" in result.text) == helps
+    assert [remark.code for remark in result.diagnostics] == ["spills"]
 
 
 @pytest.mark.parametrize("chip", ["sm_86", "sm_90a", "sm_100a", "sm_120"])

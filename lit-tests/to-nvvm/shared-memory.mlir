@@ -20,6 +20,28 @@ gpu.module @kernels {
 
 // -----
 
+// A versioned buffer is given back through the view of its first slot.
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  // CHECK:       llvm.mlir.global private @kernel_shared() {{.*}} : !llvm.array<3 x array<128 x f32>>
+  // CHECK-LABEL: llvm.func @kernel
+  // CHECK-NOT:     llvm.call
+  // CHECK:         llvm.return
+  gpu.func @kernel(%C : memref<?xf32>) kernel {
+    %tile = memref.alloc() : memref<3x128xf32, #wg>
+    %first = memref.subview %tile[0, 0] [1, 128] [1, 1]
+      : memref<3x128xf32, #wg> to memref<128xf32, strided<[1]>, #wg>
+    %slot = memref.cast %first : memref<128xf32, strided<[1]>, #wg> to memref<128xf32, #wg>
+    %tid = gpu.thread_id x
+    %x = memref.load %C[%tid] : memref<?xf32>
+    memref.store %x, %slot[%tid] : memref<128xf32, #wg>
+    memref.dealloc %slot : memref<128xf32, #wg>
+    gpu.return
+  }
+}
+
+// -----
+
 // 64 KiB: above what a kernel may declare, so all its buffers are one dynamic allocation, whose
 // size stands on the kernel and in the launch.
 #wg = #gpu.address_space<workgroup>

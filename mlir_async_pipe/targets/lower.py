@@ -155,16 +155,21 @@ def _generate(
         set_integer(op, MINIMUM_BLOCKS, 1, 32)
     second_ptx = nvvm_code.ptx_text(root, chip)
     second = assemble(second_ptx, chip)
+    better = _spilled(second) < _spilled(assembled)
     for op in changed:
-        name = symbol_name(op)
-        before, after = assembled.resources[name], second.resources[name]
+        before, after = (made.resources[symbol_name(op)] for made in (assembled, second))
+        outcome = f"{after.spill_store_bytes} with {MINIMUM_BLOCKS} = 1, which is used"
         session.diagnostics.remark(
-            f"'{name}' spilled {before.spill_store_bytes} bytes a thread; with {MINIMUM_BLOCKS} = 1 "
-            f"it spills {after.spill_store_bytes} and has {after.registers} registers",
+            f"'{symbol_name(op)}' spills {before.spill_store_bytes} bytes a thread"
+            + (f", and {outcome}" if better else f"; {MINIMUM_BLOCKS} = 1 does not help"),
             code="spills",
             at=op,
         )
-    return second_ptx, second
+    return (second_ptx, second) if better else (ptx, assembled)
+
+
+def _spilled(assembled: Assembled) -> int:
+    return sum(found.spill_store_bytes for found in assembled.resources.values())
 
 
 def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:

@@ -111,9 +111,10 @@ def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) ->
         ip=before(allocation),
         loc=allocation.location,
     )
-    for user in users(allocation.results[0]):
-        if user.name == "memref.dealloc":
-            user.erase()
+    for value in _with_views(allocation.results[0]):
+        for user in users(value):
+            if user.name == "memref.dealloc":
+                user.erase()
     allocation.results[0].replace_all_uses_with(memory.results[0])
     allocation.erase()
 
