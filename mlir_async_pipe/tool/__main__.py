@@ -69,6 +69,10 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
             code="missing-target",
             advice="for instance --target=nvvm:sm_80",
         )
+    if options.timeline and options.run is None:
+        raise UsageError(
+            "'--timeline' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
+        )
     if options.pass_pipeline is not None:
         sink.knows_pipeline(options.pass_pipeline)
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"

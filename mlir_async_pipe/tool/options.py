@@ -87,6 +87,16 @@ class Options:
     check: str = "error"
     check_only: bool = False
     diagnostics: str = "text"
+    # the machine
+    run: str | None = None
+    arg: tuple[str, ...] = ()
+    threads: str = "1"
+    grid: str = "1"
+    completion: str = "eager"
+    schedule: str = "lockstep"
+    run_output: str = ""
+    timeline: str = ""
+    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,7 @@ class _Flag:
 
 _MLIR = "as in mlir-opt"
 _OURS = "of this tool"
+_MACHINE = "of the machine (--run)"
 _SWITCH = "true"
 
 
@@ -193,6 +204,26 @@ _FLAGS: tuple[_Flag, ...] = (
         choices=DIAGNOSTIC_FORMATS,
         group=_OURS,
     ),
+    _Flag("run", "run a function on the CPU behind the passes", "FUNC", group=_MACHINE),
+    _Flag(
+        "arg",
+        "an argument: FILE.npy, a number, 128x64xf16[:SEED] (random), zeros:128x64xf16",
+        "ARG",
+        repeated=True,
+        group=_MACHINE,
+    ),
+    _Flag("threads", "threads of a block: 128 or 16x8x1", "SIZE", group=_MACHINE),
+    _Flag("grid", "blocks: 4 or 2x2x1", "SIZE", group=_MACHINE),
+    _Flag("completion", "when copies arrive: eager, late, random[:SEED]", "WHEN", group=_MACHINE),
+    _Flag("schedule", "order of warps: lockstep, forward, backward, random", "S", group=_MACHINE),
+    _Flag("run-output", "write results as .npy into this folder", "DIR", group=_MACHINE),
+    _Flag("timeline", "draw what thread 0 did", "FILE.svg|FILE.json", group=_MACHINE),
+    _Flag(
+        "cost",
+        "cycles for --timeline: latency=500,OP=300,throughput.QUEUE=8",
+        "COSTS",
+        group=_MACHINE,
+    ),
     _switch("isolate", "run in a child process; a crash becomes an error (default true)", _OURS),
 )
 
@@ -253,7 +284,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="input, - for stdin")
     parser.add_argument("-o", dest="output", metavar="FILE", help="output, - for stdout")
-    groups = {name: parser.add_argument_group(f"options {name}") for name in (_MLIR, _OURS)}
+    groups = {name: parser.add_argument_group(f"options {name}") for name in (_MLIR, _OURS, _MACHINE)}
     for flag in _FLAGS:
         groups[flag.group].add_argument(
             f"--{flag.name}",

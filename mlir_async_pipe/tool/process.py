@@ -15,6 +15,7 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.tool import (
     emit,
+    execution,
     explain,
     mlir_diagnostics,
     parsing,
@@ -116,6 +117,10 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
         _run_pipeline(root, pipeline, work, session)
     if options.check_only:
         return None
+    if options.run is not None:
+        work.activity.is_now(f"running @{options.run} on the machine")
+        with timing.phase("Machine"):
+            return execution.execute(root, options, session)
     work.activity.is_now(f"writing {options.emit}")
     with timing.phase("Output"):
         return emit.emit(root, options, session)

@@ -1,0 +1,242 @@
+"""When things happen: the trace of thread 0 laid out in cycles by a cost model.
+
+The thread runs its ops one after the other. A copy occupies its queue for bytes / throughput
+cycles and arrives `latency` cycles later; groups of a queue complete in order. A wait stalls
+until the last op that it covers has arrived:
+
+    latency 500, compute 300, two stages: the copy is issued one iteration ahead, so each wait
+    stalls 500 - 300 = 200 cycles; with three stages it is issued 600 cycles ahead: no stall.
+
+This is a model to see schedules by, not a simulator of a chip: one thread stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.machine.trace import Entry, Trace
+
+Phase = Literal["prologue", "kernel", "epilogue"]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What things cost, in cycles.
+
+    `latency`: from the end of a copy's turn on its queue to its arrival, by queue name.
+    `bytes_per_cycle`: throughput of a queue for this thread's copies, none for unlimited.
+    `ops`: cycles of an op by name; `async_pipe.latency` on an op comes before it, and ops in
+    neither cost nothing. Queues that are not listed take `default_latency`.
+    """
+
+    latency: Mapping[str, int] = field(default_factory=dict)
+    bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
+    ops: Mapping[str, int] = field(default_factory=dict)
+    default_latency: int = 500
+    barrier: int = 0
+
+    @staticmethod
+    def parse(text: str) -> CostModel:
+        """Read `latency=500,latency.QUEUE=400,throughput.QUEUE=8,barrier=20,OP=300`.
+
+        Raises UsageError (bad-cost) for what is none of these.
+        """
+        latency: dict[str, int] = {}
+        throughput: dict[str, float] = {}
+        ops: dict[str, int] = {}
+        general = {"latency": 500, "barrier": 0}
+        for item in filter(None, text.split(",")):
+            key, equals, value = item.partition("=")
+            try:
+                number = float(value)
+            except ValueError:
+                number = -1
+            if not equals or number < 0:
+                raise UsageError(
+                    f"bad cost '{item}'",
+                    code="bad-cost",
+                    advice="NAME=CYCLES, for instance latency=500,nvgpu.mma.sync=16",
+                )
+            if key in general:
+                general[key] = int(number)
+            elif key.startswith("latency."):
+                latency[key.removeprefix("latency.")] = int(number)
+            elif key.startswith("throughput."):
+                throughput[key.removeprefix("throughput.")] = number
+            else:
+                ops[key] = int(number)
+        return CostModel(latency, throughput, ops, general["latency"], general["barrier"])
+
+    def op_cycles(self, entry: Entry) -> int:
+        """Cycles of an op that is no async op."""
+        return entry.cost if entry.cost is not None else self.ops.get(entry.op, 0)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One stretch of time on a lane, in cycles."""
+
+    lane: str
+    name: str
+    kind: Literal["compute", "stall", "group"]
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The bars, the phases (name, start, end), and the stalls of each kernel iteration."""
+
+    bars: tuple[Bar, ...]
+    phases: tuple[tuple[Phase, float, float], ...]
+    iteration_stalls: tuple[float, ...]
+    iteration_starts: tuple[float, ...]
+    total: float
+
+    @property
+    def stalls(self) -> float:
+        """Stalled cycles in all."""
+        return sum(bar.end - bar.start for bar in self.bars if bar.kind == "stall")
+
+    @property
+    def steady_stall(self) -> float:
+        """Stalled cycles of an iteration once the kernel runs evenly: the last iteration's."""
+        return self.iteration_stalls[-1] if self.iteration_stalls else 0
+
+    def summary(self) -> str:
+        """The figures in one line."""
+        count = len(self.iteration_stalls)
+        return (
+            f"{self.total:g} cycles, {self.stalls:g} of them stalled; kernel: {count} iterations, "
+            f"{self.steady_stall:g} stalled cycles in the last"
+        )
+
+
+@dataclass
+class _Queue:
+    free: float = 0
+    arrivals: list[float] = field(default_factory=list)
+    group_start: float | None = None
+
+
+def lay_out(trace: Trace, model: CostModel) -> Timeline:
+    """Give every entry of a trace its cycles."""
+    return _Layout(model, _kernel_loop(trace)).run(trace)
+
+
+def _kernel_loop(trace: Trace) -> tuple[str, int, int] | None:
+    """The place of the loop that commits most groups by itself, None if none does."""
+    open_loops: list[tuple[str, int, int]] = []
+    commits: dict[tuple[str, int, int], int] = {}
+    for entry in trace.entries:
+        place = (entry.place.file, entry.place.line, entry.place.column)
+        if entry.event == "loop":
+            open_loops.append(place)
+        elif entry.event == "end":
+            open_loops.pop()
+        elif entry.event == "commit" and open_loops:
+            commits[open_loops[-1]] = commits.get(open_loops[-1], 0) + 1
+    return max(commits, key=lambda place: commits[place]) if commits else None
+
+
+class _Layout:
+    """Walks a trace with a clock."""
+
+    def __init__(self, model: CostModel, kernel: tuple[str, int, int] | None) -> None:
+        self.model = model
+        self.kernel = kernel
+        self.now: float = 0
+        self.queues: dict[str, _Queue] = {}
+        self.bars: list[Bar] = []
+        self.marks: list[tuple[float, float]] = []
+        self.begin: float | None = None
+        self.starts: list[float] = []
+        self.stalled: list[float] = []
+
+    def run(self, trace: Trace) -> Timeline:
+        """Lay out all entries."""
+        for entry in trace.entries:
+            getattr(self, f"_{entry.event}")(entry)
+        end = max([self.now, *(bar.end for bar in self.bars)])
+        return Timeline(
+            tuple(self.bars), self._phases(end), tuple(self.stalled), tuple(self.starts), end
+        )
+
+    def _op(self, entry: Entry) -> None:
+        self._compute(entry.op, self.model.op_cycles(entry))
+
+    def _barrier(self, entry: Entry) -> None:
+        self._compute(entry.op, self.model.barrier)
+
+    def _compute(self, name: str, cycles: float) -> None:
+        if cycles <= 0:
+            return
+        last = self.bars[-1] if self.bars else None
+        start = self.now
+        self.now += cycles
+        if last is not None and (last.kind, last.name, last.end) == ("compute", name, start):
+            self.bars[-1] = Bar("thread", name, "compute", last.start, self.now)
+        else:
+            self.bars.append(Bar("thread", name, "compute", start, self.now))
+
+    def _issue(self, entry: Entry) -> None:
+        queue = self.queues.setdefault(entry.queue, _Queue())
+        rate = self.model.bytes_per_cycle.get(entry.queue)
+        begin = max(self.now, queue.free)
+        queue.free = begin + (entry.bytes / rate if rate else 0)
+        latency = self.model.latency.get(entry.queue, self.model.default_latency)
+        if entry.cost is not None:
+            latency = entry.cost
+        before = queue.arrivals[-1] if queue.arrivals else 0
+        queue.arrivals.append(max(before, queue.free + latency))
+        if queue.group_start is None:
+            queue.group_start = self.now
+
+    def _commit(self, entry: Entry) -> None:
+        queue = self.queues.setdefault(entry.queue, _Queue())
+        if queue.group_start is not None:
+            name = f"group {entry.group}"
+            arrival = queue.arrivals[-1]
+            self.bars.append(Bar(entry.queue, name, "group", queue.group_start, arrival))
+        queue.group_start = None
+
+    def _wait(self, entry: Entry) -> None:
+        queue = self.queues.setdefault(entry.queue, _Queue())
+        ready = queue.arrivals[entry.covers - 1] if entry.covers > 0 else 0
+        if ready > self.now:
+            self.bars.append(Bar("thread", f"wait {entry.left}", "stall", self.now, ready))
+            if self.begin is not None and self.stalled:
+                self.stalled[-1] += ready - self.now
+            self.now = ready
+
+    def _loop(self, entry: Entry) -> None:
+        if self._is_kernel(entry):
+            self.begin = self.now
+
+    def _iteration(self, entry: Entry) -> None:
+        if self._is_kernel(entry):
+            self.starts.append(self.now)
+            self.stalled.append(0)
+
+    def _end(self, entry: Entry) -> None:
+        if self._is_kernel(entry) and self.begin is not None:
+            self.marks.append((self.begin, self.now))
+            self.begin = None
+
+    def _is_kernel(self, entry: Entry) -> bool:
+        place = (entry.place.file, entry.place.line, entry.place.column)
+        return entry.op != "" and place == self.kernel
+
+    def _phases(self, end: float) -> tuple[tuple[Phase, float, float], ...]:
+        if not self.marks:
+            return ()
+        found: list[tuple[Phase, float, float]] = []
+        before: float = 0
+        for start, stop in self.marks:
+            found += [("prologue", before, start), ("kernel", start, stop)]
+            before = stop
+        found.append(("epilogue", self.marks[-1][1], end))
+        return tuple(phase for phase in found if phase[2] > phase[1])

@@ -1,0 +1,131 @@
+"""`--run`: executes a function on the machine, and writes results, races and the timeline.
+
+    async-pipe-opt gemm.mlir --async-pipe --run=gemm --threads=128 --completion=late \\
+        --arg=128x256xf16:1 --arg=128x256xf16:2 --arg=zeros:128x128xf32
+
+Races are errors, each with both ends. What is printed instead of the IR is a line for each
+result and each array; `--run-output` writes them as .npy.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.tool.options import Options
+
+_DTYPES = {
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": np.float32,
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "index": np.int64,
+}  # fmt: skip
+
+
+def execute(root: Any, options: Options, session: Session) -> bytes:
+    """Run `options.run`; returns the text to print.
+
+    Raises UsageError for bad arguments, MachineError for programs that cannot run.
+    """
+    from mlir_async_pipe import machine
+    from mlir_async_pipe.machine.timeline import CostModel, lay_out
+    from mlir_async_pipe.machine.timeline_output import write_timeline
+
+    model = CostModel.parse(options.cost)
+    arguments = [argument(text, number) for number, text in enumerate(options.arg)]
+    result = machine.run(
+        root,
+        options.run,
+        arguments,
+        threads=_sizes(options.threads, "threads"),
+        grid=_sizes(options.grid, "grid"),
+        completion=options.completion,
+        schedule=options.schedule,
+        target=session.target,
+    )
+    session.diagnostics.items += [*result.remarks, *(race.diagnostic() for race in result.races)]
+    for race in result.races:
+        session.record("races", race)
+    lines = [f"result {n}: {value}" for n, value in enumerate(result.results)]
+    arrays = [(n, array) for n, array in enumerate(result.arrays) if array is not None]
+    lines += [f"argument {n}: {_told(array)}" for n, array in arrays]
+    lines.append(f"races: {len(result.races)}")
+    if options.run_output:
+        _write(options.run_output, result.results, arrays)
+    if options.timeline:
+        timeline = lay_out(result.trace, model)
+        write_timeline(timeline, options.timeline)
+        lines.append(f"timeline: {timeline.summary()}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def argument(text: str, number: int) -> Any:
+    """The value of one `--arg`; raises UsageError (bad-argument).
+
+    A shape without seed is filled from the seed `number`, the argument's position.
+    """
+    if text.endswith(".npy"):
+        try:
+            return np.load(text, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read '{text}': {error}", code="bad-argument") from None
+    zeros = text.startswith("zeros:")
+    shape, _, seed = text.removeprefix("zeros:").partition(":")
+    *sizes, kind = shape.split("x")
+    if kind in _DTYPES and all(size.isdecimal() for size in sizes):
+        extents = tuple(int(size) for size in sizes)
+        if zeros:
+            return np.zeros(extents, _DTYPES[kind])
+        if not seed or seed.isdecimal():
+            return _random(extents, _DTYPES[kind], int(seed) if seed else number)
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    raise UsageError(
+        f"bad argument '{text}'",
+        code="bad-argument",
+        advice="FILE.npy, a number, 128x64xf16[:SEED] or zeros:128x64xf16",
+    )
+
+
+def _random(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
+    """Normally distributed floats, or integers of one digit."""
+    random = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    return random.integers(0, 10, shape).astype(dtype)
+
+
+def _sizes(text: str, name: str) -> tuple[int, ...]:
+    parts = text.split("x")
+    if not all(part.isdecimal() for part in parts):
+        raise UsageError(
+            f"option '--{name}' is '{text}', expected sizes such as 128 or 16x8", code="bad-usage"
+        )
+    return tuple(int(part) for part in parts)
+
+
+def _told(array: np.ndarray) -> str:
+    """Shape, type, and enough to tell two arrays apart."""
+    shape = "x".join(str(size) for size in (*array.shape, array.dtype))
+    if array.size == 0:
+        return shape
+    total = array.astype(np.float64).sum()
+    return f"{shape}, sum {total:.6g}, first {array.flat[0]:.6g}, last {array.flat[-1]:.6g}"
+
+
+def _write(folder: str, results: tuple[Any, ...], arrays: list[tuple[int, np.ndarray]]) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for number, value in enumerate(results):
+            np.save(Path(folder) / f"result{number}.npy", np.asarray(value))
+        for number, array in arrays:
+            np.save(Path(folder) / f"argument{number}.npy", array)
+    except OSError as error:
+        raise UsageError(f"cannot write results: {error}", code="cannot-write") from None
