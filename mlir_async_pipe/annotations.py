@@ -34,6 +34,9 @@ EMPTY = "async_pipe.empty"
 REASON = "async_pipe.reason"
 DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
 
+# Groups several ops into one statement; with `no_inline` it survives canonicalize.
+GROUPING_OP = "scf.execute_region"
+
 LOOP_NAMES = (
     STAGE,
     ORDER,

@@ -76,6 +76,14 @@ def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decis
     if not found.in_loop_form:
         _check_op_form(body)
         return None
+    for statement in body.statements:
+        if statement.op.name == names.GROUPING_OP and "no_inline" not in statement.op.attributes:
+            session.diagnostics.remark(
+                f"statement {statement.number} is an '{names.GROUPING_OP}' that clean-ups will "
+                "dissolve, which changes the numbering; give it `no_inline`",
+                code="grouping-may-dissolve",
+                at=statement.op,
+            )
     if names.in_op_form(loop):
         raise InputError(
             "the loop and its ops both carry stages",

@@ -382,9 +382,10 @@ class Emitter:
         self._step(
             step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
         )
-        for recurrence in self.recurrences.values():
+        live = [r for r in self.recurrences.values() if e < self.epilogue_steps or r.has_results]
+        for recurrence in live:
             recurrence.prepare(self.integers, self.recurrences)
-        for recurrence in self.recurrences.values():
+        for recurrence in live:
             recurrence.commit()
 
     def _in_epilogue(self, value: Value, stage: int, e: int) -> Value:

@@ -34,9 +34,18 @@ class Integers:
         self.trip_count = trip_count
         self.unsigned = "unsignedCmp" in loop.attributes
         self.ip = ip
-        self._known: list[dict[Any, Value]] = [{}]
+        self._known: list[dict[Any, Value]] = [self._constants_of_bounds()]
         self._trips: Value | None = None
         self._kernel_end: Value | None = None
+
+    def _constants_of_bounds(self) -> dict[Any, Value]:
+        """Constants that the loop's bounds are already."""
+        found: dict[Any, Value] = {}
+        for bound in (self.lower, self.upper, self.step):
+            value = constant_value(bound)
+            if value is not None:
+                found[("constant", value, str(bound.type))] = bound
+        return found
 
     def enter(self, ip: Any) -> None:
         """Write into a nested block from now on; what was written outside stays visible."""
@@ -85,7 +94,9 @@ class Integers:
         if self._trips is None:
             one = self.constant(1, self.kind)
             span = self.subtract(self.subtract(self.upper, self.lower), one)
-            count = self.add(self._binary("arith.divui", span, self.step), one)
+            if constant_value(self.step) != 1:
+                span = self._binary("arith.divui", span, self.step)
+            count = self.add(span, one)
             self._trips = self.select(
                 self.before_end(self.lower), count, self.constant(0, self.kind)
             )
@@ -133,6 +144,10 @@ class Integers:
         x, y = constant_value(a), constant_value(b)
         if x is not None and y is not None:
             return self.constant(x + y, a.type)
+        if x == 0:
+            return b
+        if y == 0:
+            return a
         return self._binary("arith.addi", a, b)
 
     def subtract(self, a: Value, b: Value) -> Value:

@@ -21,7 +21,7 @@ from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.plan import Plan
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
-from mlir_async_pipe.ir_helpers import Operation, Value, create, users
+from mlir_async_pipe.ir_helpers import Operation, Value, create, operations, users
 from mlir_async_pipe.vocabulary import row_of
 
 TOKEN_TYPE = "!nvgpu.device.async.token"
@@ -66,7 +66,7 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
     tokens: dict[int, Value] = {}
     copies: dict[int, list[Operation]] = {}
     for unit, chosen in zip(plan.units.units, unit_numbers, strict=True):
-        ops = [op for number in chosen for op in current[number]]
+        ops = [inner for number in chosen for op in current[number] for inner in _ungrouped(op)]
         if unit.scoped:
             ops = [_scope(unit, ops)]
         units.append(KernelUnit(tuple(ops), unit.stage, unit.position))
@@ -106,6 +106,20 @@ def _drop_synchronisation(ops: list[Operation]) -> None:
     """Erase groups, waits and barriers; waits and groups use tokens of groups before them."""
     for op in reversed(ops):
         op.erase()
+
+
+def _ungrouped(op: Operation) -> list[Operation]:
+    """The ops of an scf.execute_region that only held a statement together, moved out of it;
+    any other op is itself."""
+    if op.name != names.GROUPING_OP or len(list(op.regions[0].blocks)) != 1:
+        return [op]
+    *inner, end = operations(op.regions[0].blocks[0])
+    for member in inner:
+        member.move_before(op)
+    for result, value in zip(op.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+    return inner
 
 
 def _scope(unit: Unit, ops: list[Operation]) -> Operation:

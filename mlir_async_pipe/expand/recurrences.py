@@ -17,7 +17,12 @@ from mlir_async_pipe.ir_helpers import Value
 
 
 class Recurrence:
-    """A current value and `width - 1` older ones, bound anew in each part of the pipeline."""
+    """A current value and `width - 1` older ones, bound anew in each part of the pipeline.
+
+    `has_results`: a result of the loop may ask for the value behind the last step.
+    """
+
+    has_results = True
 
     def __init__(self, stage: int) -> None:
         self.stage = stage
@@ -79,6 +84,8 @@ class Recurrence:
 
 class SlotRecurrence(Recurrence):
     """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward."""
+
+    has_results = False
 
     def __init__(self, stage: int, versions: int) -> None:
         super().__init__(stage)
