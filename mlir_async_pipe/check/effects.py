@@ -8,7 +8,7 @@ barrier   what has retired is visible to all threads; the access log starts anew
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.check import memory
@@ -41,7 +41,6 @@ class Effects:
     values: Values
     sites: Sites
     judge: Judge
-    scopes: list[tuple[Any, int]] = field(default_factory=list)
 
     def run(self, state: State, op: Any, frame: int, maybe: bool) -> None:
         """One op with a row, or an op that is not known at all."""
@@ -70,14 +69,13 @@ class Effects:
             event = self._event(state, number, maybe)
             if event is not None:
                 events.append(event)
-        scope = self.scopes[-1] if self.scopes else None
         site = self.judge.sites[numbers[0]] if numbers else None
         if site is None:
             return
         skip = 0
-        if scope is not None and site.queue is not None:
+        if state.scopes and site.queue is not None:
             pending = state.queues.get(site.queue, Pending())
-            skip = len(pending.open) - scope[1]
+            skip = len(pending.open) - state.scopes[-1]
         for event in events:
             self.judge.access(event, state, skip)
         if site.asynchronous and site.queue is not None:
@@ -267,9 +265,9 @@ class Effects:
         elif kind == "scope":
             queue = self.sites.scope_queue(op)
             length = len(state.queues.get(queue, Pending()).open) if queue else 0
-            self.scopes.append((op, length))
+            state.scopes = (*state.scopes, length)
         else:
-            self.scopes.pop()
+            state.scopes = state.scopes[:-1]
 
     def _opaque(self, state: State, op: Any, frame: int) -> None:
         """An op that is not in the vocabulary may touch the memory that it can reach."""

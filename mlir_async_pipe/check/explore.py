@@ -319,7 +319,7 @@ class Explorer:
         is_header = block.number in self.headers
         if not is_header:
             state.facts.update(self.values.base_facts())
-        self._forget_facts(state)
+        self._forget_facts(state, live)
         key = self._key(state)
         known = self.seen.setdefault(block.number, {}).setdefault(key, [])
         for facts in known:
@@ -330,9 +330,9 @@ class Explorer:
         known.append(dict(state.facts))
         return state
 
-    def _forget_facts(self, state: State) -> None:
+    def _forget_facts(self, state: State, live: set[int]) -> None:
         """Drop facts about atoms that nothing mentions any more."""
-        alive: set[Atom] = set()
+        alive = {Atom("symbol", ("bit", n)) for n in live if n not in state.env}
         for value in state.env.values():
             if isinstance(value, Form):
                 alive |= forms.atoms_of(value)
@@ -375,6 +375,7 @@ class Explorer:
             state.done,
             state.log,
             state.callers,
+            state.scopes,
             state.tainted,
             bits,
             residues,

@@ -1,8 +1,8 @@
 """The accesses of a kernel, numbered, and which of them can conflict at all.
 
-An access matters if some async op of the kernel touches memory that it may alias, and one of
-the two writes. Everything else (a GEMM's fragments in registers, scratch that no copy
-touches) is left out before any path is followed.
+An access matters if another access may alias it, one of the two writes, and one of them is
+async or both are to workgroup memory (where threads meet). Everything else, such as a GEMM's
+result in global memory, is left out before any path is followed.
 """
 
 from __future__ import annotations
@@ -86,19 +86,24 @@ class Sites:
         self._of[op, frame] = tuple(numbers)
 
     def _find_conflicting(self) -> None:
-        asynchronous = [
-            (self._static[n], site.writes) for n, site in enumerate(self.sites) if site.asynchronous
+        # Between two synchronous accesses only threads can race, through workgroup memory.
+        kinds = [
+            (self._static[n], site.writes, site.asynchronous, site.space == "workgroup")
+            for n, site in enumerate(self.sites)
         ]
-        distinct = set(asynchronous)
-        for number, site in enumerate(self.sites):
-            root = self._static[number]
-            self._matters.append(
-                any(
-                    (site.writes or writes) and self.roots.may_alias(root, other)
-                    for other, writes in distinct
-                )
+        distinct = set(kinds)
+        conflicting = {
+            kind: any(
+                (kind[2] or other[2] or (kind[3] and other[3]))
+                and (kind[1] or other[1])
+                and self.roots.may_alias(kind[0], other[0])
+                for other in distinct
             )
-            self._logged.append(self._matters[-1] and site.space != "private")
+            for kind in distinct
+        }
+        for kind, site in zip(kinds, self.sites, strict=True):
+            self._matters.append(conflicting[kind])
+            self._logged.append(conflicting[kind] and site.space != "private")
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         """The numbers of the accesses of an op."""

@@ -64,7 +64,11 @@ class Pending(NamedTuple):
 
 @dataclass
 class State:
-    """One abstract state. `callers` are the function-scope queues of the callers."""
+    """One abstract state.
+
+    `callers` are the function-scope queues of the callers; `scopes` has, for each
+    async_pipe.scope around this point, how many issues its queue had open when it began.
+    """
 
     env: dict[int, Value]
     queues: dict[str, Pending]
@@ -74,6 +78,7 @@ class State:
     tainted: bool = False
     barrier: int | None = None
     callers: tuple[tuple[tuple[str, Pending], ...], ...] = ()
+    scopes: tuple[int, ...] = ()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -86,6 +91,7 @@ class State:
             self.tainted,
             self.barrier,
             self.callers,
+            self.scopes,
         )
 
     def events(self) -> Iterable[Event]:
