@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from mlir_async_pipe.waits.conditions import Conditions
 from mlir_async_pipe.waits.flow_graph import FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.layout import Layout
 from mlir_async_pipe.waits.rows import FOREVER
 
 UNBOUNDED = -(1 << 58)
@@ -29,11 +30,12 @@ class Balance:
         self.graph = graph
         self.conditions = conditions
         self.weight = weight
-        self.of: dict[Node, list[Item]] = {}
+        layout = Layout(items)
+        self.of = layout.of
         self.at: dict[Item, int] = {}
         self._through: dict[Frame, int] = {}
-        roots = self._place(items)
-        frames = {root: self._frames(root) for root in roots}
+        roots = layout.roots
+        frames = {root: layout.frames(root) for root in roots}
         for root in roots:
             for frame in reversed(frames[root]):
                 self._through[frame] = self._solve(frame, 0, record=False)
@@ -42,32 +44,6 @@ class Balance:
             for frame in frames[root]:
                 if frame in starts:
                     self._solve(frame, starts[frame], record=True, starts=starts)
-
-    def _place(self, items: Iterable[Item]) -> list[Item]:
-        placed: set[Item] = set()
-        roots: dict[Item, None] = {}
-        for item in items:
-            while item not in placed:
-                placed.add(item)
-                if item.node is None or (item.row is not None and item.row.flow == "isolated"):
-                    roots[item] = None
-                    break
-                self.of.setdefault(item.node, []).append(item)
-                item = item.node.frame.item
-        for found in self.of.values():
-            found.sort(key=lambda item: item.position)
-        return list(roots)
-
-    def _frames(self, root: Item) -> list[Frame]:
-        found: list[Frame] = []
-        work = [frame for frame in root.frames if frame.nodes]
-        while work:
-            frame = work.pop()
-            found.append(frame)
-            for node in frame.nodes:
-                for item in self.of.get(node, ()):
-                    work.extend(inner for inner in item.frames if inner.nodes)
-        return found
 
     def _solve(
         self, frame: Frame, start: int, *, record: bool, starts: dict[Frame, int] | None = None

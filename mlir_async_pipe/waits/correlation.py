@@ -92,8 +92,6 @@ class Correlations:
         here: Node | None = node
         while here is not None:
             self._at.setdefault(here, []).append((position, site))
-            if here is condition.home:
-                return
             position, here = here.frame.item.position, here.frame.item.node
 
     def of(self, wait: Item) -> list[int]:

@@ -77,12 +77,13 @@ def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Ite
     _mark(endless, events, marked, roots, callers)
     for found_here in events.of.values():
         found_here.sort(key=by_position)
-    for item in graph.commits:
-        if item.queue == queue:
-            around = item
-            while around.node is not None and around.node.frame.item not in events.committing:
-                around = around.node.frame.item
-                events.committing.add(around)
+    committing = [item for item in graph.commits if item.queue == queue]
+    while committing:
+        item = committing.pop()
+        while item.node is not None and item.node.frame.item not in events.committing:
+            item = item.node.frame.item
+            events.committing.add(item)
+            committing.extend(callers.get(item, ()))
     events.roots = _callees_first(graph, list(roots), events)
     return events
 

@@ -152,8 +152,10 @@ class Solution:
         first, second = item.frames
         state = carried.turn_up_to(loop.columns, loop.state(here), 0 if turns is False else None)
         entered = [(first, state)]
-        before = self.summaries.passage(first, assumption)
-        if turns is not False and before.cost < FOREVER:
+        if turns is False:
+            return entered
+        before = self.summaries.before(item, assumption, True)
+        if before.cost < FOREVER:
             inside = {value: state[value] + before.cost for value in loop.kept if value in state}
             for place, argument in second.entry.arguments.items():
                 cost = resolved(before.results.get(place, {}), state)

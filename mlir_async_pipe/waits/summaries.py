@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.waits import block_search, carried, minplus
-from mlir_async_pipe.waits.conditions import Assumption, Conditions
+from mlir_async_pipe.waits.conditions import Assumption, Conditions, Literal
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
 from mlir_async_pipe.waits.rows import (
@@ -280,10 +280,10 @@ class Summaries:
         return Passage(_times(trips or 0, body.cost), results)
 
     def _through_while(self, item: Item, reads: dict[int, Row], assumption: Assumption) -> Passage:
-        before = self.passage(item.frames[0], assumption)
         turns = self.while_turns(item, assumption)
         if turns is True:
             return Passage(FOREVER, {})
+        before = self.before(item, assumption, False)
         loop = self.loop(item, assumption)
         results: dict[int, Row] = {}
         for source, state in loop.states(reads):
@@ -296,14 +296,28 @@ class Summaries:
 
     def while_turns(self, item: Item, assumption: Assumption) -> bool | None:
         """What the condition of an scf.while is known to be: always, never, or open (None)."""
-        for node in item.frames[0].nodes:
-            if node.exits:
-                op = self.events.values.graph.terminator_of(node)
-                literal = self.conditions.literal(op.operands[0], item, node)
-                if isinstance(literal, bool):
-                    return literal
-                return literal.under(assumption) if literal.number in assumption else None
-        return None
+        literal = self.while_literal(item)
+        return literal if isinstance(literal, bool) else literal.under(assumption)
+
+    def while_literal(self, item: Item) -> Literal | bool:
+        """What decides whether an scf.while goes on."""
+        node = item.frames[0].entry
+        op = self.events.values.graph.terminator_of(node)
+        return self.conditions.literal(op.operands[0], item, node)
+
+    def before(self, item: Item, assumption: Assumption, holds: bool) -> Passage:
+        """The passage through the first region of an scf.while whose condition then holds, or
+        does not; a condition that the region itself computes decides in it as well."""
+        frame = item.frames[0]
+        return self._through_block(frame, self.while_choices(item, assumption, holds))
+
+    def while_choices(self, item: Item, assumption: Assumption, holds: bool) -> list[Assumption]:
+        """The choices in the first region of an scf.while that decide its condition so."""
+        literal = self.while_literal(item)
+        choices = self.choices(item.frames[0], assumption)
+        if isinstance(literal, bool):
+            return choices
+        return [choice for choice in choices if literal.under(choice) in (None, holds)]
 
     def loop(self, item: Item, assumption: Assumption) -> Loop:
         """The carried values of a loop, and how they move in one iteration."""
@@ -312,11 +326,16 @@ class Summaries:
         offset = first_carried(first)
         arguments = {place - offset: value for place, value in first.entry.arguments.items()}
         start = {value: item.operands[n] for n, value in arguments.items() if n in item.operands}
-        body = self.passage(first, assumption)
         kept = set(first.captured)
-        cost, moved = body.cost, body.results
-        if item.row.flow == "while":
+        if item.row.flow == "for":
+            body = self.passage(first, assumption)
+            cost, moved = body.cost, body.results
+        elif self.while_turns(item, assumption) is False:
+            cost, moved = FOREVER, {}
+        else:
             second = item.frames[1]
+            body = self.before(item, assumption, True)
+            cost = body.cost
             after = self.passage(second, assumption)
             kept |= second.captured
             inside = {value: {value: cost} for value in kept} | {
@@ -339,14 +358,14 @@ class Summaries:
         for key in self.keys(frame):
             assumption = self.assumption(frame, key)
             if len(frame.nodes) == 1:
-                passage = self._through_block(frame, assumption)
+                passage = self._through_block(frame, self.choices(frame, assumption))
             else:
                 passage = block_search.passage(self, frame, assumption)
             self.passages[frame, key] = passage
 
-    def _through_block(self, frame: Frame, assumption: Assumption) -> Passage:
+    def _through_block(self, frame: Frame, choices: list[Assumption]) -> Passage:
         node = frame.entry
-        passages = [self.block(node, choice) for choice in self.choices(frame, assumption)]
+        passages = [self.block(node, choice) for choice in choices]
         return Passage(
             min(passage.cost for passage in passages),
             {

@@ -148,7 +148,7 @@ class Witness:
                     return None
                 groups = 0
             else:
-                groups = self.summaries.passage(item.frames[0], outer.assumption).cost
+                groups = self.summaries.before(item, outer.assumption, True).cost
             self._say("the condition of 'scf.while' holds", item.op, groups=groups)
         trips = item.row.trips(item.op)
         slots = carried.path_up_to(loop.columns, state, None if trips is None else trips - 1, value)
@@ -157,13 +157,13 @@ class Witness:
     def _back_over_condition(
         self, item: Item, assumption: Assumption, value: int, state: carried.State
     ) -> int:
-        first, second = item.frames
+        second = item.frames[1]
         place = next(n for n, given in second.entry.arguments.items() if given == value)
-        row = self.summaries.passage(first, assumption).results[place]
+        row = self.summaries.before(item, assumption, True).results[place]
         source = min(
             (slot for slot in row if slot in state), key=lambda slot: state[slot] + row[slot]
         )
-        self._back_frame(first, assumption, place, source)
+        self._back_before(item, assumption, True, place, source)
         return source
 
     def _back_over_turns(
@@ -197,8 +197,8 @@ class Witness:
         if item.row.flow == "for":
             self._back_frame(item.frames[0], assumption, number, source)
             return
-        first, second = item.frames
-        before = self.summaries.passage(first, assumption)
+        second = item.frames[1]
+        before = self.summaries.before(item, assumption, True)
         after = self.summaries.passage(second, assumption).results[number]
         cost = loop.columns[target][source]
         places = {value: place for place, value in second.entry.arguments.items()}
@@ -212,7 +212,7 @@ class Witness:
             if row.get(source, FOREVER) + second_cost == cost:
                 self._back_frame(second, assumption, number, middle)
                 if middle in places:
-                    self._back_frame(first, assumption, places[middle], source)
+                    self._back_before(item, assumption, True, places[middle], source)
                 elif middle != FRESH:
                     self._say("the condition holds", item.op, groups=before.cost)
                 return
@@ -226,16 +226,25 @@ class Witness:
             return
         self._depth += 1
         if len(frame.nodes) == 1:
-            self._back_single(frame, assumption, number, source)
+            self._back_single(frame, self.summaries.choices(frame, assumption), number, source)
         else:
             self._back_graph(frame, assumption, number, source)
         self._depth -= 1
 
-    def _back_single(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
+    def _back_before(
+        self, item: Item, assumption: Assumption, holds: bool, number: int, source: int
+    ) -> None:
+        """Back through the first region of an scf.while whose condition holds, or not."""
+        choices = self.summaries.while_choices(item, assumption, holds)
+        self._back_single(item.frames[0], choices, number, source)
+
+    def _back_single(
+        self, frame: Frame, choices: list[Assumption], number: int, source: int
+    ) -> None:
         node = frame.entry
         value = node.leaving[number]
         choice = min(
-            self.summaries.choices(frame, assumption),
+            choices,
             key=lambda choice: self.summaries.block(node, choice).end(value).get(source, FOREVER),
         )
         self._back(node, choice, value, len(self.events.of.get(node, ())), source)
@@ -420,8 +429,7 @@ class Witness:
         state = dict(loop.states(reads))[source]
         trips = item.row.trips(item.op)
         if item.row.flow == "while":
-            first = item.frames[0]
-            row = self.summaries.passage(first, assumption).results[result]
+            row = self.summaries.before(item, assumption, False).results[result]
             turns = self.summaries.while_turns(item, assumption)
             limit = None if turns is None else 0
             state_after = carried.turn_up_to(loop.columns, state, limit)
@@ -429,7 +437,7 @@ class Witness:
                 (slot for slot in row if slot in state_after),
                 key=lambda slot: state_after[slot] + row[slot],
             )
-            self._back_frame(first, assumption, result, slot)
+            self._back_before(item, assumption, False, result, slot)
             if slot == FRESH:
                 return None
             slots = carried.path_up_to(loop.columns, state, limit, slot)
