@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.diagnostics import LoweringError, Place
 from mlir_async_pipe.ir_helpers import (
     Operation,
     Value,
@@ -172,9 +172,12 @@ def _tokens(wait: Operation) -> list[Value]:
 
 
 def _report(plan: _Plan, chip: Chip, session: Session, strict: bool) -> None:
+    told: set[tuple[Place, str]] = set()
     for scope, kind in plan.scopes:
-        if not isinstance(kind, NotCopies):
+        # Prologue, kernel and epilogue hold copies of one scope of the input: said once.
+        if not isinstance(kind, NotCopies) or (Place.of(scope), kind.reason) in told:
             continue
+        told.add((Place.of(scope), kind.reason))
         notes = ((kind.reason, kind.at),)
         if strict:
             raise LoweringError(

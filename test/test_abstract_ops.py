@@ -1,0 +1,245 @@
+"""Abstract async ops lowered for a chip: the same results, on the machine that runs late.
+
+Each kernel is run with its abstract ops and with what they were lowered to; copies arrive as
+late as the waits allow, so a wait that vanished with too much shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe import machine, passes
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.ir_helpers import integer_attribute, walk
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.targets.chips import CHIPS
+
+THREADS = 8
+GROUP = "!nvgpu.device.async.token"
+
+
+def scope(queue: int, body: str) -> str:
+    return f'"async_pipe.scope"() ({{ {body} "async_pipe.yield"() : () -> () }}) {{queue = {queue} : i64}} : () -> ()'
+
+
+def commit(name: str, queue: int) -> str:
+    return f'%{name} = "async_pipe.commit_queue"() {{queue = {queue} : i64}} : () -> {GROUP}'
+
+
+def wait(name: str, queue: int, count: int) -> str:
+    return f'"async_pipe.wait_queue"(%{name}) {{queue = {queue} : i64, count = {count} : i64}} : ({GROUP}) -> ()'
+
+
+def copy(name: str, row: str) -> str:
+    """Thread t copies A[row, t] to tile[row, t]."""
+    return (
+        f"%{name} = memref.load %A[%{row}, %t] : memref<8x8xf32>\n"
+        f"memref.store %{name}, %tile[%{row}, %t] : memref<8x8xf32, #gpu.address_space<workgroup>>\n"
+    )
+
+
+def compute(name: str, row: str) -> str:
+    """Thread t adds one to tile[row, t], into sums[row, t]."""
+    wg = "memref<8x8xf32, #gpu.address_space<workgroup>>"
+    return (
+        f"%{name} = memref.load %tile[%{row}, %t] : {wg}\n"
+        f"%{name}_1 = arith.addf %{name}, %one : f32\n"
+        f"memref.store %{name}_1, %sums[%{row}, %t] : {wg}\n"
+    )
+
+
+def result(name: str, source: str, row: str) -> str:
+    """Thread t writes source[row, t] to C[row, t]."""
+    return (
+        f"%{name} = memref.load %{source}[%{row}, %t] : memref<8x8xf32, #gpu.address_space<workgroup>>\n"
+        f"memref.store %{name}, %C[%{row}, %t] : memref<8x8xf32>\n"
+    )
+
+
+def kernel(*lines: str) -> str:
+    constants = "\n".join(f"%c{i} = arith.constant {i} : index" for i in range(9))
+    body = "\n".join(lines)
+    return f"""
+gpu.module @kernels {{
+  gpu.func @kernel(%A : memref<8x8xf32> {{llvm.noalias}}, %C : memref<8x8xf32> {{llvm.noalias}})
+      workgroup(%tile : memref<8x8xf32, #gpu.address_space<workgroup>>,
+                %sums : memref<8x8xf32, #gpu.address_space<workgroup>>)
+      kernel attributes {{known_block_size = array<i32: {THREADS}, 1, 1>}} {{
+    {constants}
+    %one = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    memref.store %one, %tile[%c2, %t] : memref<8x8xf32, #gpu.address_space<workgroup>>
+    {body}
+    gpu.return
+  }}
+}}"""
+
+
+TWO_COPIES = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    wait("first", 0, 1),
+    result("x", "tile", "c0"),
+    wait("second", 0, 0),
+    result("y", "tile", "c1"),
+)
+
+COPY_AND_COMPUTE_QUEUES = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    wait("first", 0, 0),
+    scope(1, compute("s", "c0")),
+    commit("sum", 1),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    wait("sum", 1, 0),
+    result("x", "sums", "c0"),
+    wait("second", 0, 0),
+    result("y", "tile", "c1"),
+)
+
+# On one queue: the group of the computation vanishes, and with it one of the two groups that
+# were younger than the first copy's.
+ONE_MIXED_QUEUE = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    scope(0, compute("s", "c2")),
+    commit("sum", 0),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    wait("first", 0, 2),
+    result("x", "tile", "c0"),
+    wait("second", 0, 0),
+    result("y", "tile", "c1"),
+)
+
+# A group of a copy and a computation stays a group.
+MIXED_GROUP = kernel(
+    scope(0, copy("a", "c0")),
+    scope(0, compute("s", "c2")),
+    commit("first", 0),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    wait("first", 0, 1),
+    result("x", "tile", "c0"),
+    wait("second", 0, 0),
+    result("y", "tile", "c1"),
+)
+
+IN_A_LOOP = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    f"%last = scf.for %i = %c1 to %c6 step %c1 iter_args(%group = %first) -> ({GROUP}) {{",
+    "%before = arith.subi %i, %c1 : index",
+    scope(0, copy("b", "i")),
+    commit("next", 0),
+    wait("group", 0, 1),
+    result("x", "tile", "before"),
+    f"scf.yield %next : {GROUP}",
+    "}",
+    wait("last", 0, 0),
+    result("y", "tile", "c5"),
+)
+
+KERNELS = {
+    "two copies": TWO_COPIES,
+    "two queues": COPY_AND_COMPUTE_QUEUES,
+    "one mixed queue": ONE_MIXED_QUEUE,
+    "a mixed group": MIXED_GROUP,
+    "a loop": IN_A_LOOP,
+}
+
+
+def lowered(text: str, session: Session | None = None) -> Any:
+    """The module with its abstract ops lowered for sm_80, counted again where asked for."""
+    session = session or Session(target=Target.of_chip("sm_80"))
+    module = ir.Module.parse(text)
+    if lower_abstract_ops(module.operation, CHIPS["sm_80"], session, strict=False):
+        counting = passes.find("async-pipe-count-waits")
+        counting.run(module.operation, counting.options(chip="sm_80"), session)
+    assert module.operation.verify()
+    assert not [op.name for op in walk(module) if op.name.startswith("async_pipe.")]
+    return module
+
+
+def run(module: Any) -> np.ndarray:
+    a = np.arange(64, dtype=np.float32).reshape(8, 8)
+    found = machine.run(module, "kernel", [a, np.zeros_like(a)], threads=THREADS, completion="late")
+    assert found.races == ()
+    array = found.arrays[1]
+    assert array is not None
+    return array
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_lowered_kernels_compute_what_the_abstract_ones_do(name: str) -> None:
+    with new_context():
+        expected = run(ir.Module.parse(KERNELS[name]))
+        assert expected.any()
+        np.testing.assert_array_equal(run(lowered(KERNELS[name])), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "counts"),
+    [
+        ("two copies", 2, [1, 0]),
+        ("two queues", 2, [0, 0]),
+        ("one mixed queue", 2, [1, 0]),
+        ("a mixed group", 2, [1, 0]),
+        ("a loop", 2, [1, 0]),
+    ],
+)
+def test_groups_without_copies_vanish_and_no_count_includes_them(
+    name: str, groups: int, counts: list[int]
+) -> None:
+    with new_context():
+        ops = list(walk(lowered(KERNELS[name])))
+        assert sum(op.name == "nvgpu.device_async_create_group" for op in ops) == groups
+        waits = [op for op in ops if op.name == "nvgpu.device_async_wait"]
+        assert [integer_attribute(op, "numGroups") or 0 for op in waits] == counts
+
+
+def test_queues_that_share_a_fifo_are_reported() -> None:
+    text = kernel(
+        scope(0, copy("a", "c0")),
+        commit("first", 0),
+        scope(1, copy("b", "c1")),
+        commit("second", 1),
+        wait("first", 0, 0),
+        wait("second", 1, 0),
+        result("x", "tile", "c0"),
+    )
+    session = Session(target=Target.of_chip("sm_80"))
+    with new_context():
+        run(lowered(text, session))
+    assert [item.code for item in session.diagnostics.items] == ["queues-merged"]
+
+
+def test_a_scope_in_place_is_reported_once_a_place() -> None:
+    session = Session(target=Target.of_chip("sm_80"))
+    with new_context():
+        lowered(COPY_AND_COMPUTE_QUEUES, session)
+    assert [item.code for item in session.diagnostics.items] == ["sync-fallback"]
+
+
+def test_a_commit_that_may_cover_a_copy_from_elsewhere_stays() -> None:
+    text = kernel(
+        "%c = arith.cmpi ult, %t, %c4 : index",
+        "scf.if %c {",
+        scope(0, copy("a", "c0")),
+        "}",
+        scope(0, compute("s", "c2")),
+        commit("first", 0),
+        wait("first", 0, 0),
+    )
+    with new_context():
+        names = [op.name for op in walk(lowered(text))]
+    assert "nvgpu.device_async_create_group" in names
+    assert "nvgpu.device_async_wait" in names
