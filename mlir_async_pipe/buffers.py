@@ -49,6 +49,11 @@ class Root:
         return f"{self.kind} {_short_name(self.value)}"
 
     @property
+    def identity(self) -> Any:
+        """What tells one buffer from another: windows of dynamic shared memory differ."""
+        return (self.kind, self.key, self.offset, self.size)
+
+    @property
     def owned(self) -> bool:
         """Whether every access to this memory goes through `value` (or the symbol)."""
         return self.kind in ("allocation", "attribution", "global", "dynamic")

@@ -64,7 +64,7 @@ def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list
     """Accesses sorted into groups that may touch common memory; most loops have one a root."""
     by_root: dict[Any, list[Region]] = defaultdict(list)
     for region in regions:
-        by_root[None if region.root is None else (region.root.kind, region.root.key)].append(region)
+        by_root[None if region.root is None else region.root.identity].append(region)
     keys = list(by_root)
     leader = {key: key for key in keys}
 
@@ -96,7 +96,7 @@ def _between(
     a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
 ) -> Dependence | None:
     least = 0 if a.position < b.position and a.top != b.top else 1
-    if a.root is not None and a.root.key in private:
+    if a.root is not None and a.root.identity in private:
         if least == 1:
             return None
         distances = index.distances(a, b, same_thread=_per_thread(a, b))

@@ -26,7 +26,7 @@ from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
 from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
 from mlir_async_pipe.expand.synchronise import synchronise
-from mlir_async_pipe.expand.versioned_buffers import allocate, drop_unused_globals
+from mlir_async_pipe.expand.versioned_buffers import allocate_all, drop_unused_globals
 from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
@@ -110,7 +110,7 @@ def expand(plan: Plan, module: Any) -> None:
     """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
     synchronisation = synchronise(plan)
-    buffers = [allocate(buffer, loop) for buffer in plan.buffers if buffer.versions > 1]
+    buffers = allocate_all([b for b in plan.buffers if b.versions > 1], loop)
     ip = before(loop)
     integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, ip)
     guard = _guard_short_trips(plan, integers)

@@ -53,7 +53,7 @@ def barrier_pairs(
     if not barriers:
         return (), False, False
     shared = [r for r in regions if r.root is None or r.root.space != "private"]
-    versions = {b.root.key: b.versions for b in buffers}
+    versions = {b.root.identity: b.versions for b in buffers}
     pairs: dict[BarrierPair, None] = {}
     for a in shared:
         for b in shared:
@@ -76,10 +76,10 @@ def _conflicts(
     if distances is None:
         return []
     first = 0 if a.position < b.position and a.top != b.top else 1
-    if a.root is not None and a.root.key in private:
+    if a.root is not None and a.root.identity in private:
         # Inside one version only the same iteration meets; V iterations later the slot does.
         same = [0] if first == 0 and distances.smallest(0) == 0 else []
-        return [*same, versions[a.root.key]]
+        return [*same, versions[a.root.identity]]
     found: list[int] = []
     following = distances.smallest(first)
     # Three in a row are enough: from two iterations on, a body with a barrier has one between.
@@ -115,7 +115,7 @@ def _boundary(
 ) -> tuple[bool, bool]:
     """Accesses outside the loop that a barrier of the body ordered against it."""
     loop = units.body.loop
-    keys = {r.root.key for r in shared if r.root is not None}
+    keys = {r.root.identity for r in shared if r.root is not None}
     places = [textual[r.top] for r in shared]
     leading = any(min(barriers) < place for place in places)
     trailing = any(max(barriers) > place for place in places)
@@ -127,7 +127,7 @@ def _boundary(
     for op in walk(function):
         if op == loop:
             seen_loop = True
-        if op in inside or not any(root_of(a.memory).key in keys for a in accesses(op)):
+        if op in inside or not any(root_of(a.memory).identity in keys for a in accesses(op)):
             continue
         if seen_loop:
             after = True

@@ -13,6 +13,7 @@ from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.dynamic_shared import overlapping_windows
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import (
@@ -57,14 +58,16 @@ def private_buffers(
     roots: dict[Any, Root] = {}
     opaque = any(region.opaque for region in regions)
     for region in regions:
-        if region.root is not None and region.root.kind in ("allocation", "attribution", "global"):
-            by_root[region.root.key].append(region)
-            roots[region.root.key] = region.root
+        if region.root is not None and _may_be_versioned(region.root):
+            by_root[region.root.identity].append(region)
+            roots[region.root.identity] = region.root
     outside = _accesses_outside(loop, roots)
     private: set[Any] = set()
     unproven: dict[Any, Region] = {}
     for key, found in by_root.items():
         if opaque or not any(r.writes for r in found) or _inside(roots[key], loop):
+            continue
+        if roots[key].kind == "dynamic" and overlapping_windows(loop, roots[key]):
             continue
         read_outside, written_outside = outside.get(key, (False, False))
         if read_outside:
@@ -76,6 +79,13 @@ def private_buffers(
         else:
             unproven[key] = missing.read
     return frozenset(private), unproven
+
+
+def _may_be_versioned(root: Root) -> bool:
+    """Memory that is ours alone; of dynamic shared memory only windows of known place."""
+    if root.kind == "dynamic":
+        return root.offset is not None and root.size is not None
+    return root.kind in ("allocation", "attribution", "global")
 
 
 def _inside(root: Root, loop: Operation) -> bool:
@@ -93,7 +103,7 @@ def _accesses_outside(loop: Operation, roots: dict[Any, Root]) -> dict[Any, tupl
         if op in inside:
             continue
         for access in accesses(op):
-            key = root_of(access.memory).key
+            key = root_of(access.memory).identity
             if key in roots:
                 reads, writes = found.get(key, (False, False))
                 found[key] = (reads or access.kind != "write", writes or access.writes)
@@ -124,10 +134,10 @@ def plan_buffers(
         for need in needs
     ]
     plans = []
-    for key in dict.fromkeys(r.root.key for r in regions if r.root is not None):
+    for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
         if key not in private:
             continue
-        found = tuple(r for r in regions if r.root is not None and r.root.key == key)
+        found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
         uses = [_use(region, units, group_of) for region in found]
         least = synchronous_versions(uses)
         loosest = asynchronous_versions(uses, waits)
@@ -158,11 +168,23 @@ def _use(region: Region, units: Units, group_of: dict[int, Group]) -> Use:
     )
 
 
+def buffer_value(regions: tuple[Region, ...]) -> Any:
+    """The memref that the accesses name: the root, or the view of dynamic shared memory."""
+    root = regions[0].root
+    assert root is not None
+    return regions[0].base if root.kind == "dynamic" else root.value
+
+
+def buffer_type(regions: tuple[Region, ...]) -> Any:
+    """The type of one version."""
+    return ir.MemRefType(buffer_value(regions).type)
+
+
 def _slot_bytes(regions: tuple[Region, ...]) -> int:
     """The buffer's size rounded up to its largest access, in bytes."""
     root = regions[0].root
     assert root is not None
-    kind = ir.MemRefType(root.value.type)
+    kind = buffer_type(regions)
     if not kind.has_static_shape:
         return 0
     bits = element_bits(kind)
@@ -219,7 +241,7 @@ def _within(
 
 
 def _check_versionable(plan: BufferPlan, loop: Operation) -> None:
-    kind = ir.MemRefType(plan.root.value.type)
+    kind = buffer_type(plan.regions)
     strides, offset = kind.get_strides_and_offset()
     dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
     if not kind.has_static_shape or list(strides) != dense or offset != 0:
@@ -245,6 +267,8 @@ def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
     memory = region.access.memory
     while True:
         op = defining_op(memory)
+        if op is not None and op.name == "memref.view":
+            return root.kind == "dynamic" and loop not in list(ancestors(op))
         if op is None or op.name == "memref.get_global" or memory == root.value:
             return True
         if op.name != "memref.subview" or loop not in list(ancestors(op)):

@@ -254,7 +254,7 @@ def _memory_error(
         else f"{dependence.distance} iterations before"
     )
     root = dependence.source.root
-    read = None if root is None else unproven.get(root.key)
+    read = None if root is None else unproven.get(root.identity)
     if read is not None:
         return PipelineError(
             f"cannot pipeline: the buffer needs a version an iteration, but '{read.op.name}' may "

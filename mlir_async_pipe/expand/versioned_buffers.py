@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.affine import product
-from mlir_async_pipe.annotations import PRIVATE, attribute_names
+from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES, PRIVATE, attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dependence.regions import DYNAMIC
-from mlir_async_pipe.expand.buffers import BufferPlan
+from mlir_async_pipe.dynamic_shared import end_of_windows
+from mlir_async_pipe.expand.buffers import BufferPlan, buffer_value
 from mlir_async_pipe.ir_helpers import (
     FUNCTION_OPS,
     Operation,
@@ -30,7 +31,9 @@ from mlir_async_pipe.ir_helpers import (
     create,
     defining_op,
     enclosing,
+    integer_attribute,
     operations,
+    set_integer,
     symbol_name,
     walk,
 )
@@ -47,12 +50,29 @@ class VersionedBuffer:
     shape: tuple[int, ...]
 
 
-def allocate(plan: BufferPlan, loop: Operation) -> VersionedBuffer:
-    """Make room for all versions, and let every present user see slot 0 of it.
+def allocate_all(plans: list[BufferPlan], loop: Operation) -> list[VersionedBuffer]:
+    """Make room for all versions of all buffers.
+
+    Windows of dynamic shared memory that grow are laid out anew behind those that stay."""
+    function = enclosing(loop, FUNCTION_OPS)
+    start = 0
+    if any(plan.root.kind == "dynamic" for plan in plans):
+        assert function is not None
+        start = end_of_windows(function, frozenset(plan.root.identity for plan in plans))
+    made = []
+    for plan in plans:
+        made.append(_allocate(plan, loop, start))
+        if plan.root.kind == "dynamic":
+            start += -(-plan.versions * plan.slot_bytes // 16) * 16
+    return made
+
+
+def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer:
+    """Make room for one buffer's versions, and let every present user see slot 0 of it.
 
     The accesses of the pipelined loop are moved to their slots afterwards.
     """
-    old = plan.root.value
+    old = buffer_value(plan.regions)
     kind = ir.MemRefType(old.type)
     shape = tuple(kind.shape)
     versioned = ir.MemRefType.get(
@@ -64,7 +84,10 @@ def allocate(plan: BufferPlan, loop: Operation) -> VersionedBuffer:
     if plan.root.kind == "attribution":
         new, ip = _widen_attribution(old, versioned, kind, shape)
         return VersionedBuffer(plan, new, shape)
-    if plan.root.kind == "global":
+    if plan.root.kind == "dynamic":
+        new, ip = _new_window(defining_op(old), versioned, window)
+        replaced = [old]
+    elif plan.root.kind == "global":
         new, ip = _new_global(plan, versioned, loop)
         replaced = [
             op.results[0]
@@ -79,7 +102,7 @@ def allocate(plan: BufferPlan, loop: Operation) -> VersionedBuffer:
     view = _slot_zero(new, kind, shape, ip)
     for value in replaced:
         value.replace_all_uses_with(view)
-    if plan.root.kind == "allocation":
+    if plan.root.kind in ("allocation", "dynamic"):
         old.owner.operation.erase()
     return VersionedBuffer(plan, new, shape)
 
@@ -120,6 +143,22 @@ def _new_allocation(op: Operation | None, versioned: Any) -> Value:
         ip=before(op),
         loc=op.location,
     ).results[0]
+
+
+def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Value, Any]:
+    """A window of dynamic shared memory from byte `start` on; what the function needs grows."""
+    assert view is not None
+    function = enclosing(view, FUNCTION_OPS)
+    assert function is not None
+    ip, loc, index = before(view), view.location, ir.IndexType.get(view.context)
+    offset = create(
+        "arith.constant", (), [index], {"value": ir.IntegerAttr.get(index, start)}, ip=ip, loc=loc
+    ).results[0]
+    made = create("memref.view", [view.operands[0], offset], [versioned], ip=ip, loc=loc)
+    size = product(versioned.shape) * element_bits(versioned) // 8
+    needed = max(start + size, integer_attribute(function, DYNAMIC_SHARED_BYTES) or 0)
+    set_integer(function, DYNAMIC_SHARED_BYTES, needed, 64)
+    return made.results[0], after(made)
 
 
 def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Value, Any]:
@@ -220,7 +259,7 @@ def move_accesses(
     `ops` are the top-level ops of the body in textual order, `slots` the slot index for each
     number of versions. Returns, for each of them, the ops that now stand in its place.
     """
-    by_key = {root_of(buffer.value).key: buffer for buffer in buffers}
+    by_key = {root_of(buffer.value).identity: buffer for buffer in buffers}
     result = []
     for op in ops:
         current, extra = op, []
@@ -230,7 +269,7 @@ def move_accesses(
                 current = moved if inner is op else current
                 continue
             for access in _direct_accesses(inner, by_key):
-                buffer = by_key[root_of(access.memory).key]
+                buffer = by_key[root_of(access.memory).identity]
                 slot = slots[buffer.plan.versions]
                 if access.takes_slot_index:
                     moved = _with_leading_index(buffer, access, slot)
@@ -249,7 +288,7 @@ def _direct_accesses(op: Operation, by_key: dict[Any, VersionedBuffer]) -> list[
     found = [
         access
         for access in accesses(op)
-        if root_of(access.memory).key in by_key and not _is_subview(access.memory)
+        if root_of(access.memory).identity in by_key and not _is_subview(access.memory)
     ]
     return sorted(found, key=lambda access: -access.memory_operand)
 
@@ -297,7 +336,7 @@ def _move_subview(
 ) -> Operation:
     """Put the slot in front of a subview of the buffer itself; a subview further down the
     chain only learns that its offset is not known."""
-    buffer = by_key.get(root_of(op.operands[0]).key)
+    buffer = by_key.get(root_of(op.operands[0]).identity)
     if buffer is None:
         return op
     if _is_subview(op.operands[0]):
