@@ -471,7 +471,7 @@ class Emitter:
             copy = op.clone(ip=self.ip).operation
             remap(copy, mapping)
             if condition is not None:
-                copy = guarded(copy, condition)
+                copy = guarded(copy, condition, self.integers)
             for old, new in zip(op.results, copy.results, strict=True):
                 mapping[old] = new
                 self.values[(old, unit.stage, key)] = new

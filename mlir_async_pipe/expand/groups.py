@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.dependence.memory import Dependence
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.expand.units import Unit, Units, is_physical
+from mlir_async_pipe.expand.units import Unit, Units, is_physical, physical_copy
 from mlir_async_pipe.ir_helpers import Operation, defining_op
 from mlir_async_pipe.vocabulary import queue_of, row_of
 
@@ -97,12 +97,14 @@ def _group(number: int, run: list[Unit]) -> Group:
     if first.scoped:
         queue = f"queue {first.stage}"
     else:
-        physical = queue_of(op)
+        copy = physical_copy(op)
+        physical = None if copy is None else queue_of(copy)
         if physical is None or physical.name != "cp.async":
             raise PipelineError(
-                f"cannot pipeline: '{op.name}' has no token form that groups can be made of",
+                f"cannot pipeline: '{(copy or op).name}' has no token form that groups can be "
+                "made of",
                 code="async-op-unsupported",
-                at=op,
+                at=copy or op,
                 advice="write the copy as nvgpu.device_async_copy; the lowering picks the "
                 "target's op",
             )

@@ -15,8 +15,9 @@ from typing import Any
 from mlir_async_pipe.annotations import attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
+from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.units import Units, is_physical
-from mlir_async_pipe.ir_helpers import Operation, Value, before, create, integer_attribute
+from mlir_async_pipe.ir_helpers import Operation, Value, create, integer_attribute
 from mlir_async_pipe.statements import is_statement
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 
@@ -44,16 +45,17 @@ def check_guardable(units: Units) -> None:
                 )
 
 
-def guarded(op: Operation, condition: Value) -> Operation:
-    """Let `op`, just cloned, happen only if `condition` holds; returns what stands for it."""
+def guarded(op: Operation, condition: Value, integers: Integers) -> Operation:
+    """Let `op`, just cloned to where `integers` writes, happen only if `condition` holds;
+    returns what stands for it."""
     row = row_of(op)
     if row is not None and row.commits == "group":
         return op
     if is_physical(op):
-        return _without_source(op, condition)
+        return _without_source(op, condition, integers)
     if not is_statement(op):
         return op
-    return _in_branch(op, condition)
+    return _in_branch(op, condition, integers.ip)
 
 
 def _takes_source_elements(op: Operation) -> bool:
@@ -61,51 +63,46 @@ def _takes_source_elements(op: Operation) -> bool:
     return row is not None and f"{SOURCE_ELEMENTS}?" in row.operands
 
 
-def _without_source(op: Operation, condition: Value) -> Operation:
+def _without_source(op: Operation, condition: Value, integers: Integers) -> Operation:
     row = row_of(op)
     assert row is not None
     groups = operand_groups(op, row)
     operands = list(op.operands)
     context = op.context
-    index = ir.IndexType.get(context)
-    ip, loc = before(op), op.location
     given = groups[SOURCE_ELEMENTS]
     size = (
         operands.pop(given.start)
         if len(given)
-        else _constant(index, integer_attribute(op, "dstElements") or 0, ip, loc)
+        else integers.constant(integer_attribute(op, "dstElements") or 0, integers.index)
     )
-    zero = _constant(index, 0, ip, loc)
-    chosen = create("arith.select", [condition, size, zero], [index], ip=ip, loc=loc).results[0]
+    chosen = integers.select(condition, size, integers.constant(0, integers.index))
     operands.insert(given.start, chosen)
     attributes = {name: op.attributes[name] for name in attribute_names(op)}
     sizes = [1 if name == SOURCE_ELEMENTS else len(group) for name, group in groups.items()]
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
-    made = create(op.name, operands, [r.type for r in op.results], attributes, ip=ip, loc=loc)
+    types = [result.type for result in op.results]
+    made = create(op.name, operands, types, attributes, ip=integers.ip, loc=op.location)
     op.erase()
     return made
 
 
-def _constant(kind: Any, value: int, ip: Any, loc: Any) -> Value:
-    attributes = {"value": ir.IntegerAttr.get(kind, value)}
-    return create("arith.constant", (), [kind], attributes, ip=ip, loc=loc).results[0]
-
-
-def _in_branch(op: Operation, condition: Value) -> Operation:
+def _in_branch(op: Operation, condition: Value, ip: Any) -> Operation:
     loc = op.location
     types = [result.type for result in op.results]
-    branch = create("scf.if", [condition], types, regions=2, ip=before(op), loc=loc)
+    branch = create("scf.if", [condition], types, regions=2, ip=ip, loc=loc)
     inside = branch.regions[0].blocks.append()
     end = create("scf.yield", list(op.results), ip=ir.InsertionPoint(inside), loc=loc)
     op.move_before(end)
     if types:
         otherwise = branch.regions[1].blocks.append()
-        ip = ir.InsertionPoint(otherwise)
+        inner = ir.InsertionPoint(otherwise)
         zeros = [
-            create("arith.constant", (), [kind], {"value": _zero(kind)}, ip=ip, loc=loc).results[0]
+            create("arith.constant", (), [kind], {"value": _zero(kind)}, ip=inner, loc=loc).results[
+                0
+            ]
             for kind in types
         ]
-        create("scf.yield", zeros, ip=ip, loc=loc)
+        create("scf.yield", zeros, ip=inner, loc=loc)
     return branch
 
 

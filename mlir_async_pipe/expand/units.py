@@ -14,7 +14,14 @@ from dataclasses import dataclass
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.ir_helpers import Operation, Value, captured, defining_op, is_block_argument
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    captured,
+    defining_op,
+    is_block_argument,
+    walk,
+)
 from mlir_async_pipe.statements import Body
 from mlir_async_pipe.vocabulary import row_of
 
@@ -212,16 +219,35 @@ def _is_async(op: Operation) -> bool:
 
 def is_physical(op: Operation) -> bool:
     """Whether the op is asynchronous by itself, without a scope around it."""
-    row = row_of(op)
-    return row is not None and row.asynchronous(op) and len(op.regions) == 0
+    return physical_copy(op) is not None
+
+
+def physical_copy(op: Operation) -> Operation | None:
+    """The first async copy that an op is, or leaves in flight behind its regions.
+
+    A guarded copy (`scf.if` around it) is committed behind the region, whether or not the
+    guard let it happen, so that every iteration has its group. What waits inside its own
+    regions, like the kernel of an inner pipeline, leaves nothing to be committed.
+    """
+    if len(op.regions) == 0:
+        row = row_of(op)
+        return op if row is not None and row.asynchronous(op) else None
+    found = None
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is None:
+            continue
+        if row.wait is not None or (row.asynchronous(inner) and len(inner.regions)):
+            return None
+        if row.asynchronous(inner) and found is None:
+            found = inner
+    return found
 
 
 def _top_level_holder(body: Body) -> dict[Operation, Operation]:
     """For each op of the body, nested ones included, the top-level op that holds it.
 
     Synchronisation is left out: it is derived again and uses nothing."""
-    from mlir_async_pipe.ir_helpers import walk
-
     dropped = set(body.synchronisation)
     holder: dict[Operation, Operation] = {body.terminator: body.terminator}
     for op in body.ops:

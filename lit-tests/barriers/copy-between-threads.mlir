@@ -1,0 +1,52 @@
+// A kernel without barriers gets those that its threads need: one between the wait and the
+// reads of other threads' copies, one between those reads and the copy that reuses the buffer.
+// RUN: async-pipe-opt %s --async-pipe-barriers | FileCheck %s
+// RUN: async-pipe-opt %s --async-pipe-barriers --async-pipe-check | FileCheck %s
+// RUN: async-pipe-opt %s --async-pipe-barriers --async-pipe-barriers | FileCheck %s
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @opposite
+  gpu.func @opposite(%from: memref<?xf32>, %to: memref<?xf32> {llvm.noalias})
+      workgroup(%tile: memref<128xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c127 = arith.constant 127 : index
+    %c128 = arith.constant 128 : index
+    %tid = gpu.thread_id x
+    %other = arith.subi %c127, %tid : index
+    %size = memref.dim %from, %c0 : memref<?xf32>
+    // CHECK:      scf.for
+    // CHECK:        gpu.barrier memfence [#gpu.address_space<workgroup>]
+    // CHECK-NEXT:   nvgpu.device_async_copy
+    // CHECK:        nvgpu.device_async_wait
+    // CHECK-NEXT:   gpu.barrier memfence [#gpu.address_space<workgroup>]
+    // CHECK-NEXT:   memref.load
+    // CHECK-NOT:    gpu.barrier
+    // CHECK:      gpu.return
+    scf.for %i = %c0 to %size step %c128 {
+      %here = arith.addi %i, %tid : index
+      %copy = nvgpu.device_async_copy %from[%here], %tile[%tid], 1 : memref<?xf32> to memref<128xf32, #gpu.address_space<workgroup>>
+      %group = nvgpu.device_async_create_group %copy
+      nvgpu.device_async_wait %group
+      %v = memref.load %tile[%other] : memref<128xf32, #gpu.address_space<workgroup>>
+      memref.store %v, %to[%here] : memref<?xf32>
+    }
+    gpu.return
+  }
+
+  // Each thread reads what it copied itself: no barrier.
+  // CHECK-LABEL: gpu.func @own
+  // CHECK-NOT:   gpu.barrier
+  // CHECK:       gpu.return
+  gpu.func @own(%from: memref<?xf32>, %to: memref<?xf32> {llvm.noalias})
+      workgroup(%tile: memref<128xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %tid = gpu.thread_id x
+    %copy = nvgpu.device_async_copy %from[%tid], %tile[%tid], 1 : memref<?xf32> to memref<128xf32, #gpu.address_space<workgroup>>
+    %group = nvgpu.device_async_create_group %copy
+    nvgpu.device_async_wait %group
+    %v = memref.load %tile[%tid] : memref<128xf32, #gpu.address_space<workgroup>>
+    memref.store %v, %to[%tid] : memref<?xf32>
+    gpu.return
+  }
+}
