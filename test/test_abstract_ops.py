@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.ir_helpers import integer_attribute, walk
 from mlir_async_pipe.report import Session
@@ -148,12 +148,66 @@ IN_A_LOOP = kernel(
     result("y", "tile", "c5"),
 )
 
+# The first group of the loop is a computation, the others are copies.
+MIXED_IN_A_LOOP = kernel(
+    scope(0, compute("s", "c2")),
+    commit("first", 0),
+    f"%last = scf.for %i = %c3 to %c6 step %c1 iter_args(%group = %first) -> ({GROUP}) {{",
+    scope(0, copy("b", "i")),
+    commit("next", 0),
+    wait("group", 0, 1),
+    f"scf.yield %next : {GROUP}",
+    "}",
+    wait("last", 0, 0),
+    result("x", "sums", "c2"),
+    result("y", "tile", "c5"),
+)
+
+# A wait for two groups, one of which is a computation.
+TWO_TOKENS = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    scope(0, compute("s", "c2")),
+    commit("sum", 0),
+    f'"async_pipe.wait_queue"(%first, %sum) {{queue = 0 : i64, count = 0 : i64}} : ({GROUP}, {GROUP}) -> ()',
+    result("x", "tile", "c0"),
+    result("y", "sums", "c2"),
+)
+
+# Counts without tokens: given by the author, and derived for the next group of a queue.
+COUNT_ALONE = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    scope(0, compute("s", "c2")),
+    commit("sum", 0),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    '"async_pipe.wait_queue"() {queue = 0 : i64, count = 2 : i64} : () -> ()',
+    result("x", "tile", "c0"),
+    wait("second", 0, 0),
+)
+
+NEXT_GROUP = kernel(
+    scope(0, copy("a", "c0")),
+    commit("first", 0),
+    scope(1, compute("s", "c2")),
+    commit("sum", 1),
+    scope(0, copy("b", "c1")),
+    commit("second", 0),
+    '"async_pipe.consumer_wait"() {queue = 0 : i64, count = 2 : i64} : () -> ()',
+    result("x", "tile", "c0"),
+    '"async_pipe.consumer_release"() {queue = 0 : i64} : () -> ()',
+    wait("second", 0, 0),
+)
+
 KERNELS = {
     "two copies": TWO_COPIES,
     "two queues": COPY_AND_COMPUTE_QUEUES,
     "one mixed queue": ONE_MIXED_QUEUE,
     "a mixed group": MIXED_GROUP,
     "a loop": IN_A_LOOP,
+    "two tokens": TWO_TOKENS,
+    "a count alone": COUNT_ALONE,
 }
 
 
@@ -161,9 +215,7 @@ def lowered(text: str, session: Session | None = None) -> Any:
     """The module with its abstract ops lowered for sm_80, counted again where asked for."""
     session = session or Session(target=Target.of_chip("sm_80"))
     module = ir.Module.parse(text)
-    if lower_abstract_ops(module.operation, CHIPS["sm_80"], session, strict=False):
-        counting = passes.find("async-pipe-count-waits")
-        counting.run(module.operation, counting.options(chip="sm_80"), session)
+    lower_abstract_ops(module.operation, CHIPS["sm_80"], session, strict=False)
     assert module.operation.verify()
     assert not [op.name for op in walk(module) if op.name.startswith("async_pipe.")]
     return module
@@ -194,6 +246,7 @@ def test_lowered_kernels_compute_what_the_abstract_ones_do(name: str) -> None:
         ("one mixed queue", 2, [1, 0]),
         ("a mixed group", 2, [1, 0]),
         ("a loop", 2, [1, 0]),
+        ("two tokens", 1, [0]),
     ],
 )
 def test_groups_without_copies_vanish_and_no_count_includes_them(
@@ -243,3 +296,21 @@ def test_a_commit_that_may_cover_a_copy_from_elsewhere_stays() -> None:
         names = [op.name for op in walk(lowered(text))]
     assert "nvgpu.device_async_create_group" in names
     assert "nvgpu.device_async_wait" in names
+
+
+@pytest.mark.parametrize(("text", "count"), [(COUNT_ALONE, 0), (NEXT_GROUP, 1)])
+def test_counts_without_tokens_do_not_include_what_vanished(text: str, count: int) -> None:
+    with new_context():
+        module = lowered(text)
+        waits = [op for op in walk(module) if op.name == "nvvm.cp.async.wait.group"]
+        assert [integer_attribute(op, "n") for op in waits] == [count]
+        run(module)
+
+
+def test_a_token_that_a_loop_carries_may_come_from_what_vanished() -> None:
+    with new_context():
+        ops = list(walk(lowered(MIXED_IN_A_LOOP)))
+    names = [op.name for op in ops]
+    assert names.count("nvgpu.device_async_create_group") == 1
+    waits = [op for op in ops if op.name == "nvgpu.device_async_wait"]
+    assert [integer_attribute(op, "numGroups") or 0 for op in waits] == [1, 0]

@@ -4,20 +4,19 @@
     %t = "async_pipe.commit_queue"() {queue = 0}         -->  %t = nvgpu.device_async_create_group
     "async_pipe.wait_queue"(%t) {queue = 0, count = 1}   -->  nvgpu.device_async_wait %t {numGroups = 1}
 
-All is decided before anything is rewritten. A scope that the chip cannot issue asynchronously
-runs in place. If that holds for everything that a commit covers, the commit vanishes with the
-waits for it; a commit that may cover a copy stays, for an additional group makes a wait only
-stricter (N groups younger than the one needed is a lower bound). cp.async has one FIFO, so
-all abstract queues share it: counts made on separate queues stay as they are, which is safe
-for the same reason. Counts of token waits in functions where a commit vanished are made again.
+What runs in place and what vanishes with it is decided first (`abstract_plan`). cp.async has one
+FIFO, so all abstract queues share it: counts made on separate queues stay as they are, which is
+safe, since more groups in the FIFO make a wait for at most N only stricter. Where a commit
+vanished all counts are made again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe import passes
 from mlir_async_pipe.affine import Arithmetic
+from mlir_async_pipe.annotations import attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError, Place
 from mlir_async_pipe.ir_helpers import (
@@ -27,151 +26,49 @@ from mlir_async_pipe.ir_helpers import (
     create,
     functions,
     integer_attribute,
-    operations,
+    set_integer,
     symbol_name,
-    walk,
 )
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets.abstract_plan import (
+    Plan,
+    may_share,
+    plan_function,
+    queue_number,
+    tokens_of,
+    waits_for_nothing,
+)
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.nvidia_ops import (
-    TOKEN_TYPE,
     create_copies,
     create_group,
     create_wait,
 )
 from mlir_async_pipe.targets.scope_inlining import inline_scope
-from mlir_async_pipe.targets.scopes import SCOPE, Copies, NotCopies, classify
+from mlir_async_pipe.targets.scopes import Copies, NotCopies
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 
-COMMIT = "async_pipe.commit_queue"
-WAITS = ("async_pipe.wait_queue", "async_pipe.consumer_wait")
-MARKERS = ("async_pipe.producer_acquire", "async_pipe.consumer_release")
 
-
-@dataclass
-class _Plan:
-    """What becomes of every abstract op of one function."""
-
-    function: Operation
-    scopes: list[tuple[Operation, Copies | NotCopies]] = field(default_factory=list)
-    kept_commits: list[Operation] = field(default_factory=list)
-    gone_commits: list[Operation] = field(default_factory=list)
-    kept_waits: list[Operation] = field(default_factory=list)
-    gone_waits: list[Operation] = field(default_factory=list)
-    markers: list[Operation] = field(default_factory=list)
-
-    @property
-    def asynchronous_queues(self) -> set[int | None]:
-        """The abstract queues with at least one asynchronous scope; None: not constant."""
-        return {queue_number(s) for s, found in self.scopes if isinstance(found, Copies)}
-
-
-def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool) -> bool:
-    """Lower the abstract ops of every function below `root`; returns whether counts changed.
+def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool) -> None:
+    """Lower the abstract ops of every function below `root`.
 
     Raises LoweringError (sync-fallback) with `strict` where a scope must run in place.
     """
-    plans = [plan for plan in (_plan(f, chip) for f in functions(root)) if plan is not None]
+    plans = [plan for plan in (plan_function(f, chip) for f in functions(root)) if plan is not None]
     for plan in plans:
         _report(plan, chip, session, strict)
     for plan in plans:
-        _rewrite(plan)
-    return any(plan.gone_commits for plan in plans)
+        _remove_what_runs_in_place(plan)
+    if any(plan.gone_commits for plan in plans):
+        # While tokens and queues can still be seen, which consumer_wait needs too.
+        counting = passes.find("async-pipe-count-waits")
+        options = passes.with_defaults(counting.options(), {"chip": chip.name})
+        counting.run(root, options, session)
+    for plan in plans:
+        _lower_the_rest(plan)
 
 
-def queue_number(op: Operation) -> int | None:
-    """The abstract queue of an op, None where it is not constant."""
-    return integer_attribute(op, "queue")
-
-
-def _plan(function: Operation, chip: Chip) -> _Plan | None:
-    """Decide about every abstract op of a function; None if it has none."""
-    plan = _Plan(function)
-    commits: list[Operation] = []
-    waits: list[Operation] = []
-    for op in walk(function):
-        if op.name == SCOPE:
-            plan.scopes.append((op, classify(op, chip)))
-        elif op.name == COMMIT:
-            commits.append(op)
-        elif op.name in WAITS:
-            waits.append(op)
-        elif op.name in MARKERS:
-            plan.markers.append(op)
-    if not (plan.scopes or commits or waits or plan.markers):
-        return None
-    kinds = {op: found for op, found in plan.scopes}
-    leaking = _leaking_queues(kinds)
-    for commit in commits:
-        gone = _covers_only_sync(commit, kinds, leaking)
-        (plan.gone_commits if gone else plan.kept_commits).append(commit)
-    for wait in waits:
-        gone = _waits_for_nothing(wait, plan)
-        (plan.gone_waits if gone else plan.kept_waits).append(wait)
-    return plan
-
-
-def _leaking_queues(kinds: dict[Operation, Copies | NotCopies]) -> set[int | None]:
-    """Queues with an asynchronous scope that is not committed behind it in its own block.
-
-    Such a scope may be covered by any later commit of its queue.
-    """
-    found = set()
-    for scope, kind in kinds.items():
-        siblings = operations(scope.block)
-        behind = siblings[siblings.index(scope) + 1 :]
-        committed = any(op.name == COMMIT and _may_share(op, scope) for op in behind)
-        if isinstance(kind, Copies) and not committed:
-            found.add(queue_number(scope))
-    return found
-
-
-def _covers_only_sync(
-    commit: Operation, kinds: dict[Operation, Copies | NotCopies], leaking: set[int | None]
-) -> bool:
-    """Whether the commit surely covers a scope that runs in place, and no asynchronous copy."""
-    queue = queue_number(commit)
-    if all(isinstance(kind, NotCopies) for s, kind in kinds.items() if _may_share(s, commit)):
-        return any(_may_share(scope, commit) for scope in kinds)
-    if queue is None or queue in leaking or None in leaking:
-        return False
-    covers_sync = False
-    siblings = operations(commit.block)
-    for op in reversed(siblings[: siblings.index(commit)]):
-        if op.name == COMMIT and queue_number(op) == queue:
-            break
-        for inner in walk(op):
-            kind = kinds.get(inner)
-            if kind is None or not _may_share(inner, commit):
-                continue
-            if isinstance(kind, Copies):
-                return False
-            covers_sync = True
-    return covers_sync
-
-
-def _may_share(a: Operation, b: Operation) -> bool:
-    """Whether two abstract ops may be of one queue."""
-    first, second = queue_number(a), queue_number(b)
-    return first is None or second is None or first == second
-
-
-def _waits_for_nothing(wait: Operation, plan: _Plan) -> bool:
-    """Whether all that the wait waits for ran in place."""
-    tokens = _tokens(wait)
-    gone = {commit.results[0] for commit in plan.gone_commits}
-    if tokens and all(token in gone for token in tokens):
-        return True
-    if not any(_may_share(commit, wait) for commit in plan.gone_commits):
-        return False
-    return not any(_may_share(commit, wait) for commit in plan.kept_commits)
-
-
-def _tokens(wait: Operation) -> list[Value]:
-    return [operand for operand in wait.operands if str(operand.type) == TOKEN_TYPE]
-
-
-def _report(plan: _Plan, chip: Chip, session: Session, strict: bool) -> None:
+def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
     told: set[tuple[Place, str]] = set()
     for scope, kind in plan.scopes:
         # Prologue, kernel and epilogue hold copies of one scope of the input: said once.
@@ -210,11 +107,43 @@ def _report(plan: _Plan, chip: Chip, session: Session, strict: bool) -> None:
             )
 
 
-def _rewrite(plan: _Plan) -> None:
-    for wait in plan.gone_waits + plan.markers:
+def _remove_what_runs_in_place(plan: Plan) -> None:
+    """Erase the commits and waits that nothing asynchronous belongs to."""
+    gone = {commit.results[0] for commit in plan.gone_commits}
+    plan.kept_waits = [_without_tokens(wait, gone) for wait in plan.kept_waits]
+    for wait in plan.gone_waits:
         wait.erase()
+    for marker in [m for m in plan.markers if waits_for_nothing(m, plan)]:
+        plan.markers.remove(marker)
+        marker.erase()
+    for wait in plan.kept_waits:
+        if not tokens_of(wait) and wait.name == "async_pipe.wait_queue":
+            _forget_count(wait, plan)
     for commit in plan.gone_commits:
         _erase_commit(commit)
+
+
+def _without_tokens(wait: Operation, gone: set[Value]) -> Operation:
+    """The wait without those of its tokens whose groups ran in place."""
+    if not any(token in gone for token in wait.operands):
+        return wait
+    kept = [operand for operand in wait.operands if operand not in gone]
+    attributes = {name: wait.attributes[name] for name in attribute_names(wait)}
+    renewed = create(wait.name, kept, (), attributes, ip=before(wait), loc=wait.location)
+    wait.erase()
+    return renewed
+
+
+def _forget_count(wait: Operation, plan: Plan) -> None:
+    """A count without tokens cannot be made again: where it counted groups that vanished, all
+    groups are waited for."""
+    if any(may_share(commit, wait) for commit in plan.gone_commits):
+        set_integer(wait, "count", 0, 64)
+
+
+def _lower_the_rest(plan: Plan) -> None:
+    for marker in plan.markers:
+        marker.erase()
     for wait in plan.kept_waits:
         _lower_wait(wait)
     for commit in plan.kept_commits:
@@ -256,7 +185,7 @@ def _erase_commit(commit: Operation) -> None:
 
 def _lower_wait(wait: Operation) -> None:
     """Lower one wait; a count that is an operand becomes a switch over what can occur."""
-    tokens = _tokens(wait)
+    tokens = tokens_of(wait)
     numbers = [operand for operand in wait.operands if operand not in tokens]
     constant_queue = queue_number(wait) is not None
     dynamic = numbers[0] if constant_queue and numbers else None

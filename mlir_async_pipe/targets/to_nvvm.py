@@ -76,9 +76,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     chip = chip_of(options.chip, session)
     for gpu_module in gpu_modules(root):
         check_known(gpu_module, _LOWERED)
-    if lower_abstract_ops(root, chip, session, strict=options.strict):
-        counting = passes.find("async-pipe-count-waits")
-        counting.run(root, passes.with_defaults(counting.options(), {"chip": chip.name}), session)
+    lower_abstract_ops(root, chip, session, strict=options.strict)
     clamp_counts(root, session)
     shared: dict[str, DynamicShared] = {}
     for gpu_module in gpu_modules(root):

@@ -98,9 +98,7 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     chip = chip_of(options, session)
     root = module.operation
     _check_foreign(root, chip)
-    if lower_abstract_ops(root, chip, session, strict=options.strict):
-        counting = passes.find("async-pipe-count-waits")
-        counting.run(root, passes.with_defaults(counting.options(), {"chip": chip.name}), session)
+    lower_abstract_ops(root, chip, session, strict=options.strict)
     _lower_copies(root, chip, options, session)
     for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
         globalise_allocations(gpu_module)
