@@ -141,7 +141,11 @@ def is_requested(loop: Operation) -> bool:
 
 def in_op_form(loop: Operation) -> bool:
     """Whether the ops of the loop's body carry their stages."""
-    return any(STAGE in op.attributes for op in operations(loop.regions[0].blocks[0]))
+    # On an inner loop an array is that loop's own annotation, a number its place in this one.
+    return any(
+        STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE))
+        for op in operations(loop.regions[0].blocks[0])
+    )
 
 
 def read_loop(loop: Operation) -> LoopAnnotations:
