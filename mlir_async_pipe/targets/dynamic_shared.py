@@ -90,7 +90,7 @@ def _move(
     given: dict[str, int],
 ) -> dict[str, int]:
     """Lay out globals first, then each kernel's attributions; returns bytes by kernel."""
-    end = max(max(given[name], _own_bytes(k, gpu_module)) for name, k in large.items())
+    end = max(given[name] or _own_bytes(kernel, gpu_module) for name, kernel in large.items())
     offsets: dict[str, int] = {}
     for buffer in (b for name in large for b in needed[name] if b.name):
         if buffer.name not in offsets:
