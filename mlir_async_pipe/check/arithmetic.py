@@ -53,12 +53,12 @@ def exact(form: Form, facts: Facts) -> int | None:
 
 def settle(form: Form, facts: Facts) -> Form:
     """The form with every atom that has one value replaced by it."""
-
-    def replace(atom: Atom) -> Form | None:
+    values: dict[Atom, Form] = {}
+    for atom in forms.atoms_of(form) if form.terms else ():
         known = facts.get(atom)
-        return None if known is None or known.exact is None else Form(known.exact)
-
-    return forms.substitute(form, replace, facts) if form.terms else form
+        if known is not None and known.exact is not None:
+            values[atom] = Form(known.exact)
+    return forms.substitute(form, values, facts) if values else form
 
 
 def _mul(op: Any, v: list[Form], facts: Facts) -> Form | None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlir_async_pipe.check.forms import Atom
-from mlir_async_pipe.check.overlap import Comparer, Overlap, ThreadRange
+from mlir_async_pipe.check.overlap import Comparer
 from mlir_async_pipe.check.state import Event, State
+from mlir_async_pipe.check.thread_grid import Overlap, ThreadRange
 from mlir_async_pipe.check.values import Roots
 
 Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]

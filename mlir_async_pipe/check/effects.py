@@ -13,7 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.check import memory
 from mlir_async_pipe.check.conflicts import Judge, thread_ranges
-from mlir_async_pipe.check.flow import Flow
+from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.sites import Sites
 from mlir_async_pipe.check.state import (
     Event,

@@ -21,7 +21,8 @@ from typing import Any
 from mlir_async_pipe.check import forms
 from mlir_async_pipe.check.arithmetic import UndecidedError, exact, settle
 from mlir_async_pipe.check.effects import Effects
-from mlir_async_pipe.check.flow import (
+from mlir_async_pipe.check.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.check.graph import (
     AnyIteration,
     Block,
     Bracket,
@@ -34,10 +35,9 @@ from mlir_async_pipe.check.flow import (
     Run,
     Switch,
 )
-from mlir_async_pipe.check.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.check.graph_facts import is_value_op, live_values, needed_values
-from mlir_async_pipe.check.memory import View
-from mlir_async_pipe.check.paths import at_least, at_most, hull, split
+from mlir_async_pipe.check.merging import covers, forget_facts, key_of, widened
+from mlir_async_pipe.check.paths import at_least, at_most, split
 from mlir_async_pipe.check.state import State, Value
 from mlir_async_pipe.check.values import Values
 
@@ -286,7 +286,7 @@ class Explorer:
         atom = Atom("iteration", number)
         before = forms.add(forms.of_atom(atom), Form(-1))
         known = state.facts.get(atom, ANYTHING)
-        state.rewrite(lambda a: before if a == atom else None)
+        state.rewrite({atom: before})
         modulus = known.modulus
         state.facts[atom] = Known(
             None if known.low is None else known.low + 1,
@@ -301,16 +301,14 @@ class Explorer:
         atom = Atom("iteration", number)
         known = state.facts.get(atom, ANYTHING)
         if known.exact is not None:
-            state.rewrite(lambda a: Form(known.low or 0) if a == atom else None)
+            state.rewrite({atom: Form(known.low or 0)})
         else:
             ended = Atom("symbol", ("trips", number))
             past = forms.of_atom(Atom("any", (("past", ended.key), ANYTHING)))
-            state.rewrite(lambda a: past if a == ended else None)
-            state.rewrite(lambda a: forms.of_atom(ended) if a == atom else None)
+            state.rewrite({ended: past})
+            state.rewrite({atom: forms.of_atom(ended)})
             state.facts[ended] = known
         state.facts.pop(atom, None)
-
-    # Meeting paths ------------------------------------------------------------------------
 
     def _arrive(self, block: Block, state: State) -> State | None:
         """The state to go on with, or None if it is covered already."""
@@ -319,67 +317,14 @@ class Explorer:
         is_header = block.number in self.headers
         if not is_header:
             state.facts.update(self.values.base_facts())
-        self._forget_facts(state, live)
-        key = self._key(state)
-        known = self.seen.setdefault(block.number, {}).setdefault(key, [])
-        for facts in known:
-            if covers(facts, state.facts):
-                return None
+        forget_facts(state, live)
+        known = self.seen.setdefault(block.number, {}).setdefault(key_of(state, self.periods), [])
+        if any(covers(facts, state.facts) for facts in known):
+            return None
         if len(known) >= (1 if is_header else SEPARATE_STATES):
             state.facts = widened(known[-1], state.facts)
         known.append(dict(state.facts))
         return state
-
-    def _forget_facts(self, state: State, live: set[int]) -> None:
-        """Drop facts about atoms that nothing mentions any more."""
-        alive = {Atom("symbol", ("bit", n)) for n in live if n not in state.env}
-        for value in state.env.values():
-            if isinstance(value, Form):
-                alive |= forms.atoms_of(value)
-            elif isinstance(value, View):
-                for form in value.start or ():
-                    alive |= forms.atoms_of(form)
-        for event in state.events():
-            for piece in event.region.pieces:
-                if piece is not None and piece.start.terms:
-                    alive |= forms.atoms_of(piece.start)
-
-        def keep(atom: Atom) -> bool:
-            if atom.kind in ("tid", "iteration") or atom in alive:
-                return True
-            if atom.kind == "sum":
-                return all(
-                    inner in alive or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
-                )
-            return atom.kind == "symbol" and not _is_bit(atom)
-
-        state.facts = {atom: known for atom, known in state.facts.items() if keep(atom)}
-
-    def _key(self, state: State) -> Hashable:
-        bits = frozenset(
-            (atom, known)
-            for atom, known in state.facts.items()
-            if _is_bit(atom) or (atom.kind == "call" and known.exact is not None)
-        ) | frozenset(
-            (atom, (known.residue, known.modulus))
-            for atom, known in state.facts.items()
-            if atom.kind == "symbol" and known.modulus > 1
-        )
-        residues = tuple(
-            (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, state.facts))
-            for loop, period in sorted(self.periods.items())
-        )
-        return (
-            frozenset(state.env.items()),
-            tuple(sorted(state.queues.items())),
-            state.done,
-            state.log,
-            state.callers,
-            state.scopes,
-            state.tainted,
-            bits,
-            residues,
-        )
 
 
 def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:
@@ -394,20 +339,6 @@ def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> Non
     if abs(coefficient) == 1 and inside is not None:
         old = facts.get(atom, ANYTHING)
         facts[atom] = Known(old.low, old.high, inside, known.modulus)
-
-
-def _is_bit(atom: Atom) -> bool:
-    return atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] == "bit"
-
-
-def covers(general: dict[Atom, Known], special: dict[Atom, Known]) -> bool:
-    """Whether every valuation that `special` allows is allowed by `general`."""
-    return all(known.contains(special.get(atom, ANYTHING)) for atom, known in general.items())
-
-
-def widened(old: dict[Atom, Known], new: dict[Atom, Known]) -> dict[Atom, Known]:
-    """Facts that hold for both, bounds that move given up."""
-    return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}
 
 
 def needed_periods(form: Form, modulus: int = 0) -> list[tuple[int, int]]:

@@ -1,185 +1,44 @@
-"""A kernel as one flat graph of blocks, whatever mix of scf, cf and calls it is written in.
+"""Builds a kernel's flat graph, whatever mix of scf, cf and calls it is written in.
 
     scf.for        header (loop test) -> body -> header …  and header -> behind it
     scf.if         two edges and a join;  cf.br, cf.cond_br: edges
     call of a known function: its body stands in place, with names of its own (a *frame*)
 
-Edges carry assignments (block arguments, iter_args, results) and say which loops they enter,
-repeat or leave. Loops without commits, waits and barriers become straight *summary* code: the
-body once, its induction variable "any value of the range".
+Loops without commits, waits and barriers become straight *summary* code: the body once, its
+induction variable "any value of the range".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import (
-    constant_value,
-    defining_op,
-    has_body,
-    is_function,
-    operations,
-    symbol_name,
-    walk,
+from mlir_async_pipe.check.graph import (
+    AnyIteration,
+    Block,
+    Bracket,
+    Branch,
+    Copy,
+    Edge,
+    Flow,
+    Goto,
+    Loop,
+    LoopTest,
+    Run,
+    Switch,
 )
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.check.loops import (
+    find_inductions,
+    find_merges,
+    natural_loops,
+    needs_iterations,
+)
+from mlir_async_pipe.ir_helpers import has_body, is_function, operations, symbol_name, walk
 
 # Calls deeper than this (recursion, above all) are opaque.
 DEEPEST_CALL = 8
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Where control goes, what it assigns on the way (destination, source), which loops it
-    enters, repeats ("back") or leaves."""
-
-    target: int
-    assigns: tuple[tuple[int, int], ...] = ()
-    loops: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class Run:
-    """Execute one op. `maybe`: it stands under a condition inside summary code."""
-
-    op: Any
-    frame: int
-    maybe: bool = False
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Assign values in straight code."""
-
-    assigns: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class AnyIteration:
-    """Bind the induction variable of a summary loop to any value of its range."""
-
-    loop: int
-    variable: int
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """The begin or end of a scope or of a call in place."""
-
-    kind: str
-    op: Any
-    frame: int
-
-
-Step = Run | Copy | AnyIteration | Bracket
-
-
-@dataclass(frozen=True)
-class Goto:
-    """One way on."""
-
-    edge: Edge
-
-
-@dataclass(frozen=True)
-class Branch:
-    """Two ways, by an i1."""
-
-    condition: int
-    then: Edge
-    otherwise: Edge
-
-
-@dataclass(frozen=True)
-class LoopTest:
-    """Into the body if another iteration runs, else out."""
-
-    loop: int
-    body: Edge
-    out: Edge
-
-
-@dataclass(frozen=True)
-class Switch:
-    """One of several ways, by an integer."""
-
-    value: int
-    cases: tuple[tuple[int, Edge], ...]
-    default: Edge
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The end of the kernel."""
-
-
-Exit = Goto | Branch | LoopTest | Switch | Stop
-
-
-@dataclass
-class Block:
-    """Straight code and the ways out of it."""
-
-    number: int
-    steps: list[Step] = field(default_factory=list)
-    exit: Exit = field(default_factory=Stop)
-    merges: bool = False
-
-
-@dataclass
-class Loop:
-    """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
-
-    `inductions` maps a header argument to what each iteration adds to it.
-    """
-
-    number: int
-    lower: int | None = None
-    upper: int | None = None
-    step: int | None = None
-    variable: int | None = None
-    place: Any = None
-    inductions: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass
-class Flow:
-    """The graph of one kernel. `values[i]` is (frame, IR value) of value number i."""
-
-    blocks: list[Block] = field(default_factory=list)
-    loops: list[Loop] = field(default_factory=list)
-    values: list[tuple[int, Any]] = field(default_factory=list)
-    numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
-    frames: int = 1
-
-    def number(self, frame: int, value: Any) -> int:
-        """The number of a value in a frame."""
-        key = (frame, value)
-        found = self.numbers.get(key)
-        if found is None:
-            found = self.numbers[key] = len(self.values)
-            self.values.append(key)
-        return found
-
-    def edges(self, block: Block) -> Iterator[Edge]:
-        """All edges out of a block."""
-        match block.exit:
-            case Goto(edge):
-                yield edge
-            case Branch(_, then, otherwise):
-                yield then
-                yield otherwise
-            case LoopTest(_, body, out):
-                yield body
-                yield out
-            case Switch(_, cases, default):
-                yield from (edge for _, edge in cases)
-                yield default
-            case Stop():
-                return
 
 
 def build(kernel: Any, callees: dict[str, Any]) -> Flow:
@@ -188,8 +47,8 @@ def build(kernel: Any, callees: dict[str, Any]) -> Flow:
     builder = _Builder(flow, callees)
     first = builder.block()
     builder.region(kernel.regions[0], 0, first, lambda block, op: None)
-    _find_merges(flow)
-    _find_inductions(flow)
+    find_merges(flow)
+    find_inductions(flow)
     return flow
 
 
@@ -215,7 +74,7 @@ class _Builder:
         mapped = {blocks[0]: entry}
         for extra in blocks[1:]:
             mapped[extra] = self.block()
-        back, loops = _natural_loops(blocks) if len(blocks) > 1 else ({}, {})
+        back, loops = natural_loops(blocks) if len(blocks) > 1 else ({}, {})
         header_loop: dict[Any, Loop] = {}
         for header in loops:
             header_loop[header] = self.loop(place=header.owner.operation)
@@ -516,105 +375,6 @@ _TERMINATORS = frozenset(
 
 def _ends_block(op: Any) -> bool:
     return op.name in _TERMINATORS
-
-
-def needs_iterations(loop: Any) -> bool:
-    """Whether a loop must be followed iteration by iteration.
-
-    It need not if its body has no commit, wait, barrier, call or control flow that the
-    summary cannot hold, and does not mix async ops with other accesses or conditions.
-    """
-    has_async = has_sync = False
-    for op in walk(loop):
-        if op == loop:
-            continue
-        row = row_of(op)
-        if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
-            return True
-        if len(op.regions) and op.name not in ("scf.for", "scf.if"):
-            return True
-        has_sync = has_sync or op.name == "scf.if"
-        if row is None:
-            continue
-        if row.commits or row.wait or row.barrier is not None:
-            return True
-        has_async = has_async or row.asynchronous(op)
-        has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
-    return has_async and has_sync
-
-
-def _natural_loops(blocks: list[Any]) -> tuple[dict[Any, set[Any]], dict[Any, set[Any]]]:
-    """Back edges by header, and the blocks of each header's loop, of one region."""
-    successors = {b: list(operations(b)[-1].successors) if operations(b) else [] for b in blocks}
-    predecessors: dict[Any, list[Any]] = {b: [] for b in blocks}
-    for source, targets in successors.items():
-        for target in targets:
-            predecessors[target].append(source)
-    back: dict[Any, set[Any]] = {}
-    on_path: dict[Any, bool] = {}
-    stack = [(blocks[0], iter(successors[blocks[0]]))]
-    on_path[blocks[0]] = True
-    while stack:
-        current, ways = stack[-1]
-        target = next(ways, None)
-        if target is None:
-            on_path[current] = False
-            stack.pop()
-        elif target not in on_path:
-            on_path[target] = True
-            stack.append((target, iter(successors[target])))
-        elif on_path[target]:
-            back.setdefault(target, set()).add(current)
-    loops: dict[Any, set[Any]] = {}
-    for header, sources in back.items():
-        body = {header}
-        pending = list(sources)
-        while pending:
-            block = pending.pop()
-            if block not in body:
-                body.add(block)
-                pending.extend(predecessors[block])
-        loops[header] = body
-    return back, loops
-
-
-def _find_merges(flow: Flow) -> None:
-    seen: set[int] = set()
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            if edge.target in seen or any(kind == "back" for kind, _ in edge.loops):
-                flow.blocks[edge.target].merges = True
-            seen.add(edge.target)
-
-
-def _find_inductions(flow: Flow) -> None:
-    """Header arguments that every back edge sets to themselves plus one constant."""
-    added: dict[tuple[int, int], set[int | None]] = {}
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            for kind, loop in edge.loops:
-                if kind == "back":
-                    for target, source in edge.assigns:
-                        step = _step_between(flow, target, source)
-                        added.setdefault((loop, target), set()).add(step)
-    for (loop, target), steps in added.items():
-        if len(steps) == 1:
-            (step,) = steps
-            if step is not None:
-                flow.loops[loop].inductions[target] = step
-
-
-def _step_between(flow: Flow, target: int, source: int) -> int | None:
-    """c if source = target + c, else None."""
-    _, value = flow.values[source]
-    _, argument = flow.values[target]
-    op = defining_op(value)
-    if op is None or op.name not in ("arith.addi", "index.add", "llvm.add"):
-        return None
-    a, b = op.operands[0], op.operands[1]
-    if b == argument:
-        a, b = b, a
-    return constant_value(b) if a == argument else None
 
 
 def callable_functions(module: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ proven non-negative (where the IR's signed, unsigned and mathematical remainders
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
@@ -286,18 +287,19 @@ def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
     return add(outside, call("div", inside, Form(divisor)))
 
 
-def substitute(form: Form, replace: Callable[[Atom], Form | None], facts: Facts) -> Form:
+def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
     """The form with atoms replaced, in the operands of operators too.
 
-    `replace` gives None for an atom that stays. Operators fold again where they can; facts
-    must hold for the new atoms.
+    Operators fold again where they can; facts must hold for the new atoms.
     """
+    if not form.terms or atoms_of(form).isdisjoint(mapping):
+        return form
     result = Form(form.constant)
     for atom, coefficient in form.terms:
-        new = replace(atom)
+        new = mapping.get(atom)
         if new is None and atom.kind == "call":
             name, arguments = operator_of(atom)
-            changed = tuple(substitute(a, replace, facts) for a in arguments)
+            changed = tuple(substitute(a, mapping, facts) for a in arguments)
             new = apply(name, changed, facts) if changed != arguments else None
         result = add(result, scale(of_atom(atom) if new is None else new, coefficient))
     return result
@@ -327,15 +329,13 @@ FOLDS: dict[str, Callable[..., int]] = {
 }
 
 
-def atoms_of(form: Form) -> set[Atom]:
+@lru_cache(maxsize=1 << 16)
+def atoms_of(form: Form) -> frozenset[Atom]:
     """All atoms of a form, those in the operands of operators included."""
     found: set[Atom] = set()
-    pending = [form]
-    while pending:
-        for atom, _ in pending.pop().terms:
-            if atom in found:
-                continue
-            found.add(atom)
-            if atom.kind == "call":
-                pending.extend(operator_of(atom)[1])
-    return found
+    for atom, _ in form.terms:
+        found.add(atom)
+        if atom.kind == "call":
+            for argument in operator_of(atom)[1]:
+                found |= atoms_of(argument)
+    return frozenset(found)

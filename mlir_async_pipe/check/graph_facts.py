@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlir_async_pipe.check.flow import (
+from mlir_async_pipe.check.graph import (
     AnyIteration,
     Block,
     Branch,

@@ -10,8 +10,9 @@ from mlir_async_pipe.check.effects import Effects
 from mlir_async_pipe.check.explore import BudgetError, Explorer, PeriodError
 from mlir_async_pipe.check.flow import build
 from mlir_async_pipe.check.hazards import CheckSummary
-from mlir_async_pipe.check.overlap import Comparer, Threads
+from mlir_async_pipe.check.overlap import Comparer
 from mlir_async_pipe.check.sites import Sites
+from mlir_async_pipe.check.thread_grid import Threads
 from mlir_async_pipe.check.values import Roots, Values
 from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
 from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk

@@ -11,54 +11,22 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it cannot be
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
-
-import numpy as np
 
 from mlir_async_pipe.check import forms
 from mlir_async_pipe.check.arithmetic import settle
 from mlir_async_pipe.check.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.check.memory import Piece, Region, as_bytes
-
-Verdict = Literal["no", "yes", "cannot tell"]
-
-ThreadRange = tuple[tuple[Atom, Known], ...]
-
-LARGEST_ENUMERATION = 1 << 21
-LARGEST_RANGE = 4096
-# The largest block that a GPU runs, where the size of this one is not known (CUDA, HIP).
-LARGEST_BLOCK = 1024
-
-
-@dataclass(frozen=True)
-class Threads:
-    """The threads of a block: `size` in x, y, z, or None where it is not known.
-
-    `several` is False if one thread runs alone. `lanes` is the number of lanes in a warp.
-    """
-
-    size: tuple[int, int, int] | None = None
-    several: bool = True
-    lanes: int = 32
-
-    @property
-    def surely(self) -> int:
-        """How many threads there are at least: of an unknown block only one warp counts."""
-        return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """The answer for two regions; `reason` is the reason code where it cannot be told."""
-
-    verdict: Verdict
-    reason: str = ""
-
-
-NO = Overlap("no")
-YES = Overlap("yes")
+from mlir_async_pipe.check.thread_grid import (
+    NO,
+    YES,
+    Grid,
+    Overlap,
+    ThreadRange,
+    Threads,
+    has_numbers,
+    is_common,
+)
 
 
 @dataclass
@@ -128,10 +96,11 @@ def _ready(piece: Piece, facts: Facts, longest: int) -> Piece:
         name = atom.key[0]  # type: ignore[index]
         return forms.of_atom(Atom("any", (name, Known(0, longest - 1))))
 
+    if not piece.start.terms:
+        return piece
     start = settle(piece.start, facts)
-    if start.terms and any(atom.kind == "any" for atom in forms.atoms_of(start)):
-        start = forms.substitute(start, bounded, facts)
-    return Piece(start, piece.steps, piece.length)
+    ranges = {atom: form for atom in forms.atoms_of(start) if (form := bounded(atom)) is not None}
+    return Piece(forms.substitute(start, ranges, facts), piece.steps, piece.length)
 
 
 def _shared(piece: Piece, same_thread: bool) -> bool:
@@ -206,7 +175,7 @@ def _enumerate(
     left = [_split(x.start, y.start, same_thread) for x, y in pairs]
     decided = [(split, pair) for split, pair in zip(left, pairs, strict=True) if split is not None]
     dropped = len(left) - len(decided)
-    grid = _Grid(threads, same_thread, ranges)
+    grid = Grid(threads, same_thread, ranges)
     best = grid.compare(decided, lanes)
     if best is NO:
         return NO
@@ -219,205 +188,10 @@ def _split(a: Form, b: Form, same_thread: bool) -> tuple[Form, Form] | None:
     """Both ends with equal symbols cancelled; None if a symbol is left that has no numbers."""
     shared: dict[Atom, int] = {}
     for atom, coefficient in a.terms & b.terms:
-        if _is_common(atom, same_thread):
+        if is_common(atom, same_thread):
             shared[atom] = coefficient
     cut = frozenset(shared.items())
     a, b = Form(a.constant, a.terms - cut), Form(b.constant, b.terms - cut)
-    if _has_numbers(a) and _has_numbers(b):
+    if has_numbers(a) and has_numbers(b):
         return a, b
     return None
-
-
-def _is_common(atom: Atom, same_thread: bool) -> bool:
-    unlike = ("any",) if same_thread else ("any", "tid")
-    return not any(inner.kind in unlike for inner in forms.atoms_of(forms.of_atom(atom)))
-
-
-def _has_numbers(form: Form) -> bool:
-    for atom in forms.atoms_of(form):
-        if atom.kind == "tid" or (atom.kind == "any" and _range_length(atom) is not None):
-            continue
-        if atom.kind == "call" and forms.operator_of(atom)[0] in _NUMPY:
-            continue
-        return False
-    return True
-
-
-def _range_length(atom: Atom) -> int | None:
-    known = forms.range_of(atom)
-    if known.low is None or known.high is None or known.high - known.low >= LARGEST_RANGE:
-        return None
-    return known.high - known.low + 1
-
-
-@dataclass
-class _Grid:
-    """The threads of a block, or of an unknown block as many as could be."""
-
-    threads: Threads
-    same_thread: bool
-    ranges: tuple[ThreadRange, ThreadRange]
-
-    def compare(
-        self,
-        pairs: list[tuple[tuple[Form, Form], tuple[Piece, Piece]]],
-        lanes: tuple[int | None, int | None],
-    ) -> Overlap:
-        """NO, YES or cannot tell for the subscripts that have numbers."""
-        size = self.threads.size or self._guess([f for split, _ in pairs for f in split])
-        starts_a = self._positions([split[0] for split, _ in pairs], [p[0] for _, p in pairs], size)
-        starts_b = self._positions([split[1] for split, _ in pairs], [p[1] for _, p in pairs], size)
-        if starts_a is None or starts_b is None:
-            return Overlap("cannot tell", "enumeration-limit")
-        rows_a = _restrict(starts_a, lanes[0], self.threads.lanes)
-        rows_b = _restrict(starts_b, lanes[1], self.threads.lanes)
-        rows_a = self._within(rows_a, self.ranges[0], size)
-        rows_b = self._within(rows_b, self.ranges[1], size)
-        lengths = np.array([(p[0].length, p[1].length) for _, p in pairs], dtype=np.int64)
-        return self._meet(rows_a, rows_b, lengths)
-
-    def _guess(self, used: list[Form]) -> tuple[int, int, int]:
-        axes = {atom.key for form in used for atom in forms.atoms_of(form) if atom.kind == "tid"}
-        if axes <= {"x", "lane"}:
-            return LARGEST_BLOCK, 1, 1
-        return 32, 32 if "y" in axes else 1, 32 if "z" in axes and "y" not in axes else 1
-
-    def _positions(
-        self, starts: list[Form], pieces: list[Piece], size: tuple[int, int, int]
-    ) -> np.ndarray | None:
-        """Rows (thread, start in each dimension) of all positions of one end, each once."""
-        atoms = {atom for form in starts for atom in forms.atoms_of(form)}
-        free = sorted((a for a in atoms if a.kind == "any"), key=repr)
-        counts = [_range_length(a) or 1 for a in free]
-        steps = [(d, step) for d, piece in enumerate(pieces) for step in piece.steps]
-        uses_threads = any(a.kind == "tid" for a in atoms)
-        total = size[0] * size[1] * size[2]
-        # Without thread ids all threads do the same; two of them stand for all.
-        constrained = self.same_thread or self.ranges != ((), ())
-        number = total if uses_threads or constrained else min(total, 2)
-        points = number
-        for count in (*counts, *(count for _, (_, count) in steps)):
-            points *= count
-        if points > LARGEST_ENUMERATION:
-            return None
-        axes = np.indices((number, *counts, *(count for _, (_, count) in steps)))
-        axes = axes.reshape(len(axes), -1)
-        values: dict[Atom, np.ndarray] = {}
-        for position, atom in enumerate(free):
-            values[atom] = axes[1 + position] + (forms.range_of(atom).low or 0)
-        values.update(_thread_values(axes[0], size, self.threads.lanes))
-        columns: list[np.ndarray] = [axes[0]]
-        for dimension, start in enumerate(starts):
-            column = number_of(start, values) + np.zeros_like(axes[0])
-            for position, (owner, (step, _)) in enumerate(steps):
-                if owner == dimension:
-                    column = column + axes[1 + len(free) + position] * step
-            columns.append(column)
-        return np.unique(np.stack(columns, axis=1), axis=0)
-
-    def _within(
-        self, rows: np.ndarray, ranges: ThreadRange, size: tuple[int, int, int]
-    ) -> np.ndarray:
-        if not ranges:
-            return rows
-        values = _thread_values(rows[:, 0], size, self.threads.lanes)
-        keep = np.ones(len(rows), dtype=bool)
-        for atom, known in ranges:
-            if known.low is not None:
-                keep &= values[atom] >= known.low
-            if known.high is not None:
-                keep &= values[atom] <= known.high
-        return rows[keep]
-
-    def _meet(self, a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> Overlap:
-        """Whether boxes of `a` and `b` meet in threads that are equal, or differ."""
-        if not len(a) or not len(b):
-            return NO
-        surely = self.threads.surely
-        unsure = False
-        a_boxes, a_least, a_most = _by_position(a) if not self.same_thread else (a, a, a)
-        b_boxes, b_least, b_most = _by_position(b) if not self.same_thread else (b, b, b)
-        if len(a_boxes) * len(b_boxes) > 64 * LARGEST_ENUMERATION:
-            return Overlap("cannot tell", "enumeration-limit")
-        chunk = max(1, LARGEST_ENUMERATION // max(1, len(b_boxes)))
-        for first in range(0, len(a_boxes), chunk):
-            part = a_boxes[first : first + chunk]
-            meets = np.ones((len(part), len(b_boxes)), dtype=bool)
-            for d in range(len(lengths)):
-                x, y = part[:, d + 1][:, None], b_boxes[:, d + 1][None, :]
-                meets &= (x < y + lengths[d, 1]) & (y < x + lengths[d, 0])
-            if self.same_thread:
-                meets &= part[:, 0][:, None] == b_boxes[:, 0][None, :]
-                sure = meets & (part[:, 0][:, None] < surely)
-            else:
-                low_a, high_a = (
-                    a_least[first : first + chunk, None],
-                    a_most[first : first + chunk, None],
-                )
-                low_b, high_b = b_least[None, :], b_most[None, :]
-                meets &= ~((low_a == high_a) & (low_b == high_b) & (low_a == low_b))
-                # The two lowest threads that differ must exist in this very block.
-                sure = (
-                    meets
-                    & (np.maximum(low_a, low_b) < surely)
-                    & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
-                )
-            if sure.any():
-                return YES
-            unsure = unsure or bool(meets.any())
-        return Overlap("cannot tell", "block-size") if unsure else NO
-
-
-def _restrict(rows: np.ndarray, lanes: int | None, warp: int) -> np.ndarray:
-    return rows if lanes is None else rows[rows[:, 0] % warp < lanes]
-
-
-def _by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows with equal positions merged: with the lowest and the highest thread of each."""
-    boxes, inverse = np.unique(rows[:, 1:], axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    least = np.full(len(boxes), np.iinfo(np.int64).max)
-    most = np.full(len(boxes), -1)
-    np.minimum.at(least, inverse, rows[:, 0])
-    np.maximum.at(most, inverse, rows[:, 0])
-    return np.concatenate([np.zeros((len(boxes), 1), np.int64), boxes], axis=1), least, most
-
-
-def _thread_values(
-    linear: np.ndarray, size: tuple[int, int, int], warp: int
-) -> dict[Atom, np.ndarray]:
-    return {
-        Atom("tid", "x"): linear % size[0],
-        Atom("tid", "y"): linear // size[0] % size[1],
-        Atom("tid", "z"): linear // (size[0] * size[1]),
-        Atom("tid", "lane"): linear % warp,
-        Atom("tid", "warp"): linear // warp,
-    }
-
-
-def number_of(form: Form, values: dict[Atom, np.ndarray]) -> np.ndarray:
-    """The form as numbers, one a point of an enumeration."""
-    total = np.asarray(form.constant, dtype=np.int64)
-    for atom, coefficient in form.terms:
-        if atom in values:
-            number = values[atom]
-        else:
-            name, arguments = forms.operator_of(atom)
-            number = _NUMPY[name](*(number_of(argument, values) for argument in arguments))
-        total = total + coefficient * number
-    return total
-
-
-_NUMPY: dict[str, Callable[..., np.ndarray]] = {
-    "mod": np.mod,
-    "div": np.floor_divide,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "min": np.minimum,
-    "max": np.maximum,
-    "mul": np.multiply,
-    "shl": np.left_shift,
-    "cmp<": lambda a: (a < 0).astype(np.int64),
-    "cmp=": lambda a: (a == 0).astype(np.int64),
-}

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir_async_pipe.buffers import Root, root_of, space_of
 from mlir_async_pipe.check.conflicts import Site
-from mlir_async_pipe.check.flow import Bracket, Flow, Run
+from mlir_async_pipe.check.graph import Bracket, Flow, Run
 from mlir_async_pipe.check.values import Roots
 from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip

@@ -10,14 +10,14 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlir_async_pipe.check import forms
 from mlir_async_pipe.check.forms import ANYTHING, Atom, Facts, Form, Known
 from mlir_async_pipe.check.memory import Frame, Piece, Region, View
-from mlir_async_pipe.check.overlap import ThreadRange
+from mlir_async_pipe.check.thread_grid import ThreadRange
 
 
 class Token(NamedTuple):
@@ -111,7 +111,7 @@ class State:
             for _, pending in saved:
                 yield pending
 
-    def rewrite(self, replace: Callable[[Atom], Form | None]) -> None:
+    def rewrite(self, mapping: Mapping[Atom, Form]) -> None:
         """Replace atoms everywhere."""
         facts = self.facts
         memo: dict[Event, Event] = {}
@@ -119,7 +119,7 @@ class State:
         def event(old: Event) -> Event:
             new = memo.get(old)
             if new is None:
-                new = memo[old] = old._replace(region=rewrite_region(old.region, replace, facts))
+                new = memo[old] = old._replace(region=rewrite_region(old.region, mapping, facts))
             return new
 
         def group(old: Group) -> Group:
@@ -131,54 +131,52 @@ class State:
         for number, value in self.env.items():
             if isinstance(value, Form):
                 if value.terms:
-                    self.env[number] = forms.substitute(value, replace, facts)
+                    self.env[number] = forms.substitute(value, mapping, facts)
             elif isinstance(value, View):
-                self.env[number] = rewrite_view(value, replace, facts)
+                self.env[number] = rewrite_view(value, mapping, facts)
         self.queues = {name: pending(old) for name, old in self.queues.items()}
         self.done = frozenset((event(e), wait) for e, wait in self.done)
         self.log = frozenset(event(e) for e in self.log)
         self.callers = tuple(
             tuple((name, pending(old)) for name, old in saved) for saved in self.callers
         )
-        self.facts = _rewrite_facts(facts, replace)
+        self.facts = _rewrite_facts(facts, mapping)
 
 
-def rewrite_region(region: Region, replace: Callable[[Atom], Form | None], facts: Facts) -> Region:
+def rewrite_region(region: Region, mapping: Mapping[Atom, Form], facts: Facts) -> Region:
     """The region with atoms replaced."""
     pieces = tuple(
         piece
         if piece is None or not piece.start.terms
-        else Piece(forms.substitute(piece.start, replace, facts), piece.steps, piece.length)
+        else Piece(forms.substitute(piece.start, mapping, facts), piece.steps, piece.length)
         for piece in region.pieces
     )
-    return region._replace(pieces=pieces, frame=_rewrite_frame(region.frame, replace, facts))
+    return region._replace(pieces=pieces, frame=_rewrite_frame(region.frame, mapping, facts))
 
 
-def rewrite_view(view: View, replace: Callable[[Atom], Form | None], facts: Facts) -> View:
+def rewrite_view(view: View, mapping: Mapping[Atom, Form], facts: Facts) -> View:
     """The view with atoms replaced."""
     start = view.start
     if start is not None:
-        start = tuple(forms.substitute(form, replace, facts) for form in start)
-    return view._replace(start=start, frame=_rewrite_frame(view.frame, replace, facts))
+        start = tuple(forms.substitute(form, mapping, facts) for form in start)
+    return view._replace(start=start, frame=_rewrite_frame(view.frame, mapping, facts))
 
 
-def _rewrite_frame(frame: Frame, replace: Callable[[Atom], Form | None], facts: Facts) -> Frame:
+def _rewrite_frame(frame: Frame, mapping: Mapping[Atom, Form], facts: Facts) -> Frame:
     if not frame.base.terms:
         return frame
-    return frame._replace(base=forms.substitute(frame.base, replace, facts))
+    return frame._replace(base=forms.substitute(frame.base, mapping, facts))
 
 
-def _rewrite_facts(
-    facts: dict[Atom, Known], replace: Callable[[Atom], Form | None]
-) -> dict[Atom, Known]:
+def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> dict[Atom, Known]:
     """Facts about sums of atoms move along when their atoms shift by a constant."""
     moved: dict[Atom, Known] = {}
     for atom, known in facts.items():
         if atom.kind == "sum":
             old = Form(0, forms.terms_of(atom))
-            new = forms.substitute(old, replace, {})
+            new = forms.substitute(old, mapping, {})
         else:
-            new = forms.substitute(forms.of_atom(atom), replace, {})
+            new = forms.substitute(forms.of_atom(atom), mapping, {})
             if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):
                 moved[atom] = known
                 continue
@@ -194,13 +192,14 @@ def _rewrite_facts(
 
 def generalised(event: Event, loops: dict[Atom, Known]) -> Event:
     """The event at some iteration: iteration atoms become "any"."""
-
-    def replace(atom: Atom) -> Form | None:
-        if atom.kind == "iteration":
-            return forms.of_atom(Atom("any", (("earlier", atom.key), loops.get(atom, ANYTHING))))
-        return None
-
-    return event._replace(region=rewrite_region(event.region, replace, {}))
+    mapping = {
+        atom: forms.of_atom(Atom("any", (("earlier", atom.key), loops.get(atom, ANYTHING))))
+        for piece in event.region.pieces
+        if piece is not None
+        for atom in forms.atoms_of(piece.start)
+        if atom.kind == "iteration"
+    }
+    return event._replace(region=rewrite_region(event.region, mapping, {}))
 
 
 def joined(events: list[Event]) -> Event:

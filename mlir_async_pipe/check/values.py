@@ -13,11 +13,11 @@ from mlir_async_pipe.affine import thread_dimension
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, may_alias, root_of
 from mlir_async_pipe.check import arithmetic, forms, memory
-from mlir_async_pipe.check.flow import Flow
 from mlir_async_pipe.check.forms import Atom, Form, Known
+from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.memory import View
-from mlir_async_pipe.check.overlap import LARGEST_BLOCK, Threads
 from mlir_async_pipe.check.state import State, Value
+from mlir_async_pipe.check.thread_grid import LARGEST_BLOCK, Threads
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
@@ -262,7 +262,7 @@ def stale(state: State, atom: Atom) -> None:
     if any(_mentions(event.region, atom) for event in state.events()) or any(
         isinstance(value, Form) and atom in forms.atoms_of(value) for value in state.env.values()
     ):
-        state.rewrite(lambda a: past if a == atom else None)
+        state.rewrite({atom: past})
 
 
 def _mentions(region: memory.Region, atom: Atom) -> bool:

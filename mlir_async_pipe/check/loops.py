@@ -1,0 +1,109 @@
+"""The loops of a kernel's graph: which need following, natural ones, steady counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.check.graph import Flow
+from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
+from mlir_async_pipe.vocabulary import row_of
+
+
+def needs_iterations(loop: Any) -> bool:
+    """Whether a loop must be followed iteration by iteration.
+
+    It need not if its body has no commit, wait, barrier, call or control flow that the
+    summary cannot hold, and does not mix async ops with other accesses or conditions.
+    """
+    has_async = has_sync = False
+    for op in walk(loop):
+        if op == loop:
+            continue
+        row = row_of(op)
+        if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
+            return True
+        if len(op.regions) and op.name not in ("scf.for", "scf.if"):
+            return True
+        has_sync = has_sync or op.name == "scf.if"
+        if row is None:
+            continue
+        if row.commits or row.wait or row.barrier is not None:
+            return True
+        has_async = has_async or row.asynchronous(op)
+        has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
+    return has_async and has_sync
+
+
+def natural_loops(blocks: list[Any]) -> tuple[dict[Any, set[Any]], dict[Any, set[Any]]]:
+    """Back edges by header, and the blocks of each header's loop, of one region."""
+    successors = {b: list(operations(b)[-1].successors) if operations(b) else [] for b in blocks}
+    predecessors: dict[Any, list[Any]] = {b: [] for b in blocks}
+    for source, targets in successors.items():
+        for target in targets:
+            predecessors[target].append(source)
+    back: dict[Any, set[Any]] = {}
+    on_path: dict[Any, bool] = {}
+    stack = [(blocks[0], iter(successors[blocks[0]]))]
+    on_path[blocks[0]] = True
+    while stack:
+        current, ways = stack[-1]
+        target = next(ways, None)
+        if target is None:
+            on_path[current] = False
+            stack.pop()
+        elif target not in on_path:
+            on_path[target] = True
+            stack.append((target, iter(successors[target])))
+        elif on_path[target]:
+            back.setdefault(target, set()).add(current)
+    loops: dict[Any, set[Any]] = {}
+    for header, sources in back.items():
+        body = {header}
+        pending = list(sources)
+        while pending:
+            block = pending.pop()
+            if block not in body:
+                body.add(block)
+                pending.extend(predecessors[block])
+        loops[header] = body
+    return back, loops
+
+
+def find_merges(flow: Flow) -> None:
+    """Mark the blocks in which paths meet."""
+    seen: set[int] = set()
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            if edge.target in seen or any(kind == "back" for kind, _ in edge.loops):
+                flow.blocks[edge.target].merges = True
+            seen.add(edge.target)
+
+
+def find_inductions(flow: Flow) -> None:
+    """Header arguments that every back edge sets to themselves plus one constant."""
+    added: dict[tuple[int, int], set[int | None]] = {}
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            for kind, loop in edge.loops:
+                if kind == "back":
+                    for target, source in edge.assigns:
+                        step = _step_between(flow, target, source)
+                        added.setdefault((loop, target), set()).add(step)
+    for (loop, target), steps in added.items():
+        if len(steps) == 1:
+            (step,) = steps
+            if step is not None:
+                flow.loops[loop].inductions[target] = step
+
+
+def _step_between(flow: Flow, target: int, source: int) -> int | None:
+    """c if source = target + c, else None."""
+    _, value = flow.values[source]
+    _, argument = flow.values[target]
+    op = defining_op(value)
+    if op is None or op.name not in ("arith.addi", "index.add", "llvm.add"):
+        return None
+    a, b = op.operands[0], op.operands[1]
+    if b == argument:
+        a, b = b, a
+    return constant_value(b) if a == argument else None
