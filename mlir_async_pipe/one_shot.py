@@ -1,6 +1,6 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    schedule --> expand --> barriers --> count-waits --> simplify-waits --> check
+    schedule --> expand --> count-waits --> simplify-waits --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-barriers{chip=sm_80}` and so on. `check` runs
@@ -22,11 +22,12 @@ CHECK = "async-pipe-check"
 MEMBERS = (
     "async-pipe-schedule",
     "async-pipe-expand",
-    "async-pipe-barriers",
     "async-pipe-count-waits",
     "async-pipe-simplify-waits",
     CHECK,
 )
+# The groups are those of the input, or formed for prologue, kernel and epilogue alike.
+SETTINGS: dict[str, dict[str, Any]] = {"async-pipe-simplify-waits": {"keep_commits": True}}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def _handed_on(found: passes.Pass, options: PipelineOptions) -> Any:
     """The options of a member, with the values that this pass has under the same names."""
     ours = {entry.name for entry in dataclasses.fields(options)} - {"check"}
     names = ours & {entry.name for entry in dataclasses.fields(found.options)}
-    return found.options(**{name: getattr(options, name) for name in names})
+    given = {name: getattr(options, name) for name in names}
+    return found.options(**given, **SETTINGS.get(found.name, {}))
 
 
 def _as_asked(entry: Diagnostic, session: Session) -> Diagnostic:

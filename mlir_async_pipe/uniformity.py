@@ -63,7 +63,7 @@ class ThreadUniformity(Uniformity):
         super().__init__(self._varies_as_argument)
 
     def diverges(self, op: Operation) -> bool:
-        """Whether threads may disagree on how the regions of `op` run."""
+        """Whether threads may disagree on how, or (an async scope) when the regions run."""
         if op.name in FUNCTION_OPS or op.name in _ALWAYS_TOGETHER:
             return False
         if op.name in ("scf.for", "scf.if", "scf.index_switch"):
@@ -81,9 +81,7 @@ class ThreadUniformity(Uniformity):
 
 # How many of the operands decide about control.
 _CONTROL = {"scf.for": 3, "scf.if": 1, "scf.index_switch": 1}
-_ALWAYS_TOGETHER = frozenset(
-    {"scf.execute_region", "builtin.module", "gpu.module", "gpu.launch", "async_pipe.scope"}
-)
+_ALWAYS_TOGETHER = frozenset({"scf.execute_region", "builtin.module", "gpu.module", "gpu.launch"})
 
 
 def divergent_ancestor(op: Operation, uniformity: ThreadUniformity) -> Operation | None:

@@ -59,6 +59,9 @@ class Units:
         self.statement_places = {s.op: _statement_place(s.op, s.number) for s in body.statements}
         self._holder = _top_level_holder(body)
         self.rematerialised = _rematerialisable(body)
+        textual = {op: number for number, op in enumerate(body.ops)}
+        self._scoped, self._scopes = _scopes(body, self.statement_places, textual)
+        self._issue_places = self._places_of_issue()
         self.pure_places = self._place_pure_ops()
         self.units = self._in_kernel_order()
         self.last_stage = max((place.stage for place in self.statement_places.values()), default=0)
@@ -83,6 +86,14 @@ class Units:
         if op in self.statement_places:
             return (self.statement_places[op].stage,)
         return tuple(place.stage for place in self.pure_places.get(op, ()))
+
+    def _places_of_issue(self) -> dict[Operation, Place]:
+        """Where each statement is issued: a scope is issued as a whole, with its first one."""
+        places = dict(self.statement_places)
+        for ops in self._scopes:
+            first = self.statement_places[_first_statement(ops, self.statement_places)]
+            places.update({op: first for op in ops if op in self.statement_places})
+        return places
 
     def _place_pure_ops(self) -> dict[Operation, tuple[Place, ...]]:
         """Where each pure op runs: one place, or one a stage if it is rematerialised."""
@@ -120,8 +131,8 @@ class Units:
                     u is not None and u != self.body.terminator for u in self._users(result)
                 ):
                     wanted += self._place_of_carried(result, yielded, places)
-            elif user in self.statement_places:
-                wanted.append(self.statement_places[user])
+            elif user in self._issue_places:
+                wanted.append(self._issue_places[user])
             else:
                 wanted.extend(places.get(user, ()))
         return wanted
@@ -154,8 +165,8 @@ class Units:
                 user = self._holder.get(use.owner.operation)
                 if user is None or user == self.body.terminator:
                     continue
-                if user in self.statement_places:
-                    found.append(self.statement_places[user])
+                if user in self._issue_places:
+                    found.append(self._issue_places[user])
                     continue
                 for result in user.results:
                     if result not in seen:
@@ -181,11 +192,10 @@ class Units:
     def _in_kernel_order(self) -> tuple[Unit, ...]:
         textual = {op: number for number, op in enumerate(self.body.ops)}
         entries: list[tuple[int, int, tuple[Operation, ...], int]] = []
-        scoped, scopes = _scopes(self.body, self.statement_places, textual)
-        for ops in scopes:
+        for ops in self._scopes:
             place = self.statement_places[_first_statement(ops, self.statement_places)]
             entries.append((place.order, textual[ops[0]], ops, place.stage))
-        inside = {op for ops in scopes for op in ops}
+        inside = {op for ops in self._scopes for op in ops}
         for op, place in self.statement_places.items():
             if op not in inside:
                 entries.append((place.order, textual[op], (op,), place.stage))
@@ -199,7 +209,7 @@ class Units:
                 stage,
                 position,
                 asynchronous=any(_is_async(op) for op in ops),
-                scoped=any(op in scoped for op in ops),
+                scoped=any(op in self._scoped for op in ops),
                 pure=not any(op in self.statement_places for op in ops),
             )
             for position, (_, _, ops, stage) in enumerate(entries)
