@@ -19,7 +19,7 @@ import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.ir_helpers import ancestors, integer_attribute, operations, walk
 from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import Kernel
+from mlir_async_pipe.targets.lower_nvvm import NvidiaKernel
 
 TARGET = "nvvm:sm_80"
 STAGES = range(2, 7)
@@ -43,7 +43,7 @@ class Pipelined:
     kernel: tuple[str, ...]
     kernel_waits: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    code: Kernel
+    code: NvidiaKernel
 
 
 @cache

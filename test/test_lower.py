@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets import lower as lower_module
+from mlir_async_pipe.targets import Target, lower_nvvm
 from mlir_async_pipe.targets.cuda_tools import find_tool
 from mlir_async_pipe.targets.lower import Lowered, lower
 from mlir_async_pipe.targets.ptxas import Assembled, Resources
@@ -122,8 +122,8 @@ def test_a_kernel_that_spills_is_made_again_for_one_block_a_multiprocessor(
     second: int, helps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
-    monkeypatch.setattr(lower_module, "find_tool", lambda name: name)
-    monkeypatch.setattr(lower_module, "assemble", spilling(32, second, given))
+    monkeypatch.setattr(lower_nvvm, "find_tool", lambda name: name)
+    monkeypatch.setattr(lower_nvvm, "assemble", spilling(32, second, given))
     result = lowered(DOUBLE_BUFFERED, "ptx", "sm_90a")
     assert [".minnctapersm 1" in ptx for ptx in given] == [False, True]
     assert (".minnctapersm 1" in result.text) == helps
@@ -134,6 +134,17 @@ def test_a_kernel_that_spills_is_made_again_for_one_block_a_multiprocessor(
 def test_ptx_is_for_the_chip_that_was_asked_for(chip: str) -> None:
     result = lowered(DOUBLE_BUFFERED, "ptx", chip)
     assert f".target {chip}" in result.text
+
+
+@pytest.mark.skipif(
+    not any(stack.name == "flydsl" for stack in bindings.installed()), reason="no AMDGPU back end"
+)
+def test_the_same_module_becomes_amd_code() -> None:
+    with new_context():
+        module = ir.Module.parse(DOUBLE_BUFFERED)
+        result = lower(module, target=Target.of_chip("gfx950"), emit="isa")
+    (kernel,) = result.kernels
+    assert [wait.left for wait in kernel.waits if wait.marker is not None] == [1, 0]
 
 
 def test_llvm_dialect_is_text_without_a_child() -> None:
