@@ -143,8 +143,11 @@ def test_the_same_module_becomes_amd_code() -> None:
     with new_context():
         module = ir.Module.parse(DOUBLE_BUFFERED)
         result = lower(module, target=Target.of_chip("gfx950"), emit="isa")
-    (kernel,) = result.kernels
-    assert [wait.left for wait in kernel.waits if wait.marker is not None] == [1, 0]
+    # LLVM unrolls the loop, and vmcnt counts the stores too, so the numbers differ by place.
+    assert [(entry.wait.count, entry.verdict) for entry in result.waits] == [
+        (1, "kept"),
+        (0, "kept"),
+    ]
 
 
 def test_llvm_dialect_is_text_without_a_child() -> None:
