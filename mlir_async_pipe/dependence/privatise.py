@@ -5,8 +5,9 @@ union of the block's threads: then no value flows from one iteration to the next
 the buffer, and iterations can use different copies of it.
 
 Three answers that count as proof, tried in this order: the author's `async_pipe.private` on
-the allocation; enumeration of threads and inner loops; each read has the very subscripts
-of an earlier certain write (then its own thread wrote it, whatever the subscripts are).
+the allocation; each read has the very subscripts of an earlier write that happens whenever
+the read does (then its own thread wrote it, whatever the subscripts are); enumeration of
+threads and inner loops.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from mlir_async_pipe.dependence.distance import subscripts_equal
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import Operation, defining_op, outermost, symbol_name, walk
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    defining_op,
+    outermost,
+    parent,
+    symbol_name,
+    walk,
+)
 
 # Without a known block size, a proof must hold for each of these that stays in bounds.
 POSSIBLE_BLOCK_SIZES: tuple[Size, ...] = ((1, 1, 1), *((32 * n, 1, 1) for n in range(1, 33)))
@@ -50,13 +59,41 @@ def unproven_read(
             return Unproven(region)
     for read in (r for r in regions if not r.writes):
         earlier = [w for w in regions if w.writes and w.position < read.position]
-        certain = [w for w in earlier if not w.conditional]
-        if any(subscripts_equal(w, read) for w in certain):
+        if any(subscripts_equal(w, read) and _happens_with(w, read) for w in earlier):
             continue
+        certain = [w for w in earlier if not w.conditional]
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
             return Unproven(read)
     return None
+
+
+def _happens_with(write: Region, read: Region) -> bool:
+    """Whether the write happens in every iteration in which the read does: each `scf.if`
+    around it, with the same condition, stands around the read too."""
+    if not write.conditional:
+        return True
+    guards = _guards(write)
+    if guards is None or write.access is None or not write.access.certain:
+        return False
+    return guards <= (_guards(read) or set())
+
+
+def _guards(region: Region) -> set[tuple[Value, int]] | None:
+    """The conditions of the `scf.if` between an access and the loop body, each with the
+    number of the branch; None if something else may skip the access."""
+    found: set[tuple[Value, int]] = set()
+    current = region.op
+    while True:
+        above = parent(current)
+        if above is None or current == region.top:
+            return found
+        if above.name == "scf.if":
+            branch = next(n for n, r in enumerate(above.regions) if current.block in list(r.blocks))
+            found.add((above.operands[0], branch))
+        elif above.name != "scf.execute_region":
+            return None
+        current = above
 
 
 def _covered(

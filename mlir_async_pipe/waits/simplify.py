@@ -38,9 +38,15 @@ from mlir_async_pipe.waits.in_flight import (
 
 @dataclass(frozen=True)
 class SimplifyWaitsOptions:
-    """Options of `async-pipe-simplify-waits`: `chip` says where the module is going."""
+    """Options of `async-pipe-simplify-waits`.
+
+    `chip` says where the module is going. `keep_commits` leaves every group as it is: a loop
+    whose prologue and kernel commit the same groups counts more of them in flight than one
+    whose prologue commits fewer.
+    """
 
     chip: str = ""
+    keep_commits: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
     for what, items in (("redundant-wait", redundant), ("merged-wait", merged)):
         for item in items:
             _drop(item.op, what, session)
+    if options.keep_commits:
+        return
     idle = idle_commits(Analysis(module_op.operation, target))
     for commit in idle:
         _drop(commit, "redundant-commit", session)
