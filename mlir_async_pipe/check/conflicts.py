@@ -96,6 +96,10 @@ class Judge:
             ):
                 self._compare_threads(later, event, state, "missing-barrier")
 
+    def pair(self, later: Event, earlier: Event, state: State) -> None:
+        """Check two executions of ops of one group that is still open."""
+        self._compare(later, earlier, state, "uncommitted", -1, (-1, None), "")
+
     def _queues(self, state: State) -> list[tuple[str, Any]]:
         own = list(state.queues.items())
         return own + [entry for saved in state.callers for entry in saved]

@@ -11,26 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.check import memory
+from mlir_async_pipe.check import forms, memory
 from mlir_async_pipe.check.conflicts import Judge, thread_ranges
+from mlir_async_pipe.check.forms import Atom, Form, Known
 from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.sites import Sites
-from mlir_async_pipe.check.state import (
-    Event,
-    Group,
-    Issue,
-    Pending,
-    State,
-    Token,
-    generalised,
-    joined,
-)
+from mlir_async_pipe.check.state import Event, Group, Issue, Pending, State, Token, rewrite_region
 from mlir_async_pipe.check.values import Values, is_memory
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import Row, row_of
-
-# Instances of one access that a set remembers one by one before they become "any".
-LARGEST_SET = 6
 
 
 @dataclass
@@ -42,8 +31,13 @@ class Effects:
     sites: Sites
     judge: Judge
 
-    def run(self, state: State, op: Any, frame: int, maybe: bool) -> None:
-        """One op with a row, or an op that is not known at all."""
+    def run(
+        self, state: State, op: Any, frame: int, maybe: bool, variables: tuple[int, ...]
+    ) -> None:
+        """One op with a row, or an op that is not known at all.
+
+        `variables` are the induction variables of summary loops around it.
+        """
         row = row_of(op)
         if row is None:
             self._opaque(state, op, frame)
@@ -51,6 +45,8 @@ class Effects:
         queue = self.sites.queue_name(op, row)
         if row.accesses or row.asynchronous(op):
             self._access(state, op, frame, row, maybe)
+            for variable in variables:
+                self._against_itself(state, op, frame, row, maybe, variable)
         if row.commits == "group" and queue is not None:
             self._commit(state, op, frame, queue)
         elif row.commits == "group":
@@ -84,6 +80,31 @@ class Effects:
             logged = [e for e in events if self.sites.is_logged(e.site)]
             if logged:
                 state.log = state.log | frozenset(logged)
+
+    def _against_itself(
+        self, state: State, op: Any, frame: int, row: Row, maybe: bool, variable: int
+    ) -> None:
+        """A copy in a summary loop against the copies of that loop's earlier iterations."""
+        form = state.env.get(variable)
+        atoms = forms.atoms_of(form) if isinstance(form, Form) else frozenset()
+        own = [a for a in atoms if a.kind == "any"]
+        if not row.asynchronous(op) or len(own) != 1:
+            return
+        high = forms.range_of(own[0]).high
+        if high == 0:
+            return
+        one = forms.of_atom(Atom("symbol", ("iteration of", variable)))
+        rest = Known(0, None if high is None else high - 1)
+        gap = forms.of_atom(Atom("any", (("gap", variable), rest)))
+        later = forms.add(forms.add(one, gap), Form(1))
+        for number in self.sites.of(op, frame):
+            event = self._event(state, number, maybe)
+            if event is not None and self.judge.sites[number].writes:
+                self.judge.pair(
+                    event._replace(region=rewrite_region(event.region, {own[0]: later}, {})),
+                    event._replace(region=rewrite_region(event.region, {own[0]: one}, {})),
+                    state,
+                )
 
     def _event(self, state: State, number: int, maybe: bool) -> Event | None:
         """The event of an access here; None if no async op can ever conflict with it."""
@@ -283,41 +304,3 @@ class Effects:
         for root in self.sites.reachable(reached, bool(reached)):
             region = memory.whole_root(root)
             self.judge.access(Event(number, region, (), True), state)
-
-    # Keeping states finite ----------------------------------------------------------------
-
-    def bound(self, state: State) -> None:
-        """Merge instances of one access where a set or the oldest group holds too many."""
-        state.log = frozenset(self._bounded(list(state.log), state))
-        if len(state.done) > LARGEST_SET:
-            waits = {event: wait for event, wait in state.done}
-            kept = self._bounded(list(waits), state)
-            state.done = frozenset((event, waits.get(event, 0)) for event in kept)
-        limit = self.sites.largest_wait
-        for name, pending in state.queues.items():
-            if len(pending.groups) > limit and pending.groups:
-                oldest = self._bounded_group(pending.groups[-1], state)
-                state.queues[name] = pending._replace(groups=(*pending.groups[:-1], oldest))
-            pending = state.queues[name]
-            if len(pending.open) > LARGEST_SET:
-                state.queues[name] = pending._replace(open=self._bounded_group(pending.open, state))
-
-    def _bounded_group(self, group: Group, state: State) -> Group:
-        events = [event for issue in group for event in issue]
-        kept = self._bounded(events, state)
-        return tuple((event,) for event in kept) if kept != events else group
-
-    def _bounded(self, events: list[Event], state: State) -> list[Event]:
-        by_site: dict[int, list[Event]] = {}
-        for event in events:
-            by_site.setdefault(event.site, []).append(event)
-        if all(len(same) <= LARGEST_SET for same in by_site.values()):
-            return events
-        kept: list[Event] = []
-        for same in by_site.values():
-            if len(same) <= LARGEST_SET:
-                kept += same
-                continue
-            distinct = list({generalised(event, state.facts): None for event in same})
-            kept += distinct if len(distinct) <= LARGEST_SET else [joined(distinct)]
-        return kept

@@ -20,6 +20,7 @@ from typing import Any
 
 from mlir_async_pipe.check import forms
 from mlir_async_pipe.check.arithmetic import UndecidedError, exact, settle
+from mlir_async_pipe.check.bounding import bound
 from mlir_async_pipe.check.effects import Effects
 from mlir_async_pipe.check.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.check.graph import (
@@ -73,6 +74,9 @@ class Explorer:
     def __post_init__(self) -> None:
         self.needed = needed_values(self.flow)
         self.live = live_values(self.flow, self.needed)
+        for block in self.flow.blocks:
+            # Half of a kernel computes data, which no address depends on.
+            block.steps[:] = [step for step in block.steps if not self._makes_data(step)]
         self.headers = {
             edge.target
             for block in self.flow.blocks
@@ -114,19 +118,26 @@ class Explorer:
 
     def _step(self, step: Any, state: State) -> None:
         match step:
-            case Run(op, frame, maybe):
+            case Run(op, frame, maybe, variables):
                 if is_value_op(op):
-                    if any(self.flow.number(frame, r) in self.needed for r in op.results):
-                        self.values.run(state, op, frame)
-                        self._check_periods(state, op, frame)
+                    self.values.run(state, op, frame)
+                    self._check_periods(state, op, frame)
                 else:
-                    self.effects.run(state, op, frame, maybe)
+                    self.effects.run(state, op, frame, maybe, variables)
             case Copy(assigns):
                 self._assign(state, assigns)
             case AnyIteration(loop, variable):
                 state.env[variable] = self._any_iteration(state, loop, variable)
             case Bracket(kind, op, frame):
                 self.effects.bracket(state, kind, op, frame)
+
+    def _makes_data(self, step: Any) -> bool:
+        """Whether a step only makes values that nothing followed here depends on."""
+        return (
+            isinstance(step, Run)
+            and is_value_op(step.op)
+            and all(self.flow.number(step.frame, r) not in self.needed for r in step.op.results)
+        )
 
     def _check_periods(self, state: State, op: Any, frame: int) -> None:
         """A remainder by V of an iteration number: track that number modulo V."""
@@ -294,7 +305,7 @@ class Explorer:
             (known.residue + 1) % modulus,
             modulus,
         )
-        self.effects.bound(state)
+        bound(state, self.effects.sites.largest_wait)
 
     def _leave(self, state: State, number: int) -> None:
         """The iteration number becomes the trip count, or a symbol of its own."""

@@ -60,7 +60,7 @@ class _Builder:
     flow: Flow
     callees: dict[str, Any]
     depth: int = 0
-    summary: int = 0
+    variables: tuple[int, ...] = ()
     maybe: bool = False
 
     def block(self) -> Block:
@@ -121,7 +121,7 @@ class _Builder:
                 return after
             case "func.call" | "call" | "llvm.call":
                 return self._call(op, frame, current)
-        current.steps.append(Run(op, frame, self.maybe))
+        current.steps.append(Run(op, frame, self.maybe, self.variables))
         return current
 
     def _pairs(self, targets: Any, t_frame: int, sources: Any, s_frame: int) -> Any:
@@ -175,9 +175,10 @@ class _Builder:
             current.steps.append(AnyIteration(loop.number, number(frame, argument)))
         outer = self.maybe
         self.maybe = outer or op.name != "scf.for"
-        self.summary += 1
+        around = self.variables
+        self.variables = (*around, number(frame, block.arguments[0]))
         last = self._straight(op.regions[0], frame, current)
-        self.summary -= 1
+        self.variables = around
         self.maybe = outer
         return last
 

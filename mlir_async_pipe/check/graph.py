@@ -23,11 +23,13 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """Execute one op. `maybe`: it stands under a condition inside summary code."""
+    """Execute one op. `maybe`: it stands under a condition inside summary code; `variables`
+    are the induction variables of the summary loops around it."""
 
     op: Any
     frame: int
     maybe: bool = False
+    variables: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

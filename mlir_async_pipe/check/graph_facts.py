@@ -19,6 +19,7 @@ from mlir_async_pipe.check.graph import (
     Step,
     Switch,
 )
+from mlir_async_pipe.check.loops import is_data
 from mlir_async_pipe.ir_helpers import defining_op
 from mlir_async_pipe.vocabulary import is_pure, row_of
 
@@ -67,12 +68,6 @@ def _address_operands(op: object) -> Iterator[object]:
     for operand in op.operands:  # type: ignore[attr-defined]
         if not is_data(operand.type):
             yield operand
-
-
-def is_data(kind: object) -> bool:
-    """Whether a type is a float or a vector, which no address depends on directly."""
-    text = str(kind)
-    return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:

@@ -9,29 +9,46 @@ from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, 
 from mlir_async_pipe.vocabulary import row_of
 
 
+# A prologue written as a loop has as many iterations as a ring has slots.
+SHORT_LOOP = 16
+
+
 def needs_iterations(loop: Any) -> bool:
     """Whether a loop must be followed iteration by iteration.
 
-    It need not if its body has no commit, wait, barrier, call or control flow that the
-    summary cannot hold, and does not mix async ops with other accesses or conditions.
+    It need not if all it does is to read and write memory, or to issue copies, in straight
+    code, and it carries nothing but data: then its body once, with any value of the induction
+    variable, says it all.
     """
-    has_async = has_sync = False
+    has_async = has_sync = conditions = False
     for op in walk(loop):
-        if op == loop:
-            continue
-        row = row_of(op)
+        if op.name == "scf.for" and any(not is_data(o.type) for o in list(op.operands)[3:]):
+            return True
         if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
             return True
         if len(op.regions) and op.name not in ("scf.for", "scf.if"):
             return True
-        has_sync = has_sync or op.name == "scf.if"
+        conditions = conditions or op.name == "scf.if"
+        row = row_of(op)
         if row is None:
             continue
         if row.commits or row.wait or row.barrier is not None:
             return True
         has_async = has_async or row.asynchronous(op)
         has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
-    return has_async and has_sync
+    return has_async and (has_sync or (conditions and _is_short(loop)))
+
+
+def _is_short(loop: Any) -> bool:
+    """Whether a loop surely has few iterations: those are followed, conditions and all."""
+    lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
+    return lower is not None and upper is not None and upper - lower <= SHORT_LOOP
+
+
+def is_data(kind: object) -> bool:
+    """Whether a type is a float or a vector, which no address depends on directly."""
+    text = str(kind)
+    return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
 
 
 def natural_loops(blocks: list[Any]) -> tuple[dict[Any, set[Any]], dict[Any, set[Any]]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import ANYTHING, Atom, Facts, Form, Known
+from mlir_async_pipe.check.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.check.memory import Frame, Piece, Region, View
 from mlir_async_pipe.check.thread_grid import ThreadRange
 
@@ -188,26 +188,3 @@ def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> di
                 known.modulus,
             )
     return moved
-
-
-def generalised(event: Event, loops: dict[Atom, Known]) -> Event:
-    """The event at some iteration: iteration atoms become "any"."""
-    mapping = {
-        atom: forms.of_atom(Atom("any", (("earlier", atom.key), loops.get(atom, ANYTHING))))
-        for piece in event.region.pieces
-        if piece is not None
-        for atom in forms.atoms_of(piece.start)
-        if atom.kind == "iteration"
-    }
-    return event._replace(region=rewrite_region(event.region, mapping, {}))
-
-
-def joined(events: list[Event]) -> Event:
-    """One event that covers several of the same site: pieces that differ become whole."""
-    first = events[0]
-    pieces = tuple(
-        column[0] if all(piece == column[0] for piece in column) else None
-        for column in zip(*(event.region.pieces for event in events), strict=True)
-    )
-    region = first.region._replace(pieces=pieces, certain=False)
-    return Event(first.site, region, (), True)
