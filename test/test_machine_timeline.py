@@ -65,7 +65,7 @@ def stall(stages: int, latency: int, compute: int) -> float:
     result = run(staged(stages), np.ones(size, np.float32), zeros(size), completion="late")
     assert result.races == ()
     model = CostModel(default_latency=latency, ops={"math.exp": compute})
-    return lay_out(result.trace, model).steady_stall
+    return lay_out(result.trace, model).stall_an_iteration
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def stall(stages: int, latency: int, compute: int) -> float:
         (2, 100, 300, 0),
     ],
 )
-def test_steady_stall_is_what_a_person_works_out(stages, latency, compute, expected):
+def test_stall_an_iteration_is_what_a_person_works_out(stages, latency, compute, expected):
     assert stall(stages, latency, compute) == expected
 
 
@@ -102,13 +102,13 @@ def test_throughput_makes_copies_queue_up():
         default_latency=100, bytes_per_cycle={"cp.async": 4 / 400}, ops={"math.exp": 300}
     )
     # One copy of 4 bytes holds the queue 400 cycles and compute takes 300: 100 are lost.
-    assert lay_out(result.trace, model).steady_stall == 100
+    assert lay_out(result.trace, model).stall_an_iteration == 100
 
 
 def test_latency_attribute_on_an_op_is_its_cost():
     program = staged(2).replace("math.exp %v", "math.exp %v {async_pipe.latency = 123 : i64}")
     result = run(program, np.ones(13, np.float32), zeros(13))
-    assert lay_out(result.trace, CostModel()).steady_stall == 500 - 123
+    assert lay_out(result.trace, CostModel()).stall_an_iteration == 500 - 123
 
 
 def test_chrome_trace_has_an_event_for_each_bar():

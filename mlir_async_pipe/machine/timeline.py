@@ -28,13 +28,13 @@ class CostModel:
 
     `latency`: from the end of a copy's turn on its queue to its arrival, by queue name.
     `bytes_per_cycle`: throughput of a queue for this thread's copies, none for unlimited.
-    `ops`: cycles of an op by name; `async_pipe.latency` on an op comes before it, and ops in
+    `ops`: cycles of an op by name, fractions for several issued together; `async_pipe.latency` on an op comes before it, and ops in
     neither cost nothing. Queues that are not listed take `default_latency`.
     """
 
     latency: Mapping[str, int] = field(default_factory=dict)
     bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
-    ops: Mapping[str, int] = field(default_factory=dict)
+    ops: Mapping[str, float] = field(default_factory=dict)
     default_latency: int = 500
     barrier: int = 0
 
@@ -46,7 +46,7 @@ class CostModel:
         """
         latency: dict[str, int] = {}
         throughput: dict[str, float] = {}
-        ops: dict[str, int] = {}
+        ops: dict[str, float] = {}
         general = {"latency": 500, "barrier": 0}
         for item in filter(None, text.split(",")):
             key, equals, value = item.partition("=")
@@ -67,10 +67,10 @@ class CostModel:
             elif key.startswith("throughput."):
                 throughput[key.removeprefix("throughput.")] = number
             else:
-                ops[key] = int(number)
+                ops[key] = number
         return CostModel(latency, throughput, ops, general["latency"], general["barrier"])
 
-    def op_cycles(self, entry: Entry) -> int:
+    def op_cycles(self, entry: Entry) -> float:
         """Cycles of an op that is no async op."""
         return entry.cost if entry.cost is not None else self.ops.get(entry.op, 0)
 
@@ -102,16 +102,18 @@ class Timeline:
         return sum(bar.end - bar.start for bar in self.bars if bar.kind == "stall")
 
     @property
-    def steady_stall(self) -> float:
-        """Stalled cycles of an iteration once the kernel runs evenly: the last iteration's."""
-        return self.iteration_stalls[-1] if self.iteration_stalls else 0
+    def stall_an_iteration(self) -> float:
+        """Stalled cycles of a kernel iteration on average, without the first, which fills the
+        pipeline."""
+        steady = self.iteration_stalls[1:] or self.iteration_stalls
+        return sum(steady) / len(steady) if steady else 0
 
     def summary(self) -> str:
         """The figures in one line."""
         count = len(self.iteration_stalls)
         return (
             f"{self.total:g} cycles, {self.stalls:g} of them stalled; kernel: {count} iterations, "
-            f"{self.steady_stall:g} stalled cycles in the last"
+            f"{self.stall_an_iteration:g} stalled cycles in each but the first"
         )
 
 
