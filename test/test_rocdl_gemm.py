@@ -14,7 +14,7 @@ import mlir_async_pipe
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.ir_helpers import walk
 from mlir_async_pipe.targets import CHIPS, Target
-from mlir_async_pipe.targets.lower import Kernel, lower
+from mlir_async_pipe.targets.lower import Lowered, lower
 
 sys.path.insert(0, str(EXAMPLES))
 from generate_gemm import TYPES, Gemm
@@ -102,12 +102,12 @@ def test_the_marks_of_the_kernel_carry_the_counts_of_the_groups(chip):
 
 
 @functools.cache
-def kernel(chip: str, stages: int, tile: int = 128, waves: int = 2) -> Kernel:
+def kernel(chip: str, stages: int, tile: int = 128, waves: int = 2) -> Lowered:
     """What was read from the assembly of a GEMM."""
     gemm = Gemm(chip=chip, stages=stages, tile_m=tile, tile_n=tile, warps=(waves, waves))
     module = parse(gemm.module())
     mlir_async_pipe.pipeline(module, f"rocdl:{chip}")
-    return lower(module, target=Target.of_chip(chip), emit="isa").kernels[0]
+    return lower(module, target=Target.of_chip(chip), emit="isa")
 
 
 @needs_flydsl
@@ -119,12 +119,12 @@ def test_the_kernel_loop_waits_for_exactly_the_copies_of_older_groups(chip, stag
     """In the loop n = copies in the S - 2 groups that stay in flight; the other loop with a wait
     is the one for short trips, which waits for everything."""
     found = kernel(chip, stages)
-    assert found.isa is not None
+    assert len(found.kernels) == 1
     left = (stages - 2) * copies
-    loops = sorted(found.isa.loop_counts().values())
+    loops = sorted(found.kernels[0].loop_counts().values())
     assert loops == ([(0,), (left,)] if stages > 2 else [(0,)])
     counter = "asynccnt" if chip == "gfx1250" else "vmcnt"
-    assert {wait.counter for wait in found.isa.waits if wait.marker is not None} == {counter}
+    assert {wait.counter for wait in found.kernels[0].waits if wait.marker is not None} == {counter}
 
 
 @needs_flydsl
@@ -139,18 +139,22 @@ def test_the_epilogue_waits_count_down_to_zero(stages):
 @pytest.mark.parametrize("chip", MATRIX_CHIPS)
 def test_no_wait_is_made_stricter_and_nothing_spills(chip):
     found = kernel(chip, 3)
-    assert found.isa is not None
+    assert len(found.kernels) == 1
     assert {entry.verdict for entry in found.waits} == {"kept"}
-    assert (found.isa.vector_spills, found.isa.scalar_spills, found.isa.scratch_bytes) == (0, 0, 0)
-    assert found.isa.workgroup_bytes == 3 * 2 * 128 * 32 * 2
+    assert (
+        found.kernels[0].vector_spills,
+        found.kernels[0].scalar_spills,
+        found.kernels[0].scratch_bytes,
+    ) == (0, 0, 0)
+    assert found.kernels[0].workgroup_bytes == 3 * 2 * 128 * 32 * 2
 
 
 @needs_flydsl
 def test_more_copies_than_vmcnt_tells_apart_are_waited_for_down_to_62():
     # One wave copies two 64x32 tiles of f16 with 4 bytes a lane: 32 copies a group, 64 in two.
     found = kernel("gfx942", 4, tile=64, waves=1)
-    assert found.isa is not None
-    assert (62,) in found.isa.loop_counts().values()
+    assert len(found.kernels) == 1
+    assert (62,) in found.kernels[0].loop_counts().values()
     (entry,) = [e for e in found.waits if e.left_in_loops == (62,)]
     assert entry.verdict == "stricter"
     assert "64 copies may stay in flight" in entry.reason
@@ -162,6 +166,6 @@ def test_copies_under_a_condition_are_reported_as_a_stricter_wait():
     module = parse(gemm.module())
     mlir_async_pipe.pipeline(module, "rocdl:gfx950")
     code = lower(module, target=Target.of_chip("gfx950"), emit="isa")
-    stricter = [entry for entry in code.kernels[0].waits if entry.verdict == "stricter"]
+    stricter = [entry for entry in code.waits if entry.verdict == "stricter"]
     assert stricter and all("outside conditions" in entry.reason for entry in stricter)
     assert {item.code for item in code.diagnostics} == {"back-end-wait"}

@@ -86,4 +86,5 @@ def _generate_rocdl(
     options = to_rocdl.ToRocdlOptions(chip=target.chip.name, strict=strict)
     to_rocdl.run(root, options, session)
     code = rocdl_code.generate(root, target.chip, emit)
+    rocdl_code.remark_stricter(code.waits, session.diagnostics)
     return code, code.waits

@@ -18,16 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_async_pipe import bindings, code_child
+from mlir_async_pipe import code_child
+from mlir_async_pipe.back_ends import back_end
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.code_child import Request
-from mlir_async_pipe.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.diagnostics import Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.isa import IsaKernel, read
 from mlir_async_pipe.targets.isa_markers import WaitReadback, explain, mark
-
-BACK_END = "flydsl"
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
 # for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
@@ -94,6 +93,17 @@ def generate(root: Operation, chip: Chip, emit: str) -> RocdlCode:
         return RocdlCode("", code_child.run(request), kernels, readback)
 
 
+def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -> None:
+    """Say (back-end-wait) where the back end waits for more than the count asks for, and why."""
+    for wait in waits:
+        if wait.verdict == "stricter":
+            diagnostics.remark(
+                f"the back end made this wait stricter: {wait.reason}",
+                code="back-end-wait",
+                at=wait.wait.place,
+            )
+
+
 def _request(root: Operation, chip: Chip, options: str) -> Request:
     """Ask for the LLVM dialect, or with `options` of gpu-module-to-binary for an object."""
     attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
@@ -101,7 +111,7 @@ def _request(root: Operation, chip: Chip, options: str) -> Request:
     vectors = any(op.name in _VECTOR_OPS for op in walk(root))
     lowering = (_VECTOR_PIPELINE,) if vectors else ()
     return Request(
-        _back_end(),
+        back_end("rocdl"),
         _text(root, _VECTORS if vectors else ""),
         (*lowering, _LOWERING.format(chip=chip.name)),
         binary,
@@ -125,16 +135,6 @@ def _text(root: Operation, sequence: str) -> str:
 
 
 _MODULE_LINE = re.compile(r"^module\b.*\{$", re.M)
-
-
-def _back_end() -> str:
-    if not any(stack.name == BACK_END for stack in bindings.installed()):
-        raise UsageError(
-            "no AMDGPU back end is installed",
-            code="back-end-missing",
-            advice="pip install 'mlir-async-pipe[amd]'",
-        )
-    return BACK_END
 
 
 # Back ends turn an intrinsic that they do not know into a call without a word.
