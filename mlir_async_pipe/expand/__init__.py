@@ -26,7 +26,11 @@ from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
 from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
 from mlir_async_pipe.expand.synchronise import synchronise
-from mlir_async_pipe.expand.versioned_buffers import allocate_all, drop_unused_globals
+from mlir_async_pipe.expand.versioned_buffers import (
+    allocate_all,
+    drop_unused_globals,
+    drop_unused_views,
+)
 from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
@@ -132,6 +136,7 @@ def expand(plan: Plan, module: Any) -> None:
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
     loop.erase()
+    drop_unused_views(buffers)
     drop_unused_globals(buffers, module)
 
 

@@ -218,7 +218,7 @@ class Emitter:
         def condition(stage: int) -> Value | None:
             if self.plan.short_trip != "predicate":
                 return None
-            return self.integers.before_end(self.integers.first_plus(t - stage))
+            return self.integers.has_iteration(t - stage)
 
         step = self.synchronisation.prologue[t]
         self._step(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
@@ -272,6 +272,7 @@ class Emitter:
         for key, recurrence in self.recurrences.items():
             bases[key] = len(entries)
             entries += recurrence.entries(self.last_stage, self.integers)
+        ends = self._ends_of_stages()
         loop = self._create_loop(entries)
         block = loop.regions[0].blocks[0]
         arguments = list(block.arguments)
@@ -305,8 +306,7 @@ class Emitter:
         def condition(stage: int) -> Value | None:
             if self.plan.epilogue != "predicate" or stage == self.last_stage:
                 return None
-            ahead = self.integers.plus_steps(arguments[0], self.last_stage - stage)
-            return self.integers.before_end(ahead)
+            return self.integers.is_before(arguments[0], ends[stage])
 
         step = self.synchronisation.kernel
         self._step(step, lambda unit: True, look_up, token, now, condition)
@@ -328,6 +328,14 @@ class Emitter:
         for key, recurrence in self.recurrences.items():
             recurrence.bind(results[bases[key] : bases[key] + recurrence.width])
         return loop
+
+    def _ends_of_stages(self) -> dict[int, Value]:
+        """For a predicated kernel: where the induction variable of the kernel, which is that of
+        the last stage, stands when an earlier stage has run its last iteration."""
+        if self.plan.epilogue != "predicate":
+            return {}
+        stages = {unit.stage for unit in self.kernel.units if unit.stage != self.last_stage}
+        return {s: self.integers.end_of_all_but(self.last_stage - s) for s in sorted(stages)}
 
     def _entry(self, source: Source, n: int) -> Value:
         """What register r_n holds when the kernel begins."""

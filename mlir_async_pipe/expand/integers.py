@@ -103,9 +103,27 @@ class Integers:
         return self._trips
 
     def before_end(self, value: Value) -> Value:
-        """value < ub in the loop's signedness, as an i1: the iteration exists."""
-        predicate = UNSIGNED_LESS if self.unsigned else SIGNED_LESS
-        return self.compare(predicate, value, self.upper)
+        """value < ub in the loop's signedness, as an i1."""
+        return self.is_before(value, self.upper)
+
+    def has_iteration(self, number: int) -> Value:
+        """number < trips, as an i1. (lb + number * step < ub would not do: the sum may
+        overflow, so that an unsigned loop from -3 to -1 would have an iteration 3, at 0.)"""
+        if number == 0:
+            return self.before_end(self.lower)
+        return self.compare(UNSIGNED_LESS, self.constant(number, self.kind), self.trips())
+
+    def end_of_all_but(self, last: int) -> Value:
+        """lb + max(trips - last, 0) * step: an induction variable below it has `last` more
+        iterations behind it."""
+        enough = self.has_iteration(last)
+        count = self.subtract(self.trips(), self.constant(last, self.kind))
+        end = self.add(self.lower, self.multiply(count, self.step))
+        return self.select(enough, end, self.lower)
+
+    def is_before(self, value: Value, end: Value) -> Value:
+        """value < end in the loop's signedness, as an i1."""
+        return self.compare(UNSIGNED_LESS if self.unsigned else SIGNED_LESS, value, end)
 
     def long_enough(self) -> Value:
         """trips >= S-1, as an i1."""

@@ -27,8 +27,8 @@ class Recurrence:
     def __init__(self, stage: int) -> None:
         self.stage = stage
         self.registers = 0
-        self._held: list[Value] = []
-        self._following: list[Value] = []
+        self._held: list[Any] = []
+        self._following: list[Any] = []
 
     @property
     def width(self) -> int:
@@ -56,8 +56,8 @@ class Recurrence:
         now = last_stage - self.stage
         return [self.at_iteration(now - n, integers) for n in range(self.width)]
 
-    def bind(self, values: Sequence[Value]) -> None:
-        """Take over block arguments of the kernel, or its results."""
+    def bind(self, values: Sequence[Any]) -> None:
+        """Take over block arguments of the kernel, its results, or prepared values."""
         self._held = list(values)
 
     @property
@@ -80,6 +80,27 @@ class Recurrence:
     def commit(self) -> None:
         """Go to the prepared step."""
         self.bind(self._following)
+
+
+class NextSlot:
+    """The slot behind another one, written where it is first used: the last epilogue steps
+    use fewer and fewer of them."""
+
+    def __init__(self, before: Value | NextSlot, versions: int, integers: Integers) -> None:
+        self._before = before
+        self._versions = versions
+        self._integers = integers
+        self._made: Value | None = None
+
+    def value(self) -> Value:
+        """The slot index."""
+        if self._made is None:
+            self._made = self._integers.next_slot(_slot_value(self._before), self._versions)
+        return self._made
+
+
+def _slot_value(slot: Value | NextSlot) -> Value:
+    return slot.value() if isinstance(slot, NextSlot) else slot
 
 
 class SlotRecurrence(Recurrence):
@@ -113,9 +134,17 @@ class SlotRecurrence(Recurrence):
         """k mod V, a constant."""
         return integers.slot(iteration % self.versions)
 
+    def in_step(self, stage: int) -> Value:
+        """The slot of the iteration that `stage` runs in this step."""
+        return _slot_value(super().in_step(stage))
+
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next slot, back to 0 behind the last."""
         return integers.next_slot(self.current, self.versions)
+
+    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+        """As for any recurrence, but nothing is written before somebody asks for it."""
+        self._following = [NextSlot(self.current, self.versions, integers), *self._held[:-1]]
 
 
 class ArgumentRecurrence(Recurrence):

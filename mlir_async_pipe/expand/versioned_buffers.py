@@ -35,6 +35,7 @@ from mlir_async_pipe.ir_helpers import (
     operations,
     set_integer,
     symbol_name,
+    users,
     walk,
 )
 from mlir_async_pipe.vocabulary import Access, accesses, operand_groups, row_of
@@ -43,11 +44,13 @@ from mlir_async_pipe.vocabulary.extents import element_bits
 
 @dataclass(frozen=True)
 class VersionedBuffer:
-    """A buffer whose memory has been replaced: `value` has the slot dimension in front."""
+    """A buffer whose memory has been replaced: `value` has the slot dimension in front,
+    `slot_zero` is its first slot under the old type."""
 
     plan: BufferPlan
     value: Value
     shape: tuple[int, ...]
+    slot_zero: Value
 
 
 def allocate_all(plans: list[BufferPlan], loop: Operation) -> list[VersionedBuffer]:
@@ -82,8 +85,8 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         loc=loop.location,
     )
     if plan.root.kind == "attribution":
-        new, ip = _widen_attribution(old, versioned, kind, shape)
-        return VersionedBuffer(plan, new, shape)
+        view = _widen_attribution(old, versioned, kind, shape)
+        return VersionedBuffer(plan, old, shape, view)
     if plan.root.kind == "dynamic":
         new, ip = _new_window(defining_op(old), versioned, window)
         replaced = [old]
@@ -104,7 +107,7 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         value.replace_all_uses_with(view)
     if plan.root.kind in ("allocation", "dynamic"):
         old.owner.operation.erase()
-    return VersionedBuffer(plan, new, shape)
+    return VersionedBuffer(plan, new, shape, view)
 
 
 def _padded(shape: tuple[int, ...], plan: BufferPlan, kind: Any) -> list[int]:
@@ -120,9 +123,8 @@ def _padded(shape: tuple[int, ...], plan: BufferPlan, kind: Any) -> list[int]:
     return [outer, *shape[1:]]
 
 
-def _widen_attribution(
-    old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]
-) -> tuple[Value, Any]:
+def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]) -> Value:
+    """Change the type of the block argument itself; returns the view of slot 0."""
     uses = [(use.owner.operation, use.operand_number) for use in old.uses]
     old.set_type(versioned)
     block = ir.BlockArgument(old).owner
@@ -130,7 +132,7 @@ def _widen_attribution(
     view = _slot_zero(old, kind, shape, ip)
     for user, number in uses:
         user.operands[number] = view
-    return old, ip
+    return view
 
 
 def _new_allocation(op: Operation | None, versioned: Any) -> Value:
@@ -368,6 +370,19 @@ def _freed(kind: Any) -> Any:
     memref = ir.MemRefType(kind)
     strides, _ = memref.get_strides_and_offset()
     return _strided(memref, tuple(memref.shape), list(strides), "?")
+
+
+def drop_unused_views(buffers: list[VersionedBuffer]) -> None:
+    """Erase the views of slot 0 that nobody outside the pipeline needs."""
+    for buffer in buffers:
+        if users(buffer.slot_zero):
+            continue
+        cast = defining_op(buffer.slot_zero)
+        assert cast is not None
+        view = defining_op(cast.operands[0])
+        assert view is not None
+        cast.erase()
+        view.erase()
 
 
 def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
