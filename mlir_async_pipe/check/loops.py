@@ -8,7 +8,6 @@ from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
 from mlir_async_pipe.vocabulary import row_of
 
-
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
 
