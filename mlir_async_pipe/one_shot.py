@@ -3,7 +3,7 @@
     schedule --> expand --> count-waits --> simplify-waits --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
-is `async-pipe-expand{chip=sm_80}`, `async-pipe-barriers{chip=sm_80}` and so on. `check` runs
+is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
 last, on what the others left: our own output is never taken on trust.
 """
 
@@ -62,9 +62,7 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
     """The passes that run, in order, each with its options."""
-    names = [name for name in MEMBERS if name in passes.names()]
-    if options.check == "none":
-        names.remove(CHECK)
+    names = MEMBERS[:-1] if options.check == "none" else MEMBERS
     return [(found, _handed_on(found, options)) for found in map(passes.find, names)]
 
 
