@@ -206,6 +206,7 @@ KERNELS = {
     "one mixed queue": ONE_MIXED_QUEUE,
     "a mixed group": MIXED_GROUP,
     "a loop": IN_A_LOOP,
+    "a mixed loop": MIXED_IN_A_LOOP,
     "two tokens": TWO_TOKENS,
     "a count alone": COUNT_ALONE,
 }
@@ -246,12 +247,11 @@ def test_lowered_kernels_compute_what_the_abstract_ones_do(name: str) -> None:
         ("one mixed queue", 2, [1, 0]),
         ("a mixed group", 2, [1, 0]),
         ("a loop", 2, [1, 0]),
-        ("two tokens", 1, [0]),
+        ("two tokens", 2, [0]),
+        ("a mixed loop", 2, [1, 0]),
     ],
 )
-def test_groups_without_copies_vanish_and_no_count_includes_them(
-    name: str, groups: int, counts: list[int]
-) -> None:
+def test_groups_that_vanish_are_in_no_count(name: str, groups: int, counts: list[int]) -> None:
     with new_context():
         ops = list(walk(lowered(KERNELS[name])))
         assert sum(op.name == "nvgpu.device_async_create_group" for op in ops) == groups
@@ -307,10 +307,39 @@ def test_counts_without_tokens_do_not_include_what_vanished(text: str, count: in
         run(module)
 
 
-def test_a_token_that_a_loop_carries_may_come_from_what_vanished() -> None:
+def test_a_wait_for_a_computation_still_retires_the_copies_before_it() -> None:
+    """On one queue the computation's group stands behind the copy's: its wait covers both."""
+    text = kernel(
+        scope(0, copy("a", "c0")),
+        commit("first", 0),
+        scope(0, compute("s", "c2")),
+        commit("sum", 0),
+        wait("sum", 0, 0),
+        result("x", "tile", "c0"),
+    )
     with new_context():
-        ops = list(walk(lowered(MIXED_IN_A_LOOP)))
-    names = [op.name for op in ops]
-    assert names.count("nvgpu.device_async_create_group") == 1
-    waits = [op for op in ops if op.name == "nvgpu.device_async_wait"]
-    assert [integer_attribute(op, "numGroups") or 0 for op in waits] == [1, 0]
+        expected = run(ir.Module.parse(text))
+        np.testing.assert_array_equal(run(lowered(text)), expected)
+
+
+def test_a_commit_may_cover_the_copies_of_a_callee() -> None:
+    text = kernel(
+        "func.call @issue(%A, %tile, %t) : (memref<8x8xf32>, "
+        "memref<8x8xf32, #gpu.address_space<workgroup>>, index) -> ()",
+        scope(0, compute("s", "c2")),
+        commit("first", 0),
+        wait("first", 0, 0),
+        result("x", "tile", "c0"),
+    )
+    callee = (
+        "func.func @issue(%A : memref<8x8xf32>, "
+        "%tile : memref<8x8xf32, #gpu.address_space<workgroup>>, %t : index) {\n"
+        "%c0 = arith.constant 0 : index\n" + scope(0, copy("a", "c0")) + "\nreturn }\n"
+    )
+    text = text.replace("gpu.module @kernels {", "gpu.module @kernels {" + callee)
+    with new_context():
+        module = lowered(text)
+        names = [op.name for op in walk(module)]
+        assert names.count("nvgpu.device_async_create_group") == 1
+        assert names.count("nvgpu.device_async_wait") == 1
+        run(module)

@@ -16,7 +16,6 @@ from typing import Any
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.annotations import attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError, Place
 from mlir_async_pipe.ir_helpers import (
@@ -24,7 +23,6 @@ from mlir_async_pipe.ir_helpers import (
     Value,
     before,
     create,
-    functions,
     integer_attribute,
     set_integer,
     symbol_name,
@@ -33,10 +31,9 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets.abstract_plan import (
     Plan,
     may_share,
-    plan_function,
+    plan_functions,
     queue_number,
     tokens_of,
-    waits_for_nothing,
 )
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.nvidia_ops import (
@@ -54,12 +51,15 @@ def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool)
 
     Raises LoweringError (sync-fallback) with `strict` where a scope must run in place.
     """
-    plans = [plan for plan in (plan_function(f, chip) for f in functions(root)) if plan is not None]
+    plans = plan_functions(root, chip)
     for plan in plans:
         _report(plan, chip, session, strict)
+    gone = [commit for plan in plans for commit in plan.gone_commits]
     for plan in plans:
-        _remove_what_runs_in_place(plan)
-    if any(plan.gone_commits for plan in plans):
+        _remove_waits(plan, gone)
+    for commit in gone:
+        _erase_commit(commit)
+    if gone:
         # While tokens and queues can still be seen, which consumer_wait needs too.
         counting = passes.find("async-pipe-count-waits")
         options = passes.with_defaults(counting.options(), {"chip": chip.name})
@@ -107,38 +107,18 @@ def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
             )
 
 
-def _remove_what_runs_in_place(plan: Plan) -> None:
-    """Erase the commits and waits that nothing asynchronous belongs to."""
-    gone = {commit.results[0] for commit in plan.gone_commits}
-    plan.kept_waits = [_without_tokens(wait, gone) for wait in plan.kept_waits]
-    for wait in plan.gone_waits:
-        wait.erase()
-    for marker in [m for m in plan.markers if waits_for_nothing(m, plan)]:
-        plan.markers.remove(marker)
-        marker.erase()
+def _remove_waits(plan: Plan, gone: list[Operation]) -> None:
+    """Erase the waits and markers of queues on which nothing is asynchronous.
+
+    A count without tokens cannot be made again: where it may include a commit that goes, all
+    groups are waited for.
+    """
+    for op in plan.gone_waits + plan.gone_markers:
+        op.erase()
     for wait in plan.kept_waits:
-        if not tokens_of(wait) and wait.name == "async_pipe.wait_queue":
-            _forget_count(wait, plan)
-    for commit in plan.gone_commits:
-        _erase_commit(commit)
-
-
-def _without_tokens(wait: Operation, gone: set[Value]) -> Operation:
-    """The wait without those of its tokens whose groups ran in place."""
-    if not any(token in gone for token in wait.operands):
-        return wait
-    kept = [operand for operand in wait.operands if operand not in gone]
-    attributes = {name: wait.attributes[name] for name in attribute_names(wait)}
-    renewed = create(wait.name, kept, (), attributes, ip=before(wait), loc=wait.location)
-    wait.erase()
-    return renewed
-
-
-def _forget_count(wait: Operation, plan: Plan) -> None:
-    """A count without tokens cannot be made again: where it counted groups that vanished, all
-    groups are waited for."""
-    if any(may_share(commit, wait) for commit in plan.gone_commits):
-        set_integer(wait, "count", 0, 64)
+        counted = wait.name == "async_pipe.wait_queue" and not tokens_of(wait)
+        if counted and any(may_share(commit, wait) for commit in gone):
+            set_integer(wait, "count", 0, 64)
 
 
 def _lower_the_rest(plan: Plan) -> None:
@@ -159,7 +139,7 @@ def _lower_the_rest(plan: Plan) -> None:
 
 
 def _erase_commit(commit: Operation) -> None:
-    """Erase a commit; its token, which nobody waits for any more, becomes a constant.
+    """Erase a commit; its token, which no wait needs any more, becomes a constant.
 
     Tokens are i32 for the back end, and the cast goes when they are converted.
     """

@@ -9,7 +9,7 @@ from mlir_async_pipe import code_child
 from mlir_async_pipe.back_ends import back_end
 from mlir_async_pipe.code_child import Request
 from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.cuda_tools import find_libdevice
 from mlir_async_pipe.targets.ptx import check_calls
@@ -24,8 +24,9 @@ def ptx_text(module: Any, chip: Chip) -> str:
     Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
     UsageError (back-end-missing).
     """
-    _check_one_gpu_module(module)
-    text = str(module.operation)
+    # Alone, since ops of host code may not be parsed again (they need not even be registered).
+    kernels = _one_gpu_module(module).get_asm(use_local_scope=True)
+    text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
     ptx = code_child.run(request).decode().rstrip("\0")
     check_calls(ptx)
@@ -41,7 +42,7 @@ def _pipeline(text: str, chip: Chip) -> str:
     )
 
 
-def _check_one_gpu_module(module: Any) -> None:
+def _one_gpu_module(module: Any) -> Operation:
     """PTX is one module: several gpu.modules would be several files."""
     found = [op for op in walk(module) if op.name == "gpu.module"]
     if not found:
@@ -58,3 +59,4 @@ def _check_one_gpu_module(module: Any) -> None:
             at=found[1],
             advice="split the module",
         )
+    return found[0]
