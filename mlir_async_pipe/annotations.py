@@ -30,6 +30,10 @@ PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
 LATENCY = "async_pipe.latency"
+# On an inner loop that is pipelined itself: stage and order of its prologue, kernel and
+# epilogue, which are one statement each of the loop around it.
+PART_STAGES = "async_pipe.part_stages"
+PART_ORDERS = "async_pipe.part_orders"
 EMPTY = "async_pipe.empty"
 REASON = "async_pipe.reason"
 DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
@@ -48,6 +52,8 @@ LOOP_NAMES = (
     EPILOGUE,
     SHORT_TRIP,
     LATENCY,
+    PART_STAGES,
+    PART_ORDERS,
 )
 OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, PRIVATE, EMPTY, REASON)
 CHOICES = {
@@ -139,11 +145,25 @@ def is_requested(loop: Operation) -> bool:
     return in_op_form(loop)
 
 
+def is_pipelined_inside(loop: Operation) -> bool:
+    """Whether an inner loop counts as three statements: it is pipelined into several stages,
+    by arrays, a number of stages above 1, or the stages of its own ops."""
+    stages = None if _is_op_form(loop, STAGE) else _integers(loop, STAGE)
+    if stages is not None:
+        return max(stages, default=0) > 0
+    count = _integer(loop, NUM_STAGES)
+    if count is not None:
+        return count > 1
+    inside = operations(loop.regions[0].blocks[0])
+    return any(_is_op_form(op, STAGE) and (stage_of(op) or 0) > 0 for op in inside)
+
+
 def in_op_form(loop: Operation) -> bool:
     """Whether the ops of the loop's body carry their stages."""
     # On an inner loop an array is that loop's own annotation, a number its place in this one.
     return any(
-        STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE))
+        PART_STAGES in op.attributes
+        or (STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE)))
         for op in operations(loop.regions[0].blocks[0])
     )
 
@@ -229,6 +249,15 @@ def stage_of(op: Operation) -> int | None:
 def order_of(op: Operation) -> int | None:
     """The order in the op form; raises InputError (bad-annotation) if it is no integer."""
     return _integer(op, ORDER)
+
+
+def parts_of(loop: Operation) -> tuple[tuple[int, int], ...]:
+    """(stage, order) of the prologue, kernel and epilogue of a loop inside a pipelined one;
+    () if it is in none."""
+    stages, orders = _integers(loop, PART_STAGES), _integers(loop, PART_ORDERS)
+    if stages is None or orders is None:
+        return ()
+    return tuple(zip(stages, orders, strict=True))
 
 
 def _integers(op: Operation, name: str) -> tuple[int, ...] | None:

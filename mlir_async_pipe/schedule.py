@@ -166,6 +166,8 @@ def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[in
 def _check_op_form(body: Body) -> None:
     """Every statement has a stage of 0 or more; raises InputError."""
     for statement in body.statements:
+        if statement.part and names.parts_of(statement.op):
+            continue
         stage = names.stage_of(statement.op)
         names.order_of(statement.op)
         if stage is None:
@@ -319,11 +321,28 @@ def write(decision: Decision) -> None:
         ],
     )
     loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
+    _write_parts(decision)
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
+        if statement.part:
+            continue
         set_integer(statement.op, names.STAGE, slot.stage, 64)
         set_integer(statement.op, names.ORDER, slot.order, 64)
         if slot.asynchronous:
             statement.op.attributes[names.ASYNC] = ir.UnitAttr.get(loop.context)
+
+
+def _write_parts(decision: Decision) -> None:
+    """Stage and order of the three parts of each inner loop that is pipelined itself."""
+    found: dict[Operation, list[Slot]] = {}
+    for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
+        if statement.part:
+            found.setdefault(statement.op, []).append(slot)
+    for inner, slots in found.items():
+        for name, values in (
+            (names.PART_STAGES, [slot.stage for slot in slots]),
+            (names.PART_ORDERS, [slot.order for slot in slots]),
+        ):
+            inner.attributes[name] = ir.DenseI64ArrayAttr.get(values, inner.context)
 
 
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)

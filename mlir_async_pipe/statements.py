@@ -12,17 +12,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.annotations import STAGE
+from mlir_async_pipe.annotations import STAGE, is_pipelined_inside
 from mlir_async_pipe.ir_helpers import Operation, operations
 from mlir_async_pipe.vocabulary import is_pure, row_of
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: its number (the index into `stage` and `order` arrays) and its op."""
+    """One statement: its number (the index into `stage` and `order` arrays) and its op.
+
+    `part` names which part of an inner loop that is pipelined itself the statement is; its
+    prologue, kernel and epilogue are one statement each.
+    """
 
     number: int
     op: Operation
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class Body:
         return self.loop.regions[0].blocks[0]
 
 
+PARTS = ("prologue", "kernel", "epilogue")
+
+
 def read_body(loop: Operation) -> Body:
     """Sort the ops of a loop body."""
     *ops, terminator = operations(loop.regions[0].blocks[0])
@@ -56,7 +64,8 @@ def read_body(loop: Operation) -> Body:
         if is_synchronisation(op):
             synchronisation.append(op)
         elif is_statement(op):
-            statements.append(Statement(len(statements), op))
+            for part in PARTS if op.name == "scf.for" and is_pipelined_inside(op) else ("",):
+                statements.append(Statement(len(statements), op, part))
         else:
             pure.append(op)
     return Body(
@@ -84,4 +93,7 @@ def is_statement(op: Operation) -> bool:
 
 def numbering(body: Body) -> tuple[tuple[str, Any], ...]:
     """The statements with their numbers, as notes for errors about lengths."""
-    return tuple((f"statement {s.number} is '{s.op.name}'", s.op) for s in body.statements)
+    return tuple(
+        (f"statement {s.number} is {f'the {s.part} of ' if s.part else ''}'{s.op.name}'", s.op)
+        for s in body.statements
+    )

@@ -24,12 +24,13 @@ from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
+from mlir_async_pipe.expand.nested import check_nested, label_parts, place_unexpanded
 from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
 from mlir_async_pipe.expand.synchronise import synchronise
 from mlir_async_pipe.expand.versioned_buffers import (
     allocate_all,
     drop_unused_globals,
-    drop_unused_views,
+    simplify_views,
 )
 from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
 from mlir_async_pipe.passes import register
@@ -77,30 +78,49 @@ class LoopRecord:
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
 def run(module: Any, options: ExpandOptions, session: Session) -> None:
-    """Plan every scheduled loop, then expand them, inner loops first."""
+    """Plan every scheduled loop, then expand them, inner loops first.
+
+    Outer loops can only be planned when the inner ones are expanded, so with nests all of it
+    is rehearsed on a copy: an error leaves the module as it was."""
     limits = _limits(options, session)
+    loops = _scheduled_loops(module)
+    if len(_innermost(loops)) < len(loops):
+        _expand_all(module.operation.clone(), limits, Session())
+    _expand_all(module, limits, session)
+
+
+def _expand_all(module: Any, limits: Limits, session: Session) -> None:
     while True:
-        loops = [op for op in walk(module) if op.name == "scf.for" and names.in_op_form(op)]
-        innermost = [loop for loop in loops if not _holds_another(loop, loops)]
+        innermost = _innermost(_scheduled_loops(module))
         if not innermost:
             return
         plans = [(loop, make_plan(loop, limits, session.diagnostics)) for loop in innermost]
+        for _, plan in plans:
+            if plan is not None:
+                check_nested(plan)
         for loop, plan in plans:
             if plan is None:
+                place_unexpanded(loop)
                 _forget(loop)
             else:
                 session.record("loops", _record(plan))
                 expand(plan, module)
 
 
+def _scheduled_loops(module: Any) -> list[Operation]:
+    return [op for op in walk(module) if op.name == "scf.for" and names.in_op_form(op)]
+
+
+def _innermost(loops: list[Operation]) -> list[Operation]:
+    """The loops that hold no other of them, in textual order."""
+    holders = {above for loop in loops for above in ancestors(loop)}
+    return [loop for loop in loops if loop not in holders]
+
+
 def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = Target.of_chip(options.chip) if options.chip else session.target
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     return Limits(limit, options.assume_noalias_arguments)
-
-
-def _holds_another(loop: Operation, loops: list[Operation]) -> bool:
-    return any(loop in list(ancestors(other)) for other in loops if other != loop)
 
 
 def _forget(loop: Operation) -> None:
@@ -113,6 +133,7 @@ def _forget(loop: Operation) -> None:
 def expand(plan: Plan, module: Any) -> None:
     """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
+    parts, already_there = names.parts_of(loop), set(operations(loop.block))
     synchronisation = synchronise(plan)
     buffers = allocate_all([b for b in plan.buffers if b.versions > 1], loop)
     ip = before(loop)
@@ -125,7 +146,7 @@ def expand(plan: Plan, module: Any) -> None:
     emitter = Emitter(plan, kernel, synchronisation, integers, ip)
     if plan.orders_before:
         emitter.write_barrier()
-    results, _ = emitter.emit()
+    results, kernel_loop = emitter.emit()
     if plan.orders_behind:
         emitter.write_barrier()
     if guard is not None:
@@ -135,8 +156,11 @@ def expand(plan: Plan, module: Any) -> None:
         results = list(guard.results)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
+    already_there.discard(loop)
     loop.erase()
-    drop_unused_views(buffers)
+    if parts:
+        label_parts(parts, already_there, kernel_loop if guard is None else guard)
+    simplify_views(buffers)
     drop_unused_globals(buffers, module)
 
 

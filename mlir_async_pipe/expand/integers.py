@@ -92,11 +92,11 @@ class Integers:
     def trips(self) -> Value:
         """The trip count as a value."""
         if self._trips is None:
-            one = self.constant(1, self.kind)
-            span = self.subtract(self.subtract(self.upper, self.lower), one)
+            count = self.subtract(self.upper, self.lower)
             if constant_value(self.step) != 1:
-                span = self._binary("arith.divui", span, self.step)
-            count = self.add(span, one)
+                one = self.constant(1, self.kind)
+                span = self._binary("arith.divui", self.subtract(count, one), self.step)
+                count = self.add(span, one)
             self._trips = self.select(
                 self.before_end(self.lower), count, self.constant(0, self.kind)
             )

@@ -31,6 +31,9 @@ Moment = tuple[float, float]
 
 END = float("inf")
 
+History = tuple[tuple[Moment, str, Moment], ...]
+"""(when, queue, youngest commit that was over then), in the order of time."""
+
 
 @dataclass(frozen=True)
 class Wait:
@@ -59,19 +62,22 @@ class State:
     """What is known in front of a step.
 
     `retired` is the youngest commit of each queue that is known to be over, `barrier` the
-    last barrier, `retirements` when which commit was retired (as far back as is known).
+    last barrier, `histories` when which commit was retired: one for each way to get here.
     """
 
     retired: dict[str, Moment]
     barrier: Moment
-    retirements: tuple[tuple[Moment, str, Moment], ...] = ()
+    histories: tuple[History, ...] = ((),)
 
     def shifted(self) -> State:
         """The same knowledge seen one step later."""
         return State(
             {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
             (self.barrier[0] - 1, self.barrier[1]),
-            tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in self.retirements),
+            tuple(
+                tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in history)
+                for history in self.histories
+            ),
         )
 
     def weaker(self, other: State) -> State:
@@ -79,6 +85,7 @@ class State:
         return State(
             {q: min(self.retired[q], other.retired[q]) for q in self.retired},
             min(self.barrier, other.barrier),
+            tuple(dict.fromkeys(self.histories + other.histories)),
         )
 
 
@@ -176,7 +183,8 @@ class _Walker:
         for group in self.plan.groups:
             first = min(g.stage for g in self.plan.groups if g.queue == group.queue)
             retired[group.queue] = (first - 1, END)
-        return State(retired, (-1, END))
+        history = tuple(((-END, 0.0), queue, moment) for queue, moment in retired.items())
+        return State(retired, (-1, END), (history,))
 
     def unknown(self) -> State:
         """Nothing is known: every need asks for a wait, every pair for a barrier."""
@@ -241,12 +249,12 @@ class _Walker:
         if not youngest:
             return (), state
         retired = dict(state.retired)
-        retirements = list(state.retirements)
         for queue, need in youngest.items():
             retired[queue] = _commit(need)
-            retirements.append((now, queue, _commit(need)))
+        found = tuple((now, queue, _commit(need)) for queue, need in youngest.items())
         waits = tuple(Wait(n.group, n.distance, n.unit.stage) for n in youngest.values())
-        return waits, State(retired, state.barrier, tuple(retirements))
+        histories = tuple(history + found for history in state.histories)
+        return waits, State(retired, state.barrier, histories)
 
     def _unordered(self, pair: BarrierPair, state: State) -> bool:
         """Whether no barrier stands between the first end of a pair and now."""
@@ -257,13 +265,7 @@ class _Walker:
         if group is None:
             return (-pair.lag, pair.first.position)
         commit = (-pair.lag, group.position)
-        known = [
-            moment
-            for moment, queue, retired in state.retirements
-            if queue == group.queue and retired >= commit
-        ]
-        # Over before anything that is remembered: at the latest at the end of the last step.
-        return min(known, default=(-1, END))
+        return max(_retired_at(commit, group.queue, history) for history in state.histories)
 
     def _group_of(self, unit: Unit) -> Group | None:
         return next((g for g in self.plan.groups if unit in g.members), None)
@@ -276,7 +278,7 @@ class _Walker:
             for pair in self.plan.barriers
             if not pair.first.asynchronous and pair.first.stage < self.plan.last_stage
         ]
-        latest += [moment for moment, _, _ in state.retirements]
+        latest += [moment for history in state.histories for moment, _, _ in history]
         if any(moment > state.barrier for moment in latest):
             return state
         return replace(state, barrier=(-1, END))
@@ -300,3 +302,10 @@ class _Walker:
 
 def _commit(need: Need) -> Moment:
     return (-need.lag, need.group.position)
+
+
+def _retired_at(commit: Moment, queue: str, history: History) -> Moment:
+    """When a commit that is over was retired; if the history does not reach back that far, at
+    the latest at the end of the last step."""
+    known = [moment for moment, q, retired in history if q == queue and retired >= commit]
+    return min(known, default=(-1, END))

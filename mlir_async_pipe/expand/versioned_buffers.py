@@ -372,17 +372,24 @@ def _freed(kind: Any) -> Any:
     return _strided(memref, tuple(memref.shape), list(strides), "?")
 
 
-def drop_unused_views(buffers: list[VersionedBuffer]) -> None:
-    """Erase the views of slot 0 that nobody outside the pipeline needs."""
+def simplify_views(buffers: list[VersionedBuffer]) -> None:
+    """Erase what nobody outside the pipeline needs of the views of slot 0: the whole view, or
+    only its cast to the old type where every user is an access, which takes any layout."""
     for buffer in buffers:
-        if users(buffer.slot_zero):
-            continue
         cast = defining_op(buffer.slot_zero)
         assert cast is not None
         view = defining_op(cast.operands[0])
         assert view is not None
-        cast.erase()
-        view.erase()
+        if all(_takes_any_layout(user, buffer.slot_zero) for user in users(buffer.slot_zero)):
+            buffer.slot_zero.replace_all_uses_with(view.results[0])
+            cast.erase()
+            if not users(view.results[0]):
+                view.erase()
+
+
+def _takes_any_layout(user: Operation, memory: Value) -> bool:
+    found = [access for access in accesses(user) if access.memory == memory]
+    return bool(found) and all(access.takes_slot_index for access in found)
 
 
 def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
