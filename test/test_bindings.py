@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from driver_process import opt
 
 from mlir_async_pipe import bindings
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "add_one.mlir"
 STACKS = [stack.name for stack in bindings.installed()]
 
 # Counts walked ops, folds `x + 0` through the helpers, adds a group by its generic form,
@@ -82,6 +85,15 @@ def test_a_rewrite_gives_the_same_ir_on_every_stack(stack, parents):
     done = run(REWRITE, stack, parents)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"{stack} {EXPECTED}"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_whole_pipeline_gives_the_same_text_on_every_stack(stack):
+    words = (EXAMPLE, "--async-pipe", "--cse", "--target=nvvm:sm_80")
+    ended = opt(*words, f"--bindings={stack}")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == opt(*words, f"--bindings={STACKS[0]}").out
+    assert ended.out.count("numGroups = 1") == 2
 
 
 def test_some_stack_is_installed():
