@@ -28,6 +28,9 @@ from mlir_async_pipe.check.thread_grid import (
     is_common,
 )
 
+# Iterations that are tried one by one where a subscript meets a fixed place.
+LONGEST_MEETING = 32
+
 
 @dataclass
 class Comparer:
@@ -71,6 +74,15 @@ class Comparer:
         open_pairs = [(_ready(x, facts, longest), _ready(y, facts, longest)) for x, y in open_pairs]
         if any(_disjoint_by_bounds(x, y, facts) for x, y in open_pairs):
             return NO
+        meeting = _meeting_iterations(open_pairs, facts, same_thread)
+        if meeting is not None:
+            iteration, numbers = meeting
+            answer = NO
+            for number in numbers:
+                then = {**facts, iteration: Known(number, number)}
+                once = self.overlap(a, b, then, same_thread=same_thread, ranges=ranges)
+                answer = once if answer is NO or once is YES else answer
+            return answer
         key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
         found = self._known.get(key)
         if found is None:
@@ -101,6 +113,30 @@ def _ready(piece: Piece, facts: Facts, longest: int) -> Piece:
     start = settle(piece.start, facts)
     ranges = {atom: form for atom in forms.atoms_of(start) if (form := bounded(atom)) is not None}
     return Piece(forms.substitute(start, ranges, facts), piece.steps, piece.length)
+
+
+def _meeting_iterations(
+    pairs: list[tuple[Piece, Piece]], facts: Facts, same_thread: bool
+) -> tuple[Atom, list[int]] | None:
+    """The iterations in which one dimension can meet at all, where only they decide it.
+
+    k + 2 against 5: iteration 3, if the facts allow it. States repeat, so every number that
+    the facts allow is reached.
+    """
+    for x, y in pairs:
+        if x.steps or y.steps or not (_shared(x, same_thread) and _shared(y, same_thread)):
+            continue
+        difference = forms.subtract(x.start, y.start)
+        if len(difference.terms) != 1:
+            continue
+        ((atom, factor),) = difference.terms
+        if atom.kind != "iteration" or x.length + y.length > LONGEST_MEETING:
+            continue
+        wanted = range(-x.length + 1 - difference.constant, y.length - difference.constant)
+        known = forms.knowledge(atom, facts)
+        numbers = [value // factor for value in wanted if value % factor == 0]
+        return atom, [n for n in numbers if known.contains(Known(n, n))]
+    return None
 
 
 def _shared(piece: Piece, same_thread: bool) -> bool:
