@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gemm_example import gemm_text, run_gemm
+from gemm_example import EXAMPLES, gemm_text, run_gemm
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.ir_helpers import operations, set_integer, walk
+from mlir_async_pipe.machine.timeline import CostModel, lay_out
+from mlir_async_pipe.machine.timeline_output import svg
 
 SHAPE = (128, 128, 256)
 STAGES = 3
@@ -60,6 +62,29 @@ def test_short_trip_counts_are_right(trips: int) -> None:
     with new_context():
         result, right = run_gemm(pipelined(STAGES), (128, 128, 32 * trips))
     assert right and result.races == ()
+
+
+@pytest.mark.parametrize(
+    ("stages", "stall", "total"),
+    # Worked by hand in docs/machine.md.
+    [(1, 500, 6400), (2, 200, 4300), (3, 0, 2900), (4, 0, 2900)],
+)
+def test_stalls_fall_with_the_number_of_stages(stages: int, stall: int, total: int) -> None:
+    with new_context():
+        result, _ = run_gemm(pipelined(stages), SHAPE)
+    timeline = lay_out(result.trace, CostModel.parse("latency=500,nvgpu.mma.sync=4.6875"))
+    assert (timeline.stall_an_iteration, timeline.total) == (stall, total)
+    if stages > 1:
+        picture = EXAMPLES.parent / "docs" / f"machine-{stages}-stages.svg"
+        assert picture.read_text() == svg(timeline)
+
+
+@pytest.mark.parametrize(("stages", "stall"), [(2, 500), (3, 100), (4, 0)])
+def test_a_longer_latency_needs_one_stage_more(stages: int, stall: int) -> None:
+    with new_context():
+        result, _ = run_gemm(pipelined(stages), (128, 128, 1024))
+    timeline = lay_out(result.trace, CostModel.parse("latency=800,nvgpu.mma.sync=4.6875"))
+    assert timeline.stall_an_iteration == pytest.approx(stall, abs=5)
 
 
 # Breakages ------------------------------------------------------------------------------

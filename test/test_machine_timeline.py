@@ -105,6 +105,19 @@ def test_throughput_makes_copies_queue_up():
     assert lay_out(result.trace, model).stall_an_iteration == 100
 
 
+def test_waits_are_marked_where_they_end():
+    result = run(staged(2, trips=2), np.ones(3, np.float32), zeros(3))
+    timeline = lay_out(result.trace, CostModel(ops={"math.exp": 300}))
+    assert timeline.waits == (("wait 0", 500), ("wait 0", 1000), ("wait 0", 1500))
+
+
+def test_issuing_a_copy_can_cost_cycles_of_the_thread():
+    result = run(staged(2), np.ones(13, np.float32), zeros(13))
+    model = CostModel(ops={"math.exp": 300, "nvgpu.device_async_copy": 40})
+    # The copy is under way while the thread issues it, and 300 cycles of compute follow.
+    assert lay_out(result.trace, model).stall_an_iteration == 500 - 340
+
+
 def test_latency_attribute_on_an_op_is_its_cost():
     program = staged(2).replace("math.exp %v", "math.exp %v {async_pipe.latency = 123 : i64}")
     result = run(program, np.ones(13, np.float32), zeros(13))

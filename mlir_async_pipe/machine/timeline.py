@@ -28,7 +28,7 @@ class CostModel:
 
     `latency`: from the end of a copy's turn on its queue to its arrival, by queue name.
     `bytes_per_cycle`: throughput of a queue for this thread's copies, none for unlimited.
-    `ops`: cycles of an op by name, fractions for several issued together; `async_pipe.latency` on an op comes before it, and ops in
+    `ops`: cycles that an op holds the thread, by name, fractions for several issued together; `async_pipe.latency` on an op comes before it, and ops in
     neither cost nothing. Queues that are not listed take `default_latency`.
     """
 
@@ -88,9 +88,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The bars, the phases (name, start, end), and the stalls of each kernel iteration."""
+    """The bars, the waits (name, moment), the phases (name, start, end), and the stalls and
+    starts of the kernel's iterations."""
 
     bars: tuple[Bar, ...]
+    waits: tuple[tuple[str, float], ...]
     phases: tuple[tuple[Phase, float, float], ...]
     iteration_stalls: tuple[float, ...]
     iteration_starts: tuple[float, ...]
@@ -153,6 +155,7 @@ class _Layout:
         self.now: float = 0
         self.queues: dict[str, _Queue] = {}
         self.bars: list[Bar] = []
+        self.waits: list[tuple[str, float]] = []
         self.marks: list[tuple[float, float]] = []
         self.begin: float | None = None
         self.starts: list[float] = []
@@ -164,7 +167,12 @@ class _Layout:
             getattr(self, f"_{entry.event}")(entry)
         end = max([self.now, *(bar.end for bar in self.bars)])
         return Timeline(
-            tuple(self.bars), self._phases(end), tuple(self.stalled), tuple(self.starts), end
+            tuple(self.bars),
+            tuple(self.waits),
+            self._phases(end),
+            tuple(self.stalled),
+            tuple(self.starts),
+            end,
         )
 
     def _op(self, entry: Entry) -> None:
@@ -179,7 +187,10 @@ class _Layout:
         last = self.bars[-1] if self.bars else None
         start = self.now
         self.now += cycles
-        if last is not None and (last.kind, last.name, last.end) == ("compute", name, start):
+        # Equal ops without a wait between them are one bar.
+        waited = bool(self.waits) and self.waits[-1][1] >= start
+        same = last is not None and (last.kind, last.name, last.end) == ("compute", name, start)
+        if last is not None and same and not waited:
             self.bars[-1] = Bar("thread", name, "compute", last.start, self.now)
         else:
             self.bars.append(Bar("thread", name, "compute", start, self.now))
@@ -196,6 +207,7 @@ class _Layout:
         queue.arrivals.append(max(before, queue.free + latency))
         if queue.group_start is None:
             queue.group_start = self.now
+        self._compute(entry.op, self.model.ops.get(entry.op, 0))
 
     def _commit(self, entry: Entry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
@@ -213,6 +225,7 @@ class _Layout:
             if self.begin is not None and self.stalled:
                 self.stalled[-1] += ready - self.now
             self.now = ready
+        self.waits.append((f"wait {entry.left}", self.now))
 
     def _loop(self, entry: Entry) -> None:
         if self._is_kernel(entry):

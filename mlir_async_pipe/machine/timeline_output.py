@@ -37,6 +37,10 @@ def chrome_trace(timeline: Timeline) -> str:
         events.append(_named("thread_name", len(lanes), "phases"))
     for row, bar in _rows(timeline, lanes):
         events.append(_event(bar.name, bar.kind, row, bar.start, bar.end))
+    for name, at in timeline.waits:
+        events.append(
+            {"name": name, "cat": "wait", "ph": "i", "ts": at, "pid": 0, "tid": 0, "s": "t"}
+        )
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
 
 
@@ -112,6 +116,11 @@ def svg(timeline: Timeline) -> str:
         parts.append(f'<text x="6" y="{_TOP + _ROW * number + 16}">{escape(lane)}</text>')
     for row, bar in _rows(timeline, lanes):
         parts.append(_rectangle(bar, x(bar.start), (bar.end - bar.start) * scale, row))
+    for name, at in timeline.waits:
+        parts.append(
+            f'<g><title>{escape(name)} at {at:g}</title><path d="M{x(at) - 4} {_TOP - 3}h8l-4 6z" '
+            f'fill="#b3252c"/></g>'
+        )
     parts += _axis(timeline.total, scale, _TOP + _ROW * len(lanes))
     return "\n".join([*parts, "</svg>", ""])
 
