@@ -87,7 +87,7 @@ class Balance:
         if item.kind != "nested" or item.row is None or item.is_boundary:
             return 0
         if item.row.flow == "for":
-            return _turns(self._through[item.frames[0]], item.row.trips(item.op))
+            return _turns(self._through[item.frames[0]], item.trips)
         if item.row.flow == "while":
             before, after = (self._through[frame] for frame in item.frames)
             return _plus(before, _turns(_plus(before, after), None))
@@ -112,7 +112,7 @@ class Balance:
         if item.is_boundary or item.row is None:
             starts.update(dict.fromkeys(inner, 0))
         elif item.row.flow == "for":
-            trips = item.row.trips(item.op)
+            trips = item.trips
             if trips != 0:
                 more = None if trips is None else trips - 1
                 starts[inner[0]] = _plus(value, min(0, _turns(self._through[inner[0]], more)))

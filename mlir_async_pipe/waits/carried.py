@@ -37,17 +37,23 @@ def turn_up_to(columns: Columns, state: State, iterations: int | None) -> State:
     return _relax(columns, state, iterations, {})
 
 
-def path_up_to(columns: Columns, state: State, iterations: int | None, slot: int) -> list[int]:
-    """The slots that hold the value of `slot` one iteration after another, on the cheapest
-    way of `turn_up_to`; a path of one slot stays in front of the loop."""
-    came_from: dict[tuple[int, int], int] = {}
-    _relax(columns, state, iterations, came_from)
-    turned = max((turn for turn, reached in came_from if reached == slot), default=0)
-    path = [slot]
-    while turned:
-        path.append(came_from[turned, path[-1]])
-        turned -= 1
-    return path[::-1]
+class TurnsUpTo:
+    """The cheapest ways of `turn_up_to`, kept to show the path to any slot."""
+
+    def __init__(self, columns: Columns, state: State, iterations: int | None) -> None:
+        self._came_from: dict[tuple[int, int], int] = {}
+        self.state = _relax(columns, state, iterations, self._came_from)
+        self._turned = {slot: turned for turned, slot in self._came_from}
+
+    def path(self, slot: int) -> list[int]:
+        """The slots that hold the value of `slot` one iteration after another; a path of one
+        slot stays in front of the loop."""
+        turned = self._turned.get(slot, 0)
+        slots = [slot]
+        while turned:
+            slots.append(self._came_from[turned, slots[-1]])
+            turned -= 1
+        return slots[::-1]
 
 
 def _relax(
@@ -85,36 +91,52 @@ def _relax(
 SHOWN_ITERATIONS = 16
 
 
-def path(columns: Columns, state: State, iterations: int, slot: int) -> tuple[list[int], int]:
-    """The slots on the cheapest way of `turn`, in the last iterations or from `FRESH` (0) on,
-    and how many iterations run in front of the first slot shown."""
-    shown = min(iterations, SHOWN_ITERATIONS)
-    states = [turn(columns, state, iterations - shown)]
-    for _ in range(shown):
-        states.append(_step(columns, states[-1]))
-    slots = [slot]
-    for before, after in zip(states[-2::-1], states[:0:-1], strict=True):
-        target = slots[-1]
-        slots.append(
-            next(
-                source
-                for source, cost in columns[target].items()
-                if source in before and before[source] + cost == after[target]
+class ExactTurns:
+    """The cheapest ways of `turn`, kept to show the path to any slot."""
+
+    def __init__(self, columns: Columns, state: State, iterations: int) -> None:
+        self._columns = columns
+        self._start = state
+        self._iterations = iterations
+        self._states = [turn(columns, state, max(0, iterations - SHOWN_ITERATIONS))]
+        for _ in range(min(iterations, SHOWN_ITERATIONS)):
+            self._states.append(_step(columns, self._states[-1]))
+        self._firsts: dict[int, int] | None = None
+
+    def path(self, slot: int) -> tuple[list[int], int]:
+        """The slots in the last iterations, or from `FRESH` (0) on, and how many iterations
+        run in front of the first one shown."""
+        slots = [slot]
+        for before, after in zip(self._states[-2::-1], self._states[:0:-1], strict=True):
+            target = slots[-1]
+            slots.append(
+                next(
+                    source
+                    for source, cost in self._columns[target].items()
+                    if source in before and before[source] + cost == after[target]
+                )
             )
-        )
-        if slots[-1] == 0:
-            break
-    return slots[::-1], iterations + 1 - len(slots)
+            if slots[-1] == 0:
+                break
+        return slots[::-1], self._iterations + 1 - len(slots)
 
-
-def first_slot(columns: Columns, state: State, iterations: int, slot: int) -> int:
-    """The slot in front of the loop whose value is in `slot` after exactly `iterations`."""
-    cost = turn(columns, state, iterations)[slot]
-    return next(
-        first
-        for first, start in state.items()
-        if turn(columns, {first: start}, iterations).get(slot) == cost
-    )
+    def before(self, slot: int) -> tuple[int, int]:
+        """Where the value of a slot at the first iteration shown was in front of the loop, and
+        the groups committed since."""
+        skipped = max(0, self._iterations - SHOWN_ITERATIONS)
+        reached = self._states[0][slot]
+        if all(len(column) <= 1 for column in self._columns.values()):
+            if self._firsts is None:
+                origins = _origins(self._columns, skipped)
+                self._firsts = {target: source for target, (source, _) in origins.items()}
+            first = self._firsts[slot]
+        else:
+            first = next(
+                source
+                for source, start in self._start.items()
+                if turn(self._columns, {source: start}, skipped).get(slot) == reached
+            )
+        return first, reached - self._start[first]
 
 
 def _step(columns: Columns, state: State) -> State:
@@ -127,6 +149,14 @@ def _step(columns: Columns, state: State) -> State:
 
 
 def _turn_function(columns: Columns, state: State, iterations: int) -> State:
+    return {
+        slot: state[source] + cost
+        for slot, (source, cost) in _origins(columns, iterations).items()
+        if source in state
+    }
+
+
+def _origins(columns: Columns, iterations: int) -> dict[int, tuple[int, int]]:
     """Each slot has one source: follow the sources in jumps of 1, 2, 4, … iterations."""
     origin = {slot: (slot, 0) for slot in columns}
     jump = {slot: next(iter(column.items())) for slot, column in columns.items() if column}
@@ -136,9 +166,7 @@ def _turn_function(columns: Columns, state: State, iterations: int) -> State:
         iterations >>= 1
         if iterations:
             jump = _compose(jump, jump)
-    return {
-        slot: state[source] + cost for slot, (source, cost) in origin.items() if source in state
-    }
+    return origin
 
 
 def _compose(

@@ -10,6 +10,7 @@ only adds paths and so can only make the count smaller.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
@@ -95,51 +96,69 @@ class Correlations:
             position, here = here.frame.item.position, here.frame.item.node
 
     def of(self, wait: Item) -> list[int]:
-        """The conditions that matter to a wait, nearest first."""
-        met: dict[Site, None] = {}
+        """The conditions that matter to a wait."""
+        spans: Spans = {}
         seen: set[int] = set()
         work = list(wait.operands.values())
         assert wait.node is not None
         for value in work:
-            self._between(value, wait.node, wait.position, met)
+            self._between(value, wait.node, wait.position, spans)
         while work:
             value = work.pop()
             if value in seen:
                 continue
             seen.add(value)
             for source, node, position in sources_of(self.values, value):
-                self._between(source, node, position, met)
+                self._between(source, node, position, spans)
                 work.append(source)
         weights: Counter[int] = Counter()
-        for site in met:
+        for site in self._sites(spans):
             weights[site.condition] += 2 if site.repeats else 1
         chosen = [number for number, weight in weights.items() if weight > 1]
         chosen += [number for number in self._endless if self._weights[number] > 1]
         return list(dict.fromkeys(chosen))
 
-    def _between(self, value: int, node: Node, position: int, met: dict[Site, None]) -> None:
-        """The sites between the definition of a value and a use, and those that guard them."""
+    def _between(self, value: int, node: Node, position: int, spans: Spans) -> None:
+        """The spans between the definition of a value and a use, and the ops that guard it."""
         found = self.values.defs[value]
         here: Node | None = node
         while here is not None and here.frame is not found.node.frame:
-            self._range(here, -1, position, met)
+            spans.setdefault(here, set()).add((-1, position))
             position, here = here.frame.item.position, here.frame.item.node
         if here is found.node and len(here.frame.nodes) == 1:
-            self._range(here, found.position, position, met)
+            spans.setdefault(here, set()).add((found.position, position))
         else:
             for other in found.node.frame.nodes:
-                self._range(other, -1, END, met)
+                spans.setdefault(other, set()).add((-1, END))
         guard: Node | None = found.node
         while guard is not None:
             item = guard.frame.item
             if item.node is not None:
-                self._range(item.node, item.position, item.position, met)
+                spans.setdefault(item.node, set()).add((item.position, item.position))
             guard = item.node
 
-    def _range(self, node: Node, first: int, last: int, met: dict[Site, None]) -> None:
-        for position, site in self._at.get(node, ()):
-            if first <= position <= last:
-                met[site] = None
+    def _sites(self, spans: Spans) -> set[Site]:
+        """The sites inside the spans; spans that overlap are looked at once."""
+        found: set[Site] = set()
+        for node, pieces in spans.items():
+            sites = self._at.get(node)
+            if not sites:
+                continue
+            sites.sort(key=_position)
+            reached = 0
+            for first, last in sorted(pieces):
+                start = max(reached, bisect_left(sites, first, key=_position))
+                reached = max(start, bisect_right(sites, last, key=_position))
+                found.update(site for _, site in sites[start:reached])
+        return found
+
+
+Spans = dict[Node, set[tuple[int, int]]]
+"""Pieces of blocks: (first position, last position)."""
+
+
+def _position(entry: tuple[int, Site]) -> int:
+    return entry[0]
 
 
 def _repeats(node: Node, home: Node) -> bool:

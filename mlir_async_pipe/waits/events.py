@@ -31,11 +31,29 @@ class Events:
     roots: list[Item] = field(default_factory=list)
     recursive: set[Item] = field(default_factory=set)
     waits: list[Item] = field(default_factory=list)
+    _telling: dict[Node, list[int]] = field(default_factory=dict)
+    called: set[Item] = field(default_factory=set)
     committing: set[Item] = field(default_factory=set)
 
     def commits_in(self, item: Item) -> bool:
         """Whether a group may be committed to the queue inside an op with regions."""
         return item in self.committing
+
+    def telling(self, node: Node) -> list[int]:
+        """The numbers of those events of a block that commit, or may."""
+        found = self._telling.get(node)
+        if found is None:
+            found = self._telling[node] = [
+                number
+                for number, event in enumerate(self.of.get(node, ()))
+                if isinstance(event, Item) and self._may_commit(event)
+            ]
+        return found
+
+    def _may_commit(self, item: Item) -> bool:
+        if item.kind == "commit":
+            return item.queue == self.queue
+        return item.kind == "call" or self.commits_in(item)
 
     def frames_of(self, root: Item) -> list[Frame]:
         """The frames below a root that have events, outer frames first."""
@@ -58,6 +76,7 @@ def _is_root(item: Item) -> bool:
 def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Item]) -> Events:
     """The events of `queue` in the module of `graph`, seen from these waits."""
     events = Events(queue, values, waits=waits)
+    events.called = {call.callee for call in graph.calls if call.callee is not None}
     marked: set[Item] = set()
     roots: dict[Item, None] = {}
     callers: dict[Item, list[Item]] = {}

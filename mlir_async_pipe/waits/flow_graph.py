@@ -43,7 +43,8 @@ class Item:
 
     `results` and `operands` map result and operand numbers to the ids of those token values
     that some wait can see (operands of loops: by the number of the carried value).
-    `callee` is the function that a call reaches, None if it is not known.
+    `callee` is the function that a call reaches, None if it is not known. `trips` is the
+    static trip count of a loop.
     """
 
     kind: ItemKind
@@ -56,6 +57,7 @@ class Item:
     callee: Item | None = None
     operands: dict[int, int] = field(default_factory=dict)
     results: dict[int, int] = field(default_factory=dict)
+    trips: int | None = None
 
     @property
     def is_boundary(self) -> bool:
@@ -208,6 +210,8 @@ class FlowGraph:
         # The position of any op inside also orders the op among its siblings.
         position = self._positions.get(op) or inside or self.position_of(op)
         item = Item("nested", op, position, None, row=REGION_ROWS.get(op.name))
+        if item.row is not None and item.row.flow == "for":
+            item.trips = item.row.trips(op)
         self.items[op] = item
         for number, region in enumerate(op.regions):
             frame = Frame(item, number)

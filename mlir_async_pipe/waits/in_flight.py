@@ -159,7 +159,7 @@ class InFlight:
             inner = [self._through[frame].star() for frame in item.frames if frame in self._through]
             return reduce(Transfer.join, inner, Transfer())
         if item.row.flow == "for":
-            trips = item.row.trips(item.op)
+            trips = item.trips
             body = self._through[item.frames[0]]
             return body.star() if trips is None else body.times(trips)
         if item.row.flow == "while":
@@ -182,7 +182,7 @@ class InFlight:
         if item.row is None or item.is_boundary:
             bounds.update(dict.fromkeys(inner, INFINITE))
         elif item.row.flow == "for":
-            trips = item.row.trips(item.op)
+            trips = item.trips
             body = self._through[inner[0]]
             if trips != 0:
                 bounds[inner[0]] = value if trips == 1 else body.star().of(value)

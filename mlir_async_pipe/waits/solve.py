@@ -52,6 +52,7 @@ class Solution:
         # Where the least cost comes from: of a wait's token, and of a value in a frame.
         self.attained: dict[Item, tuple[Visit, int]] = {}
         self.entered: dict[tuple[Frame, Key, int], Visit] = {}
+        self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
         frames = {root: events.frames_of(root) for root in events.roots}
         for root in events.roots:
             for frame in reversed(frames[root]):
@@ -74,7 +75,7 @@ class Solution:
             if start is None:
                 continue
             for visit, block in self.visits(frame, key, start):
-                for item, reads in block.reads:
+                for item, reads in block.reads.items():
                     self._read(item, reads, visit)
 
     def visits(self, frame: Frame, key: Key, start: Costs) -> Iterator[tuple[Visit, BlockPassage]]:
@@ -92,6 +93,16 @@ class Solution:
                 Visit(frame, key, under, place[0], place, costs),
                 self.summaries.block(place[0], under),
             )
+
+    def came_from(self, frame: Frame, key: Key) -> block_search.CameFrom:
+        """The last steps of the cheapest paths through a frame with several blocks."""
+        found = self._paths.get((frame, key))
+        if found is None:
+            found = self._paths[frame, key] = {}
+            rows = {slot: {FRESH: cost} for slot, cost in self.starts[frame, key].items()}
+            assumption = self.summaries.assumption(frame, key)
+            block_search.search(self.summaries, frame, assumption, rows, found)
+        return found
 
     def _read(self, item: Item, reads: dict[int, Row], visit: Visit) -> None:
         here = costs_here(reads, visit.costs)
@@ -137,7 +148,7 @@ class Solution:
         self, item: Item, here: Costs, assumption: Assumption
     ) -> list[tuple[Frame, Costs]]:
         assert item.row is not None
-        trips = item.row.trips(item.op)
+        trips = item.trips
         if trips == 0:
             return []
         loop = self.summaries.loop(item, assumption)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from mlir_async_pipe.waits import block_search, carried, minplus
 from mlir_async_pipe.waits.conditions import Assumption, Conditions, Literal
@@ -68,7 +69,7 @@ class BlockPassage:
     cost: int = 0
     before: list[int] = field(default_factory=list)
     defined: dict[int, Defined] = field(default_factory=dict)
-    reads: list[tuple[Item, dict[int, Row]]] = field(default_factory=list)
+    reads: dict[Item, dict[int, Row]] = field(default_factory=dict)
 
     def at(self, value: int, cost: int) -> Row:
         """The row of a value where the block has committed `cost` groups."""
@@ -94,6 +95,7 @@ class Summaries:
         self.free: dict[Frame, tuple[int, ...]] = {}
         self.local: dict[Frame, tuple[int, ...]] = {}
         self.passages: dict[tuple[Frame, Key], Passage] = {}
+        self._loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
         self.live: dict[Frame, dict[Node, set[int]]] = {}
         self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
         self._find_scopes()
@@ -139,6 +141,11 @@ class Summaries:
 
     def block(self, node: Node, assumption: Assumption) -> BlockPassage:
         """The passage through one block; nested frames are summarised already."""
+        if not self.tracked:
+            plain = self._blocks.get((node, ()))
+            if plain is None:
+                plain = self._blocks[node, ()] = self._pass_block(node, assumption)
+            return plain
         seen = (*self.free.get(node.frame, ()), *self.local.get(node.frame, ()))
         key = (node, tuple(assumption[number] for number in seen))
         found = self._blocks.get(key)
@@ -162,7 +169,7 @@ class Summaries:
             else:
                 read = event.operands.values() if event.kind == "wait" else self._read_by(event)
                 reads = {value: passage.at(value, cost) for value in read}
-                passage.reads.append((event, reads))
+                passage.reads[event] = reads
                 if event.kind == "wait":
                     continue
                 through = self.through(event, reads, assumption)
@@ -265,7 +272,7 @@ class Summaries:
 
     def _through_for(self, item: Item, reads: dict[int, Row], assumption: Assumption) -> Passage:
         assert item.row is not None
-        trips = item.row.trips(item.op)
+        trips = item.trips
         body = self.passage(item.frames[0], assumption)
         loop = self.loop(item, assumption)
         results: dict[int, Row] = {}
@@ -321,6 +328,13 @@ class Summaries:
 
     def loop(self, item: Item, assumption: Assumption) -> Loop:
         """The carried values of a loop, and how they move in one iteration."""
+        key = (item, tuple(self.key(frame, assumption) for frame in item.frames))
+        found = self._loops.get(key)
+        if found is None:
+            found = self._loops[key] = self._make_loop(item, assumption)
+        return found
+
+    def _make_loop(self, item: Item, assumption: Assumption) -> Loop:
         assert item.row is not None
         first = item.frames[0]
         offset = first_carried(first)
@@ -354,7 +368,12 @@ class Summaries:
     # -- one frame ---------------------------------------------------------------------
 
     def summarise(self, frame: Frame) -> None:
-        """Make the passages of a frame whose inner frames are summarised."""
+        """Make the passages of a frame whose inner frames are summarised.
+
+        What passes through a function matters to its callers only.
+        """
+        if frame.item.is_boundary and frame.item not in self.events.called:
+            return
         for key in self.keys(frame):
             assumption = self.assumption(frame, key)
             if len(frame.nodes) == 1:
@@ -391,6 +410,21 @@ class Loop:
     arguments: dict[int, int]
     start: dict[int, int]
     kept: set[int]
+    _turns: dict[Any, Any] = field(default_factory=dict)
+
+    def turns_up_to(self, state: carried.State, iterations: int | None) -> carried.TurnsUpTo:
+        """The ways of any number of iterations, kept for the next wait that asks."""
+        key = (iterations, "up to", *state.items())
+        if key not in self._turns:
+            self._turns[key] = carried.TurnsUpTo(self.columns, state, iterations)
+        return cast(carried.TurnsUpTo, self._turns[key])
+
+    def exact_turns(self, state: carried.State, iterations: int) -> carried.ExactTurns:
+        """The ways of exactly so many iterations, kept for the next wait that asks."""
+        key = (iterations, "exactly", *state.items())
+        if key not in self._turns:
+            self._turns[key] = carried.ExactTurns(self.columns, state, iterations)
+        return cast(carried.ExactTurns, self._turns[key])
 
     def state(self, here: dict[int, int]) -> carried.State:
         """The slots as they stand in front of the loop, where values have the costs `here`."""

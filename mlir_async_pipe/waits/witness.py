@@ -105,10 +105,7 @@ class Witness:
     def _back_to_entry(self, visit: Visit, value: int) -> int:
         assert visit.place is not None
         assumption = self.summaries.assumption(visit.frame, visit.key)
-        start = self.solution.starts[visit.frame, visit.key]
-        came_from: block_search.CameFrom = {}
-        rows: dict[int, Row] = {slot: {FRESH: cost} for slot, cost in start.items()}
-        block_search.search(self.summaries, visit.frame, assumption, rows, came_from)
+        came_from = self.solution.came_from(visit.frame, visit.key)
         return self._back_through_blocks(
             visit.frame, assumption, came_from, visit.place, value, FRESH
         )
@@ -139,7 +136,7 @@ class Witness:
         assert item.row is not None
         loop = self.summaries.loop(item, outer.assumption)
         block = self.summaries.block(outer.node, outer.assumption)
-        reads = next(reads for read, reads in block.reads if read is item)
+        reads = block.reads[item]
         state = loop.state(costs_here(reads, outer.costs))
         if item.row.flow == "while" and frame.number == 1:
             if value not in frame.captured:
@@ -150,8 +147,8 @@ class Witness:
             else:
                 groups = self.summaries.before(item, outer.assumption, True).cost
             self._say("the condition of 'scf.while' holds", item.op, groups=groups)
-        trips = item.row.trips(item.op)
-        slots = carried.path_up_to(loop.columns, state, None if trips is None else trips - 1, value)
+        trips = item.trips
+        slots = loop.turns_up_to(state, None if trips is None else trips - 1).path(value)
         return self._back_over_turns(item, outer.assumption, loop, slots, state[slots[0]])
 
     def _back_over_condition(
@@ -179,7 +176,7 @@ class Witness:
             if source == FRESH:
                 return None
         if len(slots) == 1:
-            later = carried.turn_up_to(loop.columns, {FRESH: 0}, None).get(slots[0], 0)
+            later = loop.turns_up_to({FRESH: 0}, None).state.get(slots[0], 0)
             reason = "first-iterations" if later > cost else None
             self._say(f"first iteration of '{item.op.name}'", item.op, reason)
         return loop.start.get(slots[0], slots[0])
@@ -304,9 +301,9 @@ class Witness:
         while True:
             found = block.defined.get(value)
             if found is None:
-                self._pass(block, events, 0, number, assumption)
+                self._pass(node, block, events, 0, number, assumption)
                 return
-            self._pass(block, events, found.event + 1, number, assumption)
+            self._pass(node, block, events, found.event + 1, number, assumption)
             number = found.event
             event = events[number]
             if isinstance(event, Item) and event.kind == "commit":
@@ -366,7 +363,7 @@ class Witness:
         number: int,
         assumption: Assumption,
     ) -> int | None:
-        reads = next(reads for read, reads in block.reads if read is item)
+        reads = block.reads[item]
         result = next(place for place, given in item.results.items() if given == value)
         if item.kind == "call":
             return self._through_call(item, result, reads, source, row[source])
@@ -427,22 +424,22 @@ class Witness:
         assert item.row is not None
         loop = self.summaries.loop(item, assumption)
         state = dict(loop.states(reads))[source]
-        trips = item.row.trips(item.op)
+        trips = item.trips
         if item.row.flow == "while":
             row = self.summaries.before(item, assumption, False).results[result]
             turns = self.summaries.while_turns(item, assumption)
             limit = None if turns is None else 0
-            state_after = carried.turn_up_to(loop.columns, state, limit)
+            ways = loop.turns_up_to(state, limit)
             slot = min(
-                (slot for slot in row if slot in state_after),
-                key=lambda slot: state_after[slot] + row[slot],
+                (slot for slot in row if slot in ways.state),
+                key=lambda slot: ways.state[slot] + row[slot],
             )
             self._back_before(item, assumption, False, result, slot)
             if slot == FRESH:
                 return None
-            slots = carried.path_up_to(loop.columns, state, limit, slot)
+            slots = ways.path(slot)
         elif trips is None:
-            slots = carried.path_up_to(loop.columns, state, None, loop.arguments[result])
+            slots = loop.turns_up_to(state, None).path(loop.arguments[result])
         else:
             return self._through_static(item, loop, state, trips, result, assumption)
         if len(slots) == 1:
@@ -464,7 +461,8 @@ class Witness:
         if trips == 0:
             self._say(f"'{item.op.name}' has no iteration", item.op)
             return loop.start[target]
-        slots, before = carried.path(loop.columns, state, trips, target)
+        ways = loop.exact_turns(state, trips)
+        slots, before = ways.path(target)
         for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
             self._back_turn(item, assumption, loop, source, target)
             if source == FRESH:
@@ -472,9 +470,7 @@ class Witness:
             self._say(f"next iteration of '{item.op.name}'", item.op)
         if not before:
             return loop.start.get(slots[0], slots[0])
-        first = carried.first_slot(loop.columns, state, trips, loop.arguments[result])
-        reached = carried.turn(loop.columns, state, before)[slots[0]]
-        groups = reached - state[first]
+        first, groups = ways.before(slots[0])
         self._say(f"{before} more iterations of '{item.op.name}'", item.op, groups=groups)
         if first == FRESH:
             self._origin("the awaited group is committed in one of them", item.op)
@@ -493,17 +489,11 @@ class Witness:
         self._say(f"'{item.op.name}' runs its region '{side}'", item.op, reason)
 
     def _commits(self, frame: Frame) -> bool:
-        return any(
-            isinstance(event, Item) and (self._is_commit(event) or self.events.commits_in(event))
-            for node in frame.nodes
-            for event in self.events.of.get(node, ())
-        )
-
-    def _is_commit(self, item: Item) -> bool:
-        return item.kind == "commit" and item.queue == self.events.queue
+        return any(self.events.telling(node) for node in frame.nodes)
 
     def _pass(
         self,
+        node: Node,
         block: BlockPassage,
         events: list[Event],
         first: int,
@@ -511,19 +501,20 @@ class Witness:
         assumption: Assumption,
     ) -> None:
         """Note what the path passes between two events, youngest first."""
-        for number in range(last - 1, first - 1, -1):
+        telling = self.events.telling(node)
+        telling = telling[bisect_left(telling, first) : bisect_left(telling, last)]
+        for number in reversed(telling):
             if len(self._steps) >= MOST_STEPS:
-                self._left_out += number + 1 - first
+                self._left_out += bisect_left(telling, number) + 1
                 self._groups_left_out += _cost_before(block, number + 1) - block.before[first]
                 return
             event = events[number]
-            if not isinstance(event, Item):
-                continue
-            if self._is_commit(event):
+            assert isinstance(event, Item)
+            if event.kind == "commit":
                 self._say("a younger group is committed", event.op, groups=1)
             elif event.kind == "call":
                 self._pass_call(event)
-            elif event.kind == "nested" and self.events.commits_in(event):
+            else:
                 self._pass_nested(event, assumption)
 
     def _pass_call(self, item: Item) -> None:
@@ -544,7 +535,7 @@ class Witness:
         groups = self.summaries.through(item, self.summaries.no_reads(item), assumption).cost
         reason = None
         if item.row.flow == "for":
-            trips = item.row.trips(item.op)
+            trips = item.trips
             body = self.summaries.passage(item.frames[0], assumption)
             if trips is None:
                 reason = "zero-trip-loop"

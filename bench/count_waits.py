@@ -1,0 +1,185 @@
+"""Time and memory of async-pipe-count-waits beside parsing the same module.
+
+    python bench/count_waits.py            prints the table of docs/exact-counts.md
+
+Each row is the best of three runs in one process; memory is the peak that Python allocates
+during the pass (tracemalloc, in an extra run), not counting the IR.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.report import Session
+
+TOKEN = "!nvgpu.device.async.token"
+GROUP = "nvgpu.device_async_create_group {async_pipe.empty}"
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    name: str
+    ops: int
+    waits: int
+    parse: float
+    count: float
+    megabytes: float
+
+
+def function(lines: list[str]) -> str:
+    head = ["func.func @f(%n: index, %c: i1, %m: memref<?xf32>, %x: f32) {"]
+    head += [f"%c{i} = arith.constant {i} : index" for i in range(2)]
+    return "\n".join([*head, *lines, "return", "}"])
+
+
+def straight(ops: int) -> str:
+    """Arithmetic and stores around a group and a wait for the group before it: 8 ops a step."""
+    lines = [f"%t0 = {GROUP}"]
+    for i in range(1, ops // 8 + 1):
+        lines += [f"%s{i}_{j} = arith.addi %n, %c1 : index" for j in range(3)]
+        lines += [f"memref.store %x, %m[%s{i}_{j}] : memref<?xf32>" for j in range(3)]
+        lines += [f"%t{i} = {GROUP}", f"nvgpu.device_async_wait %t{i - 1}"]
+    return function(lines)
+
+
+def loops(ops: int) -> str:
+    """Pipelined loops one after another, each with a shift register of three groups."""
+    lines = []
+    for i in range(ops // 12):
+        lines += [f"%a{i} = {GROUP}", f"%b{i} = {GROUP}", f"%d{i} = {GROUP}"]
+        lines += [
+            f"%r{i}:3 = scf.for %i{i} = %c0 to %n step %c1 iter_args(%x{i} = %a{i},"
+            f" %y{i} = %b{i}, %z{i} = %d{i}) -> ({TOKEN}, {TOKEN}, {TOKEN}) {{",
+            f"nvgpu.device_async_wait %x{i}",
+            f"%v{i} = memref.load %m[%i{i}] : memref<?xf32>",
+            f"%w{i} = arith.addf %v{i}, %x : f32",
+            f"memref.store %w{i}, %m[%i{i}] : memref<?xf32>",
+            f"%t{i} = {GROUP}",
+            f"scf.yield %y{i}, %z{i}, %t{i} : {TOKEN}, {TOKEN}, {TOKEN}",
+            "}",
+            f"nvgpu.device_async_wait %r{i}#0",
+            f"nvgpu.device_async_wait %r{i}#2",
+        ]
+    return function(lines)
+
+
+def nest(depth: int) -> str:
+    """A nest of loops that hand a shift register of two groups all the way in and out."""
+    lines = [f"%t0 = {GROUP}", f"%u0 = {GROUP}"]
+    for d in range(depth):
+        lines.append(
+            f"%r{d}:2 = scf.for %i{d} = %c0 to %n step %c1 iter_args(%t{d + 1} = %t{d},"
+            f" %u{d + 1} = %u{d}) -> ({TOKEN}, {TOKEN}) {{"
+        )
+    for step in range(50):
+        lines += [f"%s{step} = arith.addi %n, %c1 : index", f"nvgpu.device_async_wait %t{depth}"]
+    lines += [f"%g = {GROUP}", f"scf.yield %u{depth}, %g : {TOKEN}, {TOKEN}", "}"]
+    for d in range(depth - 2, -1, -1):
+        lines += [f"scf.yield %r{d + 1}#0, %r{d + 1}#1 : {TOKEN}, {TOKEN}", "}"]
+    return function(lines)
+
+
+def tokens(count: int) -> str:
+    """One loop that carries a shift register of `count` tokens, static trips."""
+    lines = ["%trips = arith.constant 1000000000 : index"]
+    lines += [f"%t{i} = {GROUP}" for i in range(count)]
+    pairs = ", ".join(f"%a{i} = %t{i}" for i in range(count))
+    types = ", ".join([TOKEN] * count)
+    lines.append(
+        f"%r:{count} = scf.for %i = %c0 to %trips step %c1 iter_args({pairs}) -> ({types}) {{"
+    )
+    lines += [f"nvgpu.device_async_wait %a{i}" for i in range(count)]
+    following = ", ".join([*(f"%a{i}" for i in range(1, count)), "%g"])
+    lines += [f"%g = {GROUP}", f"scf.yield {following} : {types}", "}"]
+    lines += [f"nvgpu.device_async_wait %r#{i}" for i in range(count)]
+    return function(lines)
+
+
+def blocks(count: int) -> str:
+    """A chain of diamonds of blocks; tokens travel as block arguments, one side commits."""
+    lines = [f"%t = {GROUP}", f"cf.br ^b0(%t : {TOKEN})"]
+    for i in range(count // 3):
+        lines += [
+            f"^b{i}(%t{i} : {TOKEN}):",
+            f"%k{i} = arith.cmpi eq, %n, %c1 : index",
+            f"%g{i} = {GROUP}",
+            f"nvgpu.device_async_wait %t{i}",
+            f"cf.cond_br %k{i}, ^y{i}, ^z{i}(%g{i} : {TOKEN})",
+            f"^y{i}:",
+            f"%h{i} = {GROUP}",
+            f"cf.br ^z{i}(%g{i} : {TOKEN})",
+            f"^z{i}(%j{i} : {TOKEN}):",
+            f"nvgpu.device_async_wait %j{i}",
+            f"cf.br ^b{i + 1}(%g{i} : {TOKEN})",
+        ]
+    return function([*lines, f"^b{count // 3}(%last : {TOKEN}):"])
+
+
+def measure(name: str, text: str) -> Measured:
+    found = passes.find("async-pipe-count-waits")
+    options = passes.parse_options(found, "")
+    parse = count = math.inf
+    waits = 0
+    with new_context():
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            module = ir.Module.parse(text)
+            parse = min(parse, time.perf_counter() - start)
+            session = Session()
+            start = time.perf_counter()
+            found.run(module.operation, options, session)
+            count = min(count, time.perf_counter() - start)
+            waits = len(session.report().of("waits"))
+        module = ir.Module.parse(text)
+        tracemalloc.start()
+        found.run(module.operation, options, Session())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    ops = text.count("\n") - text.count("^") - text.count("}\n")
+    return Measured(name, ops, waits, parse, count, peak / 2**20)
+
+
+def family(name: str, make: Callable[[int], str], sizes: list[int]) -> list[Measured]:
+    return [measure(f"{name} {size}", make(size)) for size in sizes]
+
+
+def exponent(rows: list[Measured]) -> float:
+    """The slope of log time over log ops, between the last row and the first of 10 ms."""
+    large = [row for row in rows if row.count > 0.01]
+    first, last = (large or rows)[0], rows[-1]
+    if first.ops == last.ops:
+        first = rows[0]
+    return math.log(last.count / first.count) / math.log(last.ops / first.ops)
+
+
+def main() -> None:
+    print("| program | ops | waits | parse ms | count ms | ratio | us an op | MiB | growth |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    sizes = [100, 1000, 10_000, 100_000]
+    for rows in (
+        family("straight line", straight, sizes),
+        family("loops in a row", loops, sizes),
+        family("loop nest, depth", nest, [1, 2, 4, 8]),
+        family("tokens in one loop", tokens, [10, 100, 1000]),
+        family("cf graph, blocks", blocks, [100, 1000, 10_000]),
+    ):
+        growth = exponent(rows)
+        for row in rows:
+            print(
+                f"| {row.name} | {row.ops} | {row.waits} | {row.parse * 1e3:.1f} |"
+                f" {row.count * 1e3:.1f} | {row.count / row.parse:.2f} |"
+                f" {row.count / row.ops * 1e6:.2f} | {row.megabytes:.1f} |"
+                f" {f'{growth:.2f}' if row is rows[-1] else ''} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
