@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from driver_process import opt
@@ -16,6 +21,7 @@ ADD_TWICE = """func.func @twice(%a: index) -> (index, index) {
 PLUGIN = """
 import os
 import signal
+import time
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.ir_helpers import walk
@@ -35,6 +41,12 @@ def register():
         for op in walk(module):
             if op.name == "func.return":
                 op.erase()
+
+    @passes.register("wait", "tells its process and waits")
+    def wait(module, options, session):
+        with open(os.environ["PID_FILE"], "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        time.sleep(60)
 
     @passes.register("speak", "says one remark and one warning")
     def speak(module, options, session):
@@ -181,6 +193,42 @@ def test_a_crash_of_native_code_is_one_error_that_names_the_pass(plugin, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGTERM, -signal.SIGTERM, ""), (signal.SIGINT, 1, "error: interrupted [interrupted]")],
+)
+def test_who_ends_the_tool_ends_its_child_too(plugin, tmp_path, number, code, said):
+    pid_file = tmp_path / "pid"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlir_async_pipe.tool", "--load=plugin:register", "--wait"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **plugin, "PID_FILE": str(pid_file)},
+        start_new_session=True,
+    )
+    process.stdin.close()
+    process.stdin = None
+    until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # the keyboard interrupts the whole group
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert said in err.decode()
+    assert "Traceback" not in err.decode()
+    child = int(pid_file.read_text())
+    until(lambda: not os.path.exists(f"/proc/{child}"))
+
+
+def until(holds, seconds: float = 30.0) -> None:
+    """Wait for a condition; fails after `seconds`."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def test_without_isolation_a_crash_ends_the_process(plugin):
     ended = opt(
         "--load=plugin:register", "--crash", "--isolate=false",
@@ -261,9 +309,6 @@ def test_what_the_tool_knows_about_itself_is_told():
 
 
 def test_a_reader_that_stops_early_is_no_error(source):
-    import subprocess
-    import sys
-
     command = f"{sys.executable} -m mlir_async_pipe.tool {source} | true"
     done = subprocess.run(command, shell=True, capture_output=True, check=False)
     assert done.stderr == b""

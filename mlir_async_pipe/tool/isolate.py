@@ -11,6 +11,7 @@ import mmap
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -40,8 +41,8 @@ class Activity:
 
 
 def can_isolate() -> bool:
-    """Whether this system has fork."""
-    return hasattr(os, "fork")
+    """Whether this system has fork, and this process no other threads that it would lose."""
+    return hasattr(os, "fork") and threading.active_count() == 1
 
 
 def run(work: Callable[[Activity], int], where: Any) -> int:
@@ -59,9 +60,30 @@ def run(work: Callable[[Activity], int], where: Any) -> int:
         finally:
             # No clean-up of what the parent owns too.
             os._exit(code)
-    _, status = os.waitpid(child, 0)
+    status = _wait(child)
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
+    if os.WTERMSIG(status) in _ENDED_FROM_OUTSIDE:
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
     name = signal.Signals(os.WTERMSIG(status)).name
     doing = activity.last() or "starting"
     raise CrashError(f"MLIR crashed ({name}) while {doing}", code="crash", at=where)
+
+
+_ENDED_FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _wait(child: int) -> int:
+    """The exit status of the child; who ends this process ends the child too.
+
+    An interrupt from the keyboard reaches both, and the child says so.
+    """
+    earlier = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    for number in _ENDED_FROM_OUTSIDE:
+        earlier[number] = signal.signal(number, lambda number, _: os.kill(child, number))
+    try:
+        return os.waitpid(child, 0)[1]
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)

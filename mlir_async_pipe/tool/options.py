@@ -284,7 +284,9 @@ def _parser() -> _Parser:
     )
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="input, - for stdin")
     parser.add_argument("-o", dest="output", metavar="FILE", help="output, - for stdout")
-    groups = {name: parser.add_argument_group(f"options {name}") for name in (_MLIR, _OURS, _MACHINE)}
+    groups = {
+        name: parser.add_argument_group(f"options {name}") for name in (_MLIR, _OURS, _MACHINE)
+    }
     for flag in _FLAGS:
         groups[flag.group].add_argument(
             f"--{flag.name}",

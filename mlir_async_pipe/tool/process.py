@@ -121,6 +121,8 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
         work.activity.is_now(f"running @{options.run} on the machine")
         with timing.phase("Machine"):
             return execution.execute(root, options, session)
+    if options.emit != "mlir" and session.diagnostics.with_severity("error"):
+        return None
     work.activity.is_now(f"writing {options.emit}")
     with timing.phase("Output"):
         return emit.emit(root, options, session)
