@@ -26,7 +26,8 @@ from mlir_async_pipe.targets.block_size import block_size_of
 from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.empty_groups import drop_empty_groups
 from mlir_async_pipe.targets.other_lanes import Wave
-from mlir_async_pipe.targets.rocdl_copies import COPY, Plan, plan_copy, rewrite_copy
+from mlir_async_pipe.targets.rocdl_copies import rewrite_copy
+from mlir_async_pipe.targets.rocdl_copy_plan import COPY, Plan, plan_copy
 from mlir_async_pipe.targets.rocdl_waits import (
     Form,
     check_control,
