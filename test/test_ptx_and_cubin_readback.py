@@ -65,8 +65,8 @@ def test_a_loop_does_not_count_what_its_inner_loop_does() -> None:
     (kernel,) = parse_assembly(SASS)
     assert kernel.waits == (63, 2, 0)
     assert kernel.loops == (
-        MachineLoop(waits=(2,), barriers=1, copies=1, multiplications=1),
-        MachineLoop(waits=(), barriers=0, copies=0, multiplications=0),
+        MachineLoop(waits=(2,), barriers=1, copies=1, multiplications=1, instructions=5),
+        MachineLoop(waits=(), barriers=0, copies=0, multiplications=0, instructions=2),
     )
     assert kernel.pipelined_loops == (kernel.loops[0],)
 

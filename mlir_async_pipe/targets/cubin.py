@@ -25,13 +25,15 @@ class MachineLoop:
     """One loop of the machine code, without the loops inside it.
 
     `waits` are the counts of its DEPBARs (groups) in order; `barriers`, `copies` (LDGSTS) and
-    `multiplications` (tensor core instructions) are numbers of instructions.
+    `multiplications` (tensor core instructions) are numbers of instructions, of all
+    `instructions` that the loop has.
     """
 
     waits: tuple[int, ...]
     barriers: int
     copies: int
     multiplications: int
+    instructions: int
 
 
 @dataclass(frozen=True)
@@ -128,4 +130,5 @@ def _loop(
         sum("BAR.SYNC" in text for text in body),
         sum("LDGSTS" in text for text in body),
         sum(bool(_TENSOR.search(text)) for text in body),
+        len(body),
     )
