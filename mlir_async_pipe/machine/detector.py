@@ -23,86 +23,46 @@ import numpy as np
 
 from mlir_async_pipe.machine.memory import Memory
 from mlir_async_pipe.machine.races import Race, RaceLog
+from mlir_async_pipe.machine.shadow import NOBODY, Shadow
 
 Array = np.ndarray
 
-_NOBODY = -1
-_SHADOW_FIELDS = (
-    ("write_epoch", np.int32, 0),
-    ("write_thread", np.int32, _NOBODY),
-    ("write_site", np.int32, _NOBODY),
-    ("read_epoch", np.int32, 0),
-    ("reader", np.int32, _NOBODY),
-    ("reader_site", np.int32, _NOBODY),
-    ("second_reader", np.int32, _NOBODY),
-    ("second_site", np.int32, _NOBODY),
-    ("pending_writes", np.int16, 0),
-    ("pending_reads", np.int16, 0),
-    ("other_block_writer", np.int32, _NOBODY),
-    ("other_block_reader", np.int32, _NOBODY),
-)
 
-
-class Detector:
+class Detector(Shadow):
     """Checks every access of one run.
 
     `sites` are the decoded ops by number; `granule` is in bytes. Threads are linear ids in
     the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
     """
 
-    write_epoch: Array
-    write_thread: Array
-    write_site: Array
-    read_epoch: Array
-    reader: Array
-    reader_site: Array
-    second_reader: Array
-    second_site: Array
-    pending_writes: Array
-    pending_reads: Array
-    other_block_writer: Array
-    other_block_reader: Array
-
     def __init__(self, memory: Memory, sites: list[Any], granule: int) -> None:
-        self.memory = memory
+        super().__init__(memory, granule)
         self.sites = sites
-        self.granule = granule
         self.log = RaceLog()
         self.in_flight: list[Any] = []
-        # The current barrier interval of each memory space; 0 is before the launch.
-        self.epochs = np.ones(3, np.int32)
-        self._capacity = 0
         self._shared_grid = False
-
-    def granules(self, addresses: Array, item_bytes: int) -> Array:
-        """Granule numbers of elements, shape (threads, granules), from byte addresses."""
-        first = addresses.reshape(len(addresses), -1) // self.granule
-        each = max(1, item_bytes // self.granule)
-        if each == 1:
-            return first
-        return (first[..., None] + np.arange(each)).reshape(len(first), -1)
 
     def read(self, site: int, threads: Array, where: Array) -> None:
         """A synchronous read by `threads` of the granules `where` (a row for each thread)."""
-        self._ensure_capacity()
+        self.cover_memory()
         self._check_live(site, threads, where)
         self._check_initialised(site, threads, where)
         if self.in_flight:
             self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
-        now = self._now(where)
+        now = self.now(where)
         self._check_writer(site, threads, where, now, "not-visible")
         self._record_read(site, threads, where, now)
 
     def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
         """A synchronous write, or an atomic update, by `threads`."""
-        self._ensure_capacity()
+        self.cover_memory()
         self._check_live(site, threads, where)
         if self.in_flight:
             code = "atomic-in-flight" if atomic else "overwrite-in-flight"
             self._check_pending(site, threads, where, "pending_writes", code)
             code = "atomic-in-flight" if atomic else "source-overwritten"
             self._check_pending(site, threads, where, "pending_reads", code)
-        now = self._now(where)
+        now = self.now(where)
         self._check_writer(site, threads, where, now)
         self._check_readers(site, threads, where, now)
         self._record_write(site, threads, where, now)
@@ -111,21 +71,21 @@ class Detector:
 
     def issue(self, operation: Any) -> None:
         """An async op starts: check it against this interval, then mark its footprint."""
-        self._ensure_capacity()
+        self.cover_memory()
         site = operation.site
         for threads, where in operation.reads:
             self._check_live(site, threads, where)
             self._check_initialised(site, threads, where)
             self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
-            self._check_writer(site, threads, where, self._now(where), "not-visible")
+            self._check_writer(site, threads, where, self.now(where), "not-visible")
         for threads, where in operation.writes:
             self._check_live(site, threads, where)
             self._check_pending(site, threads, where, "pending_writes", "overwrite-in-flight")
             self._check_pending(site, threads, where, "pending_reads", "source-overwritten")
-            now = self._now(where)
+            now = self.now(where)
             self._check_writer(site, threads, where, now)
             self._check_readers(site, threads, where, now)
-            self.memory.initialised[self._bytes(where)] = True
+            self.memory.initialised[self.bytes_of(where)] = True
             np.add.at(self.pending_writes, where, 1)
         for _, where in operation.reads:
             np.add.at(self.pending_reads, where, 1)
@@ -135,10 +95,10 @@ class Detector:
         """A wait covers the op for the lanes `done`: it becomes an access of this interval."""
         for threads, where in operation.rows("reads", done):
             np.subtract.at(self.pending_reads, where, 1)
-            self._record_read(operation.site, threads, where, self._now(where))
+            self._record_read(operation.site, threads, where, self.now(where))
         for threads, where in operation.rows("writes", done):
             np.subtract.at(self.pending_writes, where, 1)
-            self._record_write(operation.site, threads, where, self._now(where))
+            self._record_write(operation.site, threads, where, self.now(where))
 
     def retire(self, operation: Any) -> None:
         """All lanes of an async op are covered; it is in flight no more."""
@@ -150,7 +110,7 @@ class Detector:
 
     def next_block(self) -> None:
         """A block of the grid has ended; nothing orders it against the next."""
-        self._ensure_capacity()
+        self.cover_memory()
         self._shared_grid = True
         current = self.write_epoch > 0
         self.other_block_writer[current] = self.write_site[current]
@@ -210,7 +170,7 @@ class Detector:
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.reader_site[where], first)
         second = self.second_reader[where]
-        bad = current & (first == me) & (second != _NOBODY)
+        bad = current & (first == me) & (second != NOBODY)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.second_site[where], second)
         if self._shared_grid:
@@ -218,7 +178,7 @@ class Detector:
 
     def _check_other_block(self, site: int, threads: Array, where: Array, field: Array) -> None:
         others = field[where]
-        bad = others != _NOBODY
+        bad = others != NOBODY
         if bad.any():
             unknown = np.full(where.shape, -1)
             self._report_each("cross-block", site, threads, where, bad, others, unknown)
@@ -239,7 +199,7 @@ class Detector:
             fresh = where[stale]
             self.reader[fresh] = me[stale]
             self.reader_site[fresh] = site
-            self.second_reader[fresh] = _NOBODY
+            self.second_reader[fresh] = NOBODY
             self.read_epoch[fresh] = now[stale]
         another = self.reader[where] != me
         if another.any():
@@ -250,7 +210,7 @@ class Detector:
         self.write_thread[where] = threads[:, None]
         self.write_site[where] = site
         self.write_epoch[where] = now
-        self.memory.initialised[self._bytes(where)] = True
+        self.memory.initialised[self.bytes_of(where)] = True
 
     # Reports --------------------------------------------------------------------------
 
@@ -321,24 +281,3 @@ class Detector:
                 }
             )
         self.log.add(race)
-
-    # Helpers --------------------------------------------------------------------------
-
-    def _now(self, where: Array) -> Array:
-        return self.epochs[self.memory.space[where * self.granule]]
-
-    def _bytes(self, where: Array) -> Array:
-        if self.granule == 1:
-            return where
-        return where[..., None] * self.granule + np.arange(self.granule)
-
-    def _ensure_capacity(self) -> None:
-        needed = len(self.memory.data) // self.granule
-        if needed == self._capacity:
-            return
-        extra = needed - self._capacity
-        for name, dtype, empty in _SHADOW_FIELDS:
-            fresh = np.full(extra, empty, dtype)
-            old = getattr(self, name, None)
-            setattr(self, name, fresh if old is None else np.concatenate([old, fresh]))
-        self._capacity = needed

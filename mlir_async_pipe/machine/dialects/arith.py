@@ -1,4 +1,4 @@
-"""arith, index, math: element by element, on scalars and vectors alike."""
+"""arith and index: element by element, on scalars and vectors alike."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.kinds import Kind, unsigned
+from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.registry import Execute, semantics
 
 Array = np.ndarray
@@ -205,173 +204,6 @@ def select(site: Site) -> Execute:
         return merge(lanes_of(condition, unit.width), yes, no)
 
     return execute
-
-
-def constant_array(site: Site, attribute: Any, kind: Kind) -> Array:
-    """The value of a constant as an array with one uniform lane."""
-    for view in (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr):
-        try:
-            return kind.settle(np.array([view(attribute).value]))
-        except ValueError:
-            continue
-    return dense_array(site, attribute, kind)[None]
-
-
-def dense_array(site: Site, attribute: Any, kind: Kind) -> Array:
-    """A dense elements attribute as an array of its shape, in the computed type of `kind`."""
-    dense = ir.DenseElementsAttr(attribute)
-    shape = tuple(int(size) for size in ir.ShapedType(dense.type).shape)
-    if dense.is_splat:
-        splat = dense.get_splat_value()
-        return np.broadcast_to(constant_array(site, splat, kind.element)[0], shape)
-    if kind.name == "index" or kind.dtype.kind in "biu":
-        return kind.settle(np.array([int(x) for x in ir.DenseIntElementsAttr(attribute)])).reshape(
-            shape
-        )
-    try:
-        values = [float(x) for x in ir.DenseFPElementsAttr(attribute)]
-    except (TypeError, ValueError) as error:
-        raise site.unsupported(f"constants of type {kind.name}") from error
-    return kind.settle(np.array(values)).reshape(shape)
-
-
-@semantics("arith.constant", "index.constant", "index.bool.constant")
-def constant(site: Site) -> Execute:
-    """A constant, decoded once."""
-    value = constant_array(site, site.op.attributes["value"], site.result_kind())
-    value.setflags(write=False)
-    return lambda unit: value
-
-
-# Casts ----------------------------------------------------------------------------------
-
-
-@semantics("arith.index_cast", "arith.trunci", "arith.truncf", "arith.extf", "index.casts")
-def convert(site: Site) -> Execute:
-    """Conversion by value, sign-extended where it widens an integer."""
-    kind = site.result_kind()
-    if kind.name == "i1" and not site.operand_kind().is_float:
-        return lambda unit, value: (value & 1).astype(np.bool_)
-    source = site.operand_kind()
-    if source.name == "i1":
-        return lambda unit, value: kind.settle(-value.astype(np.int64))
-    return lambda unit, value: kind.settle(value)
-
-
-@semantics("arith.extsi")
-def sign_extend(site: Site) -> Execute:
-    """Sign extension; true becomes -1."""
-    return convert(site)
-
-
-@semantics("arith.extui", "arith.index_castui", "index.castu")
-def zero_extend(site: Site) -> Execute:
-    """Zero extension."""
-    kind = site.result_kind()
-    if kind.name == "i1":
-        return lambda unit, value: (value & 1).astype(np.bool_)
-    return lambda unit, value: kind.settle(unsigned(value))
-
-
-@semantics("arith.sitofp")
-def signed_to_float(site: Site) -> Execute:
-    """Signed integer to float; true is -1."""
-    return convert(site)
-
-
-@semantics("arith.uitofp")
-def unsigned_to_float(site: Site) -> Execute:
-    """Unsigned integer to float."""
-    kind = site.result_kind()
-    return lambda unit, value: kind.settle(unsigned(value))
-
-
-@semantics("arith.fptosi")
-def float_to_signed(site: Site) -> Execute:
-    """Float to signed integer, rounded towards zero."""
-    kind = site.result_kind()
-    return lambda unit, value: np.trunc(value).astype(kind.dtype)
-
-
-@semantics("arith.fptoui")
-def float_to_unsigned(site: Site) -> Execute:
-    """Float to unsigned integer, rounded towards zero."""
-    kind = site.result_kind()
-    return lambda unit, value: np.trunc(value).astype(np.uint64).astype(kind.dtype)
-
-
-@semantics("arith.bitcast", "llvm.bitcast")
-def bitcast(site: Site) -> Execute:
-    """The same bits in another type of the same width."""
-    source, target = site.operand_kind(), site.result_kind()
-
-    def execute(unit: Any, value: Array) -> Array:
-        stored = source.encode(value)
-        flat = stored.reshape(len(stored), -1).view(target.stored)
-        return target.decode(flat).reshape((len(stored), *target.shape))
-
-    return execute
-
-
-# math -----------------------------------------------------------------------------------
-
-
-def _erf(values: Array) -> Array:
-    from math import erf
-
-    return np.vectorize(erf, otypes=[np.float64])(values)
-
-
-def _count_leading_zeros(values: Array) -> Array:
-    bits = values.dtype.itemsize * 8
-    rest = unsigned(values).astype(np.uint64)
-    count = np.full(values.shape, bits)
-    for _ in range(bits):
-        count = count - (rest != 0)
-        rest = rest >> np.uint64(1)
-    return count
-
-
-def _count_trailing_zeros(values: Array) -> Array:
-    bits = values.dtype.itemsize * 8
-    word = unsigned(values).astype(np.uint64)
-    lowest = word & (~word + np.uint64(1))
-    return np.where(word == 0, bits, _count_ones(lowest - np.uint64(1)))
-
-
-def _count_ones(values: Array) -> Array:
-    word = unsigned(values).astype(np.uint64)
-    count = np.zeros(values.shape, np.int64)
-    for bit in range(values.dtype.itemsize * 8):
-        count += ((word >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
-    return count
-
-
-MATH: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
-    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "absf": np.abs, "absi": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
-    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "roundeven": np.rint,
-    "powf": np.power, "copysign": np.copysign, "erf": _erf, "ctlz": _count_leading_zeros,
-    "cttz": _count_trailing_zeros, "ctpop": _count_ones, "fpowi": np.power,
-}  # fmt: skip
-for _name, _function in MATH.items():
-    semantics(f"math.{_name}")(elementwise(_function))
-semantics("math.isnan")(elementwise(np.isnan))
-semantics("math.isinf")(elementwise(np.isinf))
-semantics("math.isfinite")(elementwise(np.isfinite))
-
-
-def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c rounded once: float32 and smaller go through float64, whose 53 bits hold the
-    product of two 24-bit mantissas exactly."""
-    return a.astype(np.float64) * b + c
-
-
-semantics("math.fma", "vector.fma")(elementwise(fused_multiply_add))
 
 
 @semantics("arith.addui_extended")

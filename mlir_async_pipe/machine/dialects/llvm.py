@@ -1,4 +1,4 @@
-"""llvm: pointers, loads and stores, aggregates, arithmetic, calls."""
+"""llvm: constants, aggregates, pointers, loads and stores, calls."""
 
 from __future__ import annotations
 
@@ -11,23 +11,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.arith import (
-    FLOAT_BINARY,
-    INTEGER_BINARY,
-    constant_array,
-    convert,
-    dense_array,
-    elementwise,
-    float_to_signed,
-    float_to_unsigned,
-    fused_multiply_add,
-    ordered,
-    unordered,
-    unsigned_to_float,
-    zero_extend,
-)
+from mlir_async_pipe.machine.dialects.atomics import atomic_update
+from mlir_async_pipe.machine.dialects.constants_casts import constant_array, dense_array
 from mlir_async_pipe.machine.dialects.control import call_named
-from mlir_async_pipe.machine.dialects.memref import atomic_update
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of, unsigned
 from mlir_async_pipe.machine.llvm_types import layout_of, pointer_space
@@ -36,62 +22,6 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.values import lanes_of, uniform
 
 Array = np.ndarray
-
-# Arithmetic -----------------------------------------------------------------------------
-
-_INTEGER_NAMES = {
-    "add": "add", "sub": "sub", "mul": "mul", "sdiv": "divsi", "udiv": "divui", "srem": "remsi",
-    "urem": "remui", "and": "andi", "or": "ori", "xor": "xori", "shl": "shli", "ashr": "shrsi",
-    "lshr": "shrui", "intr.smax": "maxsi", "intr.smin": "minsi", "intr.umax": "maxui",
-    "intr.umin": "minui",
-}  # fmt: skip
-for _name, _arith in _INTEGER_NAMES.items():
-    semantics(f"llvm.{_name}")(elementwise(INTEGER_BINARY[_arith]))
-
-_FLOAT_NAMES = {
-    "fadd": "addf", "fsub": "subf", "fmul": "mulf", "fdiv": "divf", "frem": "remf",
-    "intr.maximum": "maximumf", "intr.minimum": "minimumf", "intr.maxnum": "maxnumf",
-    "intr.minnum": "minnumf",
-}  # fmt: skip
-for _name, _arith in _FLOAT_NAMES.items():
-    semantics(f"llvm.{_name}")(elementwise(FLOAT_BINARY[_arith]))
-semantics("llvm.fneg")(elementwise(np.negative))
-semantics("llvm.intr.fma", "llvm.intr.fmuladd")(elementwise(fused_multiply_add))
-for _name, _function in {
-    "fabs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
-    "trunc": np.trunc, "rint": np.rint, "copysign": np.copysign, "pow": np.power,
-}.items():  # fmt: skip
-    semantics(f"llvm.intr.{_name}")(elementwise(_function))
-
-semantics("llvm.trunc", "llvm.sext", "llvm.fptrunc", "llvm.fpext", "llvm.sitofp")(convert)
-semantics("llvm.zext")(zero_extend)
-semantics("llvm.uitofp")(unsigned_to_float)
-semantics("llvm.fptosi")(float_to_signed)
-semantics("llvm.fptoui")(float_to_unsigned)
-
-_FLOAT_ORDER = ("oeq", "ogt", "oge", "olt", "ole", "one")
-_COMPARE = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
-# The order of LLVM::FCmpPredicate, which is LLVM's own: false, oeq … ord, ueq … une, true.
-FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
-    lambda a, b: np.zeros(np.broadcast_shapes(a.shape, b.shape), np.bool_),
-    *(ordered(compare) for compare in _COMPARE),
-    lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    *(unordered(compare) for compare in _COMPARE),
-    lambda a, b: np.isnan(a) | np.isnan(b),
-    lambda a, b: np.ones(np.broadcast_shapes(a.shape, b.shape), np.bool_),
-)
-_PREDICATE_WORDS = (
-    "_false", *_FLOAT_ORDER, "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "_true"
-)  # fmt: skip
-
-
-@semantics("llvm.fcmp")
-def compare_floats(site: Site) -> Execute:
-    """Float comparison; the predicate is read as a word, for its numbers differ by version."""
-    word = str(site.op).split("llvm.fcmp")[1].split('"')[1]
-    function = FLOAT_PREDICATES[_PREDICATE_WORDS.index(word)]
-    return lambda unit, left, right: function(left, right)
 
 
 @semantics("llvm.mlir.constant")
