@@ -16,7 +16,6 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.check import forms
 from mlir_async_pipe.check.forms import Atom, Facts, Form
-from mlir_async_pipe.ir_helpers import constant_value
 
 Rule = Callable[[Any, list[Form], Facts], Form | None]
 
@@ -28,16 +27,11 @@ class UndecidedError(Exception):
         self.condition = condition
 
 
-def evaluate(op: Any, operands: list[Form], facts: Facts) -> Form | None:
-    """The form of result 0 of an integer op; None if it is opaque.
-
-    Raises UndecidedError where a select's condition is open.
+def rule_of(name: str) -> Rule | None:
+    """The rule for the ops called `name`: (op, forms of its operands, facts) to the form of
+    its result, None if that is opaque. Rules raise UndecidedError where a select is open.
     """
-    value = constant_value(op.results[0])
-    if value is not None:
-        return Form(value & 1 if str(op.results[0].type) == "i1" else value)
-    rule = _RULES.get(op.name.split(".", 1)[1]) if op.name.startswith(_DIALECTS) else None
-    return None if rule is None else rule(op, operands, facts)
+    return _RULES.get(name.split(".", 1)[1]) if name.startswith(_DIALECTS) else None
 
 
 _DIALECTS = ("arith.", "index.", "llvm.", "affine.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlir_async_pipe.check.forms import Atom
-from mlir_async_pipe.check.overlap import Comparer
+from mlir_async_pipe.check.overlap import Comparer, constants_disjoint
 from mlir_async_pipe.check.state import Event, State
 from mlir_async_pipe.check.thread_grid import Overlap, ThreadRange
 from mlir_async_pipe.check.values import Roots
@@ -80,20 +80,18 @@ class Judge:
             for age, group in groups:
                 for issue in group:
                     for event in issue:
-                        if self._matter(site, later, event):
+                        if self._matter(site, later, event) and not apart(later, event):
                             cause: Cause = "uncommitted" if age < 0 else "in-flight"
                             wait = (age - pending.since, pending.wait)
                             self._compare(later, event, state, cause, age, wait, name)
         if not self.comparer.threads.several or site.space == "private":
             return
         for event, wait_op in state.done:
-            if self._matter(site, later, event):
+            if self._matter(site, later, event) and not apart(later, event):
                 self._compare_threads(later, event, state, "not-visible", wait=wait_op)
         for event in state.log:
-            both_sync = not site.asynchronous
-            if self._matter(site, later, event) and not (
-                both_sync and (site.atomic and self.sites[event.site].atomic)
-            ):
+            both_atomic = site.atomic and self.sites[event.site].atomic
+            if self._matter(site, later, event) and not both_atomic and not apart(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
 
     def pair(self, later: Event, earlier: Event, state: State) -> None:
@@ -153,7 +151,7 @@ class Judge:
         self.comparisons += 1
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", "may-alias")
-        now = self._ranges(state)
+        now = later.threads
         if same_thread:
             ranges: tuple[ThreadRange, ThreadRange] = ((), now)
         else:
@@ -161,9 +159,6 @@ class Judge:
         return self.comparer.overlap(
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
         )
-
-    def _ranges(self, state: State) -> ThreadRange:
-        return thread_ranges(state, self.base_facts)
 
     def _finding(
         self,
@@ -186,6 +181,17 @@ class Judge:
                 later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
             )
         return found
+
+
+def apart(a: Event, b: Event) -> bool:
+    """Whether constant subscripts alone keep two accesses apart: the usual case, other slots."""
+    x, y = a.region, b.region
+    if x.frame != y.frame or x.root != y.root:
+        return False
+    return any(
+        p is not None and q is not None and constants_disjoint(p, q)
+        for p, q in zip(x.pieces, y.pieces, strict=True)
+    )
 
 
 def thread_ranges(state: State, base: dict[Atom, Any]) -> ThreadRange:

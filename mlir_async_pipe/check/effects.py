@@ -8,8 +8,10 @@ barrier   what has retired is visible to all threads; the access log starts anew
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.check import forms, memory
 from mlir_async_pipe.check.conflicts import Judge, thread_ranges
@@ -17,9 +19,20 @@ from mlir_async_pipe.check.forms import Atom, Form, Known
 from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.sites import Sites
 from mlir_async_pipe.check.state import Event, Group, Issue, Pending, State, Token, rewrite_region
+from mlir_async_pipe.check.thread_grid import ThreadRange
 from mlir_async_pipe.check.values import Values, is_memory
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import Row, row_of
+
+
+class _Accessed(NamedTuple):
+    """The accesses of one op that matter; `queue` is where they are issued, None if they are
+    synchronous, and `own_group` if each op is a group."""
+
+    sites: tuple[int, ...]
+    queue: str | None
+    own_group: bool
+    maybe: bool
 
 
 @dataclass
@@ -31,64 +44,70 @@ class Effects:
     sites: Sites
     judge: Judge
 
-    def run(
-        self, state: State, op: Any, frame: int, maybe: bool, variables: tuple[int, ...]
-    ) -> None:
-        """One op with a row, or an op that is not known at all.
+    def prepare(
+        self, op: Any, frame: int, maybe: bool, variables: tuple[int, ...]
+    ) -> Callable[[State], None]:
+        """Read one op once; what it gives runs on a state.
 
         `variables` are the induction variables of summary loops around it.
         """
         row = row_of(op)
         if row is None:
-            self._opaque(state, op, frame)
-            return
+            return lambda state: self._opaque(state, op, frame)
         queue = self.sites.queue_name(op, row)
-        if row.accesses or row.asynchronous(op):
-            self._access(state, op, frame, row, maybe)
-            for variable in variables:
-                self._against_itself(state, op, frame, row, maybe, variable)
-        if row.commits == "group" and queue is not None:
-            self._commit(state, op, frame, queue)
-        elif row.commits == "group":
-            state.tainted = True
+        parts: list[Callable[[State], None]] = []
+        if row.accesses and self.sites.of(op, frame):
+            parts.append(partial(self._access, self._accessed(op, frame, row, maybe)))
+            if row.asynchronous(op):
+                parts += [partial(self._against_itself, op, frame, maybe, v) for v in variables]
+        if row.commits == "group":
+            parts.append(partial(self._commit, op, frame, queue))
         if row.wait is not None:
-            self._wait(state, op, frame, row, queue)
+            parts.append(partial(self._wait, op, frame, row, queue))
         if row.barrier is not None:
-            self._barrier(state, op, row)
+            parts.append(partial(self._barrier, op, row.barrier(op)))
+
+        def run(state: State) -> None:
+            for part in parts:
+                part(state)
+
+        return run
 
     # Accesses -----------------------------------------------------------------------------
 
-    def _access(self, state: State, op: Any, frame: int, row: Row, maybe: bool) -> None:
+    def _accessed(self, op: Any, frame: int, row: Row, maybe: bool) -> _Accessed:
         numbers = self.sites.of(op, frame)
-        events = []
-        for number in numbers:
-            event = self._event(state, number, maybe)
-            if event is not None:
-                events.append(event)
-        site = self.judge.sites[numbers[0]] if numbers else None
-        if site is None:
+        mattering = tuple(number for number in numbers if self.sites.matters(number))
+        site = self.judge.sites[numbers[0]]
+        queue = site.queue if site.asynchronous else None
+        return _Accessed(mattering, queue, row.commits == "self", maybe)
+
+    def _access(self, accessed: _Accessed, state: State) -> None:
+        queue = accessed.queue
+        if not accessed.sites and queue is None:
             return
+        threads = thread_ranges(state, self.judge.base_facts)
+        events = tuple(self._event(state, n, threads, accessed.maybe) for n in accessed.sites)
         skip = 0
-        if state.scopes and site.queue is not None:
-            pending = state.queues.get(site.queue, Pending())
-            skip = len(pending.open) - state.scopes[-1]
+        if state.scopes and queue is not None:
+            skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
             self.judge.access(event, state, skip)
-        if site.asynchronous and site.queue is not None:
-            self._issue(state, site.queue, tuple(events), own_group=row.commits == "self")
+        if queue is not None:
+            self._issue(state, queue, events, own_group=accessed.own_group)
         elif self.judge.comparer.threads.several:
             logged = [e for e in events if self.sites.is_logged(e.site)]
             if logged:
-                state.log = state.log | frozenset(logged)
+                state.log = state.log.union(logged)
 
     def _against_itself(
-        self, state: State, op: Any, frame: int, row: Row, maybe: bool, variable: int
+        self, op: Any, frame: int, maybe: bool, variable: int, state: State
     ) -> None:
         """A copy in a summary loop against the copies of that loop's earlier iterations."""
         form = state.env.get(variable)
         atoms = forms.atoms_of(form) if isinstance(form, Form) else frozenset()
         own = [a for a in atoms if a.kind == "any"]
-        if not row.asynchronous(op) or len(own) != 1:
+        if len(own) != 1:
             return
         high = forms.range_of(own[0]).high
         if high == 0:
@@ -97,40 +116,34 @@ class Effects:
         rest = Known(0, None if high is None else high - 1)
         gap = forms.of_atom(Atom("any", (("gap", variable), rest)))
         later = forms.add(forms.add(one, gap), Form(1))
+        threads = thread_ranges(state, self.judge.base_facts)
         for number in self.sites.of(op, frame):
-            event = self._event(state, number, maybe)
-            if event is not None and self.judge.sites[number].writes:
+            if self.sites.matters(number) and self.judge.sites[number].writes:
+                event = self._event(state, number, threads, maybe)
                 self.judge.pair(
                     event._replace(region=rewrite_region(event.region, {own[0]: later}, {})),
                     event._replace(region=rewrite_region(event.region, {own[0]: one}, {})),
                     state,
                 )
 
-    def _event(self, state: State, number: int, maybe: bool) -> Event | None:
-        """The event of an access here; None if no async op can ever conflict with it."""
-        if not self.sites.matters(number):
-            return None
-        site = self.judge.sites[number]
-        access = site.access
-        view = self.values.view(state, self.flow.number(site.frame, access.memory))
+    def _event(self, state: State, number: int, threads: ThreadRange, maybe: bool) -> Event:
+        """The event of an access here."""
+        access = self.judge.sites[number].access
+        memory_number, index_numbers = self.sites.operands(number)
+        view = self.values.view(state, memory_number)
         if view is None:
-            root = self.sites.static_root(number)
-            region = memory.whole_root(root)
-        else:
-            indices = [
-                self.values.form(state, self.flow.number(site.frame, index))
-                for index in access.indices
-            ]
-            region = memory.region_of(
-                view,
-                indices,
-                self.sites.extent(number),
-                certain=access.certain,
-                lanes=access.active_lanes,
-            )
-            if access.over_lanes:
-                region = memory.spread_over_lanes(region)
-        return Event(number, region, thread_ranges(state, self.judge.base_facts), maybe)
+            region = memory.whole_root(self.sites.static_root(number))
+            return Event(number, region, threads, maybe)
+        region = memory.region_of(
+            view,
+            [self.values.form(state, index) for index in index_numbers],
+            access.extent,
+            certain=access.certain,
+            lanes=access.active_lanes,
+        )
+        if access.over_lanes:
+            region = memory.spread_over_lanes(region)
+        return Event(number, region, threads, maybe)
 
     def _issue(self, state: State, queue: str, issue: Issue, *, own_group: bool) -> None:
         pending = state.queues.get(queue, Pending())
@@ -142,7 +155,10 @@ class Effects:
 
     # Groups -------------------------------------------------------------------------------
 
-    def _commit(self, state: State, op: Any, frame: int, queue: str) -> None:
+    def _commit(self, op: Any, frame: int, queue: str | None, state: State) -> None:
+        if queue is None:
+            state.tainted = True
+            return
         pending = state.queues.get(queue, Pending())
         state.queues[queue] = self._pushed(pending, pending.open)._replace(open=())
         for number, value in state.env.items():
@@ -168,7 +184,7 @@ class Effects:
             unconsumed=min(pending.unconsumed + 1, limit),
         )
 
-    def _wait(self, state: State, op: Any, frame: int, row: Row, queue: str | None) -> None:
+    def _wait(self, op: Any, frame: int, row: Row, queue: str | None, state: State) -> None:
         assert row.wait is not None
         if row.completion == "counter":
             self._wait_for_ops(state, op, row)
@@ -254,9 +270,7 @@ class Effects:
             )
             state.done = state.done | events
 
-    def _barrier(self, state: State, op: Any, row: Row) -> None:
-        assert row.barrier is not None
-        spaces = row.barrier(op)
+    def _barrier(self, op: Any, spaces: frozenset[str], state: State) -> None:
         sites = self.judge.sites
         state.done = frozenset(e for e in state.done if sites[e[0].site].space not in spaces)
         state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)

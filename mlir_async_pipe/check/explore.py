@@ -13,8 +13,9 @@ them. The needed modulus is found while running, and the run starts again with i
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from math import gcd, lcm
 from typing import Any
 
@@ -34,6 +35,7 @@ from mlir_async_pipe.check.graph import (
     Goto,
     LoopTest,
     Run,
+    Step,
     Switch,
 )
 from mlir_async_pipe.check.graph_facts import is_value_op, live_values, needed_values
@@ -74,9 +76,11 @@ class Explorer:
     def __post_init__(self) -> None:
         self.needed = needed_values(self.flow)
         self.live = live_values(self.flow, self.needed)
+        self.plans: list[list[Callable[[State], None]]] = [[] for _ in self.flow.blocks]
         for block in self.flow.blocks:
             # Half of a kernel computes data, which no address depends on.
-            block.steps[:] = [step for step in block.steps if not self._makes_data(step)]
+            steps = [step for step in block.steps if not self._makes_data(step)]
+            self.plans[block.number] = [self._plan(step) for step in steps]
         self.headers = {
             edge.target
             for block in self.flow.blocks
@@ -103,10 +107,10 @@ class Explorer:
             self._block(block, step, state)
 
     def _block(self, block: Block, first: int, state: State) -> None:
-        for position in range(first, len(block.steps)):
-            step = block.steps[position]
+        plan = self.plans[block.number]
+        for position in range(first, len(plan)):
             try:
-                self._step(step, state)
+                plan[position](state)
             except UndecidedError as open_condition:
                 for side in split(open_condition.condition, state.facts):
                     half = state.copy()
@@ -116,20 +120,29 @@ class Explorer:
                 return
         self._exit(block, state)
 
-    def _step(self, step: Any, state: State) -> None:
+    def _plan(self, step: Step) -> Callable[[State], None]:
+        """Read a step once; what it gives runs on a state."""
         match step:
             case Run(op, frame, maybe, variables):
                 if is_value_op(op):
-                    self.values.run(state, op, frame)
-                    self._check_periods(state, op, frame)
-                else:
-                    self.effects.run(state, op, frame, maybe, variables)
+                    return self._plan_value(op, frame)
+                return self.effects.prepare(op, frame, maybe, variables)
             case Copy(assigns):
-                self._assign(state, assigns)
+                return lambda state: self._assign(state, assigns)
             case AnyIteration(loop, variable):
-                state.env[variable] = self._any_iteration(state, loop, variable)
+                return partial(self._bind_any_iteration, loop, variable)
             case Bracket(kind, op, frame):
-                self.effects.bracket(state, kind, op, frame)
+                return lambda state: self.effects.bracket(state, kind, op, frame)
+
+    def _plan_value(self, op: Any, frame: int) -> Callable[[State], None]:
+        evaluate = self.values.prepare(op, frame)
+
+        def run(state: State) -> None:
+            value = evaluate(state)
+            if isinstance(value, Form) and value.terms:
+                self._check_periods(state, value)
+
+        return run
 
     def _makes_data(self, step: Any) -> bool:
         """Whether a step only makes values that nothing followed here depends on."""
@@ -139,11 +152,8 @@ class Explorer:
             and all(self.flow.number(step.frame, r) not in self.needed for r in step.op.results)
         )
 
-    def _check_periods(self, state: State, op: Any, frame: int) -> None:
+    def _check_periods(self, state: State, value: Form) -> None:
         """A remainder by V of an iteration number: track that number modulo V."""
-        value = state.env.get(self.flow.number(frame, op.results[0]))
-        if not isinstance(value, Form):
-            return
         for loop, period in needed_periods(value):
             known = state.facts.get(Atom("iteration", loop), ANYTHING)
             wanted = lcm(self.periods.get(loop, 1), period)
@@ -161,6 +171,9 @@ class Explorer:
                 state.env.pop(target, None)
             else:
                 state.env[target] = value
+
+    def _bind_any_iteration(self, number: int, variable: int, state: State) -> None:
+        state.env[variable] = self._any_iteration(state, number, variable)
 
     def _any_iteration(self, state: State, number: int, variable: int) -> Form:
         loop = self.flow.loops[number]
@@ -201,7 +214,7 @@ class Explorer:
             half.tainted = half.tainted or not side.exact
             value = exact(settle(form, half.facts), half.facts)
             if value is None:
-                self.work.append((block.number, len(block.steps), half))
+                self.work.append((block.number, len(self.plans[block.number]), half))
             elif value == side.truth or form.terms:
                 self._follow(ways[1 if value else 0], half)
 

@@ -68,7 +68,7 @@ class Comparer:
                 continue
             if one == other and _shared(one, same_thread):
                 continue
-            if _constants_disjoint(one, other):
+            if constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
         open_pairs = [(_ready(x, facts, longest), _ready(y, facts, longest)) for x, y in open_pairs]
@@ -145,7 +145,8 @@ def _shared(piece: Piece, same_thread: bool) -> bool:
     return not any(atom.kind in unlike for atom in forms.atoms_of(piece.start))
 
 
-def _constants_disjoint(a: Piece, b: Piece) -> bool:
+def constants_disjoint(a: Piece, b: Piece) -> bool:
+    """Whether both pieces are at constant places that do not meet."""
     if a.start.terms or b.start.terms:
         return False
     return (

@@ -43,6 +43,7 @@ class Sites:
     _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)
     _static: dict[int, int] = field(default_factory=dict)
+    _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     _matters: list[bool] = field(default_factory=list)
     _logged: list[bool] = field(default_factory=list)
 
@@ -71,6 +72,10 @@ class Sites:
             root = root_of(access.memory)
             numbers.append(len(self.sites))
             self._static[len(self.sites)] = self.roots.number(root, frame)
+            number = self.flow.number
+            self._operands.append(
+                (number(frame, access.memory), tuple(number(frame, i) for i in access.indices))
+            )
             self.sites.append(
                 Site(
                     op,
@@ -121,10 +126,9 @@ class Sites:
         """The root that the access names in the IR."""
         return self._static[number]
 
-    def extent(self, number: int) -> tuple[int, ...] | None:
-        """Elements in the trailing dimensions, None for the whole view."""
-        extent: tuple[int, ...] | None = self.sites[number].access.extent
-        return extent
+    def operands(self, number: int) -> tuple[int, tuple[int, ...]]:
+        """The value numbers of an access's memory and subscripts."""
+        return self._operands[number]
 
     def op_number(self, op: Any) -> int:
         """A number for any op that a finding may name."""

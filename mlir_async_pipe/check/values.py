@@ -6,6 +6,7 @@ made them does not run again, then they are "some earlier value" and cancel no m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,7 @@ class Values:
     flow: Flow
     threads: Threads
     roots: Roots
+    _fixed: dict[int, Value | None] = field(default_factory=dict)
 
     def base_facts(self) -> dict[Atom, Known]:
         """What is known before the first op: the ranges of the thread ids."""
@@ -81,26 +83,33 @@ class Values:
         value = state.env.get(number)
         if value is not None:
             return value
+        if number in self._fixed:
+            value = self._fixed[number]
+        else:
+            value = self._fixed[number] = self._unassigned(number)
+        if isinstance(value, Form) and value.terms:
+            self._note_size(state, number, value)
+        return value
+
+    def _note_size(self, state: State, number: int, value: Form) -> None:
+        """Arguments of type index are sizes: not negative."""
+        ssa = self.flow.values[number][1]
+        if hasattr(ssa, "type") and str(ssa.type) == "index" and is_block_argument(ssa):
+            for atom, _ in value.terms:
+                state.facts.setdefault(atom, Known(0, None))
+
+    def _unassigned(self, number: int) -> Value | None:
+        """A function argument, or the result of an op that was not evaluated."""
         frame, ssa = self.flow.values[number]
         if not hasattr(ssa, "type"):
             return forms.of_atom(Atom("symbol", ("bit", number)))
-        return self.unassigned(state, number, frame, ssa)
-
-    def unassigned(self, state: State, number: int, frame: int, ssa: Any) -> Value | None:
-        """A function argument, or the result of an op that was not evaluated.
-
-        Arguments of type index are sizes: not negative.
-        """
         constant = constant_value(ssa)
         if constant is not None:
             return Form(constant & 1 if str(ssa.type) == "i1" else constant)
         if is_memory(ssa.type):
             return memory.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
         if is_integer(ssa.type):
-            atom = symbol(number, ssa.type)
-            if str(ssa.type) == "index" and is_block_argument(ssa):
-                state.facts.setdefault(atom, Known(0, None))
-            return forms.of_atom(atom)
+            return forms.of_atom(symbol(number, ssa.type))
         return None
 
     def form(self, state: State, number: int) -> Form:
@@ -115,26 +124,47 @@ class Values:
         value = self.get(state, number)
         return value if isinstance(value, View) else None
 
-    def run(self, state: State, op: Any, frame: int) -> None:
-        """Evaluate a value op: bind its results. Raises UndecidedError where a path splits."""
-        if not len(op.results):
-            return
-        number = self.flow.number(frame, op.results[0])
-        kind = op.results[0].type
-        value: Value | None
-        if is_memory(kind):
-            value = self._memory(state, op, frame)
-        elif is_integer(kind) and len(op.results) == 1:
-            value = self._integer(state, op, frame)
-        elif op.name == "arith.select":
-            value = self._chosen(state, op, frame)
-        else:
-            value = None
-        for position, result in enumerate(op.results):
-            if position == 0 and value is not None:
+    def prepare(self, op: Any, frame: int) -> Callable[[State], Value | None]:
+        """Read a value op once; what it gives binds its results in a state.
+
+        The answer is the value of result 0. Raises UndecidedError where a path splits.
+        """
+        results = [(self.flow.number(frame, r), r.type) for r in op.results]
+        if not results or constant_value(op.results[0]) is not None:
+            return lambda state: None
+        evaluate = self._evaluation(op, frame)
+        number = results[0][0]
+
+        def run(state: State) -> Value | None:
+            value = evaluate(state)
+            if value is not None:
                 state.env[number] = value
-            else:
-                self.forget(state, self.flow.number(frame, result), result.type)
+            for other, kind in results if value is None else results[1:]:
+                self.forget(state, other, kind)
+            return value
+
+        return run
+
+    def _evaluation(self, op: Any, frame: int) -> Callable[[State], Value | None]:
+        kind = op.results[0].type
+        if is_memory(kind):
+            return lambda state: self._memory(state, op, frame)
+        if op.name == "arith.select" and not is_integer(kind):
+            return lambda state: self._chosen(state, op, frame)
+        if not is_integer(kind) or len(op.results) != 1:
+            return lambda state: None
+        if op.name in _IDS:
+            same = _IDS[op.name](self, op)
+            return lambda state: same
+        if op.name == "memref.dim":
+            return lambda state: self._dimension(state, op, frame)
+        if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
+            return lambda state: self._address(state, op, frame)
+        rule = arithmetic.rule_of(op.name)
+        if rule is None or (op.name == "arith.select" and str(op.operands[0].type) != "i1"):
+            return lambda state: None
+        numbers = [self.flow.number(frame, operand) for operand in op.operands]
+        return lambda state: rule(op, [self.form(state, n) for n in numbers], state.facts)
 
     def forget(self, state: State, number: int, kind: Any) -> None:
         """Bind a new opaque value: what depends on the value before it is of an earlier time."""
@@ -144,19 +174,6 @@ class Values:
 
     def _operand(self, state: State, frame: int, value: Any) -> Form:
         return self.form(state, self.flow.number(frame, value))
-
-    def _integer(self, state: State, op: Any, frame: int) -> Form | None:
-        rule = _IDS.get(op.name)
-        if rule is not None:
-            return rule(self, op)
-        if op.name == "memref.dim":
-            return self._dimension(state, op, frame)
-        if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
-            return self._address(state, op, frame)
-        if op.name == "arith.select" and str(op.operands[0].type) != "i1":
-            return None
-        operands = [self._operand(state, frame, o) for o in op.operands]
-        return arithmetic.evaluate(op, operands, state.facts)
 
     def _dimension(self, state: State, op: Any, frame: int) -> Form | None:
         view = self.view(state, self.flow.number(frame, op.operands[0]))
