@@ -50,6 +50,8 @@ class Distances:
 
 
 EVERY = Distances(0, None, False)
+# The subscripts are the same at every distance: C[0] meets C[0] in each iteration.
+ALWAYS = Distances(0, None, True)
 
 
 class LoopIndex:
@@ -73,19 +75,22 @@ class LoopIndex:
         if a.subscripts is None or b.subscripts is None or a.base != b.base:
             return EVERY
         assert a.extent is not None and b.extent is not None
-        low, high, proven, modulus, residue = 0, None, False, 1, 0
+        low, high, narrowed, unknown, modulus, residue = 0, None, False, False, 1, 0
         for sa, sb, ea, eb in zip(a.subscripts, b.subscripts, a.extent, b.extent, strict=True):
             found = self._dimension(sa, sb, ea, eb, same_thread)
             if found is None:
                 return None
-            if found.proven:
-                proven = True
+            if found == EVERY:
+                unknown = True
+            elif found != ALWAYS:
+                narrowed = True
                 if found.modulus > modulus:
                     modulus, residue = found.modulus, found.residue
                 low = max(low, found.low)
                 if found.high is not None:
                     high = found.high if high is None else min(high, found.high)
-        distances = Distances(low, high, proven, modulus, residue)
+        # One dimension that narrows the distances is enough; without one all must be known.
+        distances = Distances(low, high, narrowed or not unknown, modulus, residue)
         return None if distances.smallest(0) is None else distances
 
     def _dimension(
@@ -100,6 +105,8 @@ class LoopIndex:
         low, high = self._difference(
             a.without(self.induction), b.without(self.induction), same_thread
         )
+        if factor == 0 and low == high == 0:
+            return ALWAYS
         low = None if low is None else low - (extent_b - 1)
         high = None if high is None else high + (extent_a - 1)
         if factor == 0:

@@ -181,8 +181,8 @@ class Emitter:
     def _collect_registers(self) -> None:
         for value, stage in self._uses():
             self._need_register(self._source(value), stage, 0)
-        for wait in self._kernel_and_epilogue_waits():
-            self._need_register(self._token(wait), wait.stage, 0)
+        for wait, late in self._kernel_and_epilogue_waits():
+            self._need_register(self._token(wait), wait.stage, late)
         for argument, result in zip(list(self.block.arguments)[1:], self.loop.results, strict=True):
             if list(result.uses):
                 # The result is the argument of one more iteration, read behind the epilogue.
@@ -199,9 +199,19 @@ class Emitter:
         elif source is not None:
             source.need(source.lag(stage) - late)
 
-    def _kernel_and_epilogue_waits(self) -> list[Wait]:
-        steps = (self.synchronisation.kernel, *self.synchronisation.epilogue)
-        return [wait for step in steps for before in step.before.values() for wait in before.waits]
+    def _kernel_and_epilogue_waits(self) -> list[tuple[Wait, int]]:
+        """Each wait, and how many steps behind the kernel's end it stands: in the epilogue
+        part of what it looks back at is the epilogue itself."""
+        steps = (
+            (self.synchronisation.kernel, 0),
+            *((step, e) for e, step in enumerate(self.synchronisation.epilogue)),
+        )
+        return [
+            (wait, late)
+            for step, late in steps
+            for before in step.before.values()
+            for wait in before.waits
+        ]
 
     def _token(self, wait: Wait) -> Source:
         return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
