@@ -25,4 +25,6 @@ def _code(root: Any, options: Options, session: Session) -> bytes:
     session.diagnostics.items += lowered.diagnostics
     for kernel in lowered.kernels:
         session.record("kernels", kernel)
+    for wait in lowered.waits:
+        session.record("instructions", wait)
     return lowered.binary or lowered.text.encode()
