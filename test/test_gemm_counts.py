@@ -16,8 +16,11 @@ import pytest
 from gemm_example import gemm_text, run_gemm
 
 import mlir_async_pipe
+from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.ir_helpers import ancestors, integer_attribute, operations, walk
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
 from mlir_async_pipe.targets.cuda_tools import find_tool
 from mlir_async_pipe.targets.lower_nvvm import NvidiaKernel
 
@@ -77,7 +80,8 @@ def pipelined_text(stages: int, *options: str, short_trip: str = "version") -> s
     )
     module = ir.Module.parse(text)
     # The checker has tests of its own, and the machine runs these kernels below.
-    mlir_async_pipe.pipeline(module, target=TARGET, check="none")
+    found = passes.find("async-pipe")
+    found.run(module.operation, found.options(check="none"), Session(target=Target.parse(TARGET)))
     return str(module)
 
 

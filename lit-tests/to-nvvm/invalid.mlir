@@ -124,3 +124,15 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @no_such_arithmetic(%A : memref<?xf8E4M3FN>, %i : index) kernel {
+    // expected-error @below {{MLIR's conversions to NVVM leave a value that is used as f8E4M3FN and i8}}
+    %x = memref.load %A[%i] : memref<?xf8E4M3FN>
+    %y = arith.addf %x, %x : f8E4M3FN
+    memref.store %y, %A[%i] : memref<?xf8E4M3FN>
+    gpu.return
+  }
+}

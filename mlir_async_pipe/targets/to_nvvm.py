@@ -75,7 +75,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     root = module.operation
     chip = chip_of(options.chip, session)
     for gpu_module in gpu_modules(root):
-        check_known(gpu_module, _LOWERED)
+        _check_known(gpu_module)
     lower_abstract_ops(root, chip, session, strict=options.strict)
     clamp_counts(root, session)
     shared: dict[str, DynamicShared] = {}
@@ -89,7 +89,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     _convert(root)
     for gpu_module in gpu_modules(root):
         _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
-        check_known(gpu_module, _FINAL)
+        _check_converted(gpu_module)
 
 
 def gpu_modules(root: Operation) -> list[Operation]:
@@ -121,16 +121,31 @@ def chip_of(name: str, session: Session) -> Chip:
     return target.chip
 
 
-def check_known(gpu_module: Operation, dialects: frozenset[str]) -> None:
-    """Raise LoweringError (left-over-op) at the first op of another dialect."""
+def _check_known(gpu_module: Operation) -> None:
+    """Raise LoweringError (left-over-op) at the first op of a dialect that is not lowered."""
     for op in walk(gpu_module):
-        if op != gpu_module and op.name.split(".")[0] not in dialects:
+        if op.name.split(".")[0] not in _LOWERED:
             raise LoweringError(
                 f"'{op.name}' cannot be lowered to NVVM",
                 code="left-over-op",
                 at=op,
                 advice="lower it to arith, memref, vector, scf, gpu or nvgpu ops first",
             )
+
+
+def _check_converted(gpu_module: Operation) -> None:
+    """Raise LoweringError (left-over-op) at the first op that MLIR did not convert.
+
+    A cast is left where one side was converted: the type of the other is what is not known.
+    """
+    for op in walk(gpu_module):
+        if op == gpu_module or op.name.split(".")[0] in _FINAL:
+            continue
+        what = f"'{op.name}'"
+        if op.name == "builtin.unrealized_conversion_cast":
+            types = {str(v.type) for v in (*op.operands, *op.results)}
+            what = f"a value that is used as {' and '.join(sorted(types))}"
+        raise LoweringError(f"MLIR's conversions to NVVM leave {what}", code="left-over-op", at=op)
 
 
 def _drop_noalias(gpu_module: Operation) -> None:
