@@ -315,3 +315,15 @@ ASYNC_ROWS = {row.op: row for row in NVIDIA_ROWS + AMD_ROWS + ABSTRACT_ROWS + BA
 def abstract_queue_number(op: Any) -> int | None:
     """The abstract queue of an `async_pipe` op, None where it is not a constant."""
     return integer_attribute(op, "queue")
+
+
+# The op with a token that stands for a commit or a count-form wait on the same FIFO.
+TOKEN_FORMS = {
+    "nvvm.cp.async.commit.group": "nvgpu.device_async_create_group",
+    "nvvm.cp.async.wait.group": "nvgpu.device_async_wait",
+    "async_pipe.wait_queue": "async_pipe.wait_queue",
+}
+
+# A group of the token form without operands has to carry it: without any attribute it prints
+# as text that does not parse again.
+NO_COPIES = "async_pipe.empty"

@@ -16,6 +16,7 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records
 from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.dynamic import switch_on_counters
 from mlir_async_pipe.waits.verify import verify_counts
 from mlir_async_pipe.waits.write import write_counts, write_record
 
@@ -56,7 +57,9 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
     if options.check:
         verify_counts(counted, session)
         return
-    write_counts(counted, options.keep_given, session)
+    written = write_counts(counted, options.keep_given, session)
     for item, record in taken:
         if not (options.keep_given and record.given is not None):
             write_record(item, record, session)
+    if options.mode == "dynamic":
+        switch_on_counters(analysis, written, session)

@@ -17,18 +17,24 @@ from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witness import Witness
 
 
-def write_counts(counted: list[Counted], keep_given: bool, session: Session) -> None:
-    """Write every count; with `keep_given` only where the input has none."""
+def write_counts(
+    counted: list[Counted], keep_given: bool, session: Session
+) -> list[tuple[Item, WaitRecord]]:
+    """Write every count; with `keep_given` only where the input has none. Returns what was
+    written where."""
+    written: list[tuple[Item, WaitRecord]] = []
     places: dict[Any, Place] = {}
     for wait in counted:
         rule = wait_rule(wait.item.op)
         given = integer_attribute(wait.item.op, rule.count)
         if keep_given and given is not None:
             continue
-        write_record(wait.item, describe(wait, given, places), session)
+        record = write_record(wait.item, describe(wait, given, places), session)
+        written.append((wait.item, record))
+    return written
 
 
-def write_record(item: Item, record: WaitRecord, session: Session) -> None:
+def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord:
     """Write the count of a record, within what the target can express, and keep the record."""
     rule = wait_rule(item.op)
     if record.count > largest_count(item.queue, rule):
@@ -36,6 +42,7 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> None:
     set_count(item.op, rule, record.count)
     _explain(record, item, session)
     session.record("waits", record)
+    return record
 
 
 def describe(wait: Counted, given: int | None, places: dict[Any, Place]) -> WaitRecord:
