@@ -23,11 +23,20 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from amd_tiles import MATRIX_CHIPS, AmdTiles
 from mlir_text import Writer
 from nvidia_tiles import TYPES, ElementTypes, NvidiaTiles
+
+# Statements: copies of A, copies of B, and prologue, kernel and epilogue of the inner loop.
+# Shared memory four deep, and the first fragments of the next tile before this one's last use.
+NESTED_OUTER = (
+    "async_pipe.stage = array<i64: 0, 0, 2, 3, 3>, "
+    "async_pipe.order = array<i64: 0, 1, 3, 2, 4>, async_pipe.async_stages = array<i64: 0>"
+)
+# Statements: fragments of A, fragments of B, products. Registers two deep.
+NESTED_INNER = "async_pipe.stage = array<i64: 0, 0, 1>, async_pipe.order = array<i64: 0, 1, 2>"
 
 Placed = tuple[str, str]
 """A value and its type, or a row and a column."""
@@ -100,6 +109,7 @@ class Gemm:
     shared: Literal["attribution", "global", "alloc"] = "attribution"
     groups: Literal["one", "operand"] = "one"
     chip: str = ""
+    nested: bool = False
 
     @property
     def threads(self) -> int:
@@ -124,6 +134,8 @@ class Gemm:
             return ["tile sizes, warps and stages must be at least 1"]
         if self.tile_m % self.warps[0] or self.tile_n % self.warps[1]:
             return ["the warps must divide the tile"]
+        if self.nested and self.chip:
+            return ["the nested pipeline is written for NVIDIA tensor cores"]
         return self.tiles.problems((self.tile_m, self.tile_n))
 
     def module(self) -> str:
@@ -188,24 +200,29 @@ class Gemm:
         types = ", ".join([kind] * count)
         bounds = f"%k = {zero} to {k_size} step {w.constant(self.tile_k)}"
         loop = f"%total:{count} = scf.for {bounds}\n        iter_args({carried}) -> ({types})"
-        annotation = f"}} {{async_pipe.num_stages = {self.stages} : i64}}"
-        with w.block(loop, annotation):
+        with w.block(loop, f"}} {{{NESTED_OUTER if self.nested else self._annotation()}}}"):
             groups: list[list[str]] = []
             for name, rows_, at, size in (
                 ("A", self.tile_m, at_m, m_size),
                 ("B", self.tile_n, at_n, n_size),
             ):
                 limits = (size, k_size) if self.edges else None
+                tile = (shared[name.lower()], (f"%{name}", kinds[0]), rows_, (at, "%k"), limits)
                 groups.append(
-                    self.tiles.copy_tile(
-                        w, shared[name.lower()], (f"%{name}", kinds[0]), rows_, (at, "%k"), limits
-                    )
+                    self._copies_as_statement(w, name.lower(), tile)
+                    if self.nested
+                    else self.tiles.copy_tile(w, *tile)
                 )
             self.tiles.group_and_wait(
                 w, groups if self.groups == "operand" else [groups[0] + groups[1]]
             )
             w.line("gpu.barrier")
-            sums = self.tiles.multiply(w, shared["a"], shared["b"], (warp_m, warp_n), names)
+            tile_ = (shared["a"], shared["b"], (warp_m, warp_n), names)
+            tiles = self.tiles
+            if self.nested and isinstance(tiles, NvidiaTiles):
+                sums = tiles.multiply_in_loop(w, *tile_, NESTED_INNER)
+            else:
+                sums = tiles.multiply(w, *tile_)
             w.line("gpu.barrier")
             w.line(f"scf.yield {', '.join(sums)} : {types}")
         at = (w.add("c_warp_row", at_m, warp_m), w.add("c_warp_column", at_n, warp_n))
@@ -214,6 +231,15 @@ class Gemm:
         self.tiles.store(w, ("%C", kinds[1]), at, totals, limits)
         self._release_shared(w, shared)
         w.line("gpu.return")
+
+    def _annotation(self) -> str:
+        return f"async_pipe.num_stages = {self.stages} : i64"
+
+    def _copies_as_statement(self, w: Writer, name: str, tile: Any) -> list[str]:
+        """All copies of one operand as one statement, which hands on the last one's token."""
+        with w.statement(f"{name}_copies", ["!nvgpu.device.async.token"]) as yielded:
+            yielded += self.tiles.copy_tile(w, *tile)[-1:]
+        return [f"%{name}_copies#0"]
 
     def _declare_shared(self, w: Writer) -> dict[str, Placed]:
         """The two buffers as (value, type), made where they are no attributions."""
@@ -256,6 +282,11 @@ def main(arguments: list[str]) -> int:
         help="tile operations for this AMD chip (default: for NVIDIA tensor cores)",
     )
     parser.add_argument(
+        "--nested",
+        action="store_true",
+        help="a loop over the tile's k inside the k loop, both pipelined by arrays",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -271,6 +302,7 @@ def main(arguments: list[str]) -> int:
         chosen.shared,
         chosen.groups,
         chosen.chip,
+        chosen.nested,
     )
     problems = gemm.problems()
     if problems:

@@ -53,6 +53,17 @@ class Writer:
         self._indent -= 1
         self.line(footer)
 
+    @contextmanager
+    def statement(self, name: str, types: list[str]) -> Iterator[list[str]]:
+        """Several ops as one statement of a pipelined loop, with results `%name#0`, …; the
+        block fills the list of values that it yields."""
+        listed = ", ".join(types)
+        results = f"%{name}:{len(types)} = scf.execute_region -> ({listed})"
+        yielded: list[str] = []
+        with self.block(f"{results} no_inline"):
+            yield yielded
+            self.line(f"scf.yield {', '.join(yielded)} : {listed}")
+
     def add(self, name: str, a: str, b: str) -> str:
         """The sum of two index values."""
         if "%c0" in (a, b):

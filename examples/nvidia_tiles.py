@@ -41,6 +41,15 @@ TYPES = {
 
 
 @dataclass(frozen=True)
+class LanePlaces:
+    """Where a lane reads fragments of A and of B: its row in the warp's part, its 16-byte
+    chunk in a row, and its row in the tile."""
+
+    a: tuple[str, str, str]
+    b: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
 class NvidiaTiles:
     """Copies, fragments and multiplications of one warp tile of `warp_m` x `warp_n`."""
 
@@ -140,36 +149,88 @@ class NvidiaTiles:
         accumulators: list[str],
     ) -> list[str]:
         """Multiply the tiles in shared memory; `warp` is the warp's first row of A and of B."""
+        lane = self._lane_places(w, warp)
         results = list(accumulators)
+        for k in range(self.tile_k // self.types.mma_k):
+            w.comment(f"k = {k * self.types.mma_k} .. {(k + 1) * self.types.mma_k - 1} of the tile")
+            at = w.constant(2 * k)
+            a_slot, b_slot = self._slot(w, "a", lane.a, at), self._slot(w, "b", lane.b, at)
+            a_parts = self._load_a(w, a, lane, a_slot)
+            results = self._multiply(w, a_parts, self._load_b(w, b, lane, b_slot), results)
+        return results
+
+    def multiply_in_loop(
+        self,
+        w: Writer,
+        a: tuple[str, str],
+        b: tuple[str, str],
+        warp: tuple[str, str],
+        accumulators: list[str],
+        annotation: str,
+    ) -> list[str]:
+        """The same as a loop over the tile's k, of three statements: the fragments of A, the
+        fragments of B, and their products."""
+        lane = self._lane_places(w, warp)
+        names = [f"%inner_{i}" for i in range(self.accumulators)]
+        types = [self.accumulator_type] * self.accumulators
+        carried = ", ".join(f"{n} = {start}" for n, start in zip(names, accumulators, strict=True))
+        bounds = f"%kk = {w.constant(0)} to {w.constant(self.chunks_in_row)} step {w.constant(2)}"
+        header = f"%tile_sum:{len(names)} = scf.for {bounds}\n        iter_args({carried})"
+        with w.block(f"{header} -> ({', '.join(types)})", f"}} {{{annotation}}}"):
+            a_types = [self._fragment(4)] * (self.warp_m // MMA_M)
+            with w.statement("a_parts", a_types) as yielded:
+                yielded += self._load_a(w, a, lane, self._slot(w, "a", lane.a, "%kk"))
+            b_types = [self._fragment(2)] * (self.warp_n // MMA_N)
+            with w.statement("b_parts", b_types) as yielded:
+                yielded += self._load_b(w, b, lane, self._slot(w, "b", lane.b, "%kk"))
+            with w.statement("products", types) as yielded:
+                a_parts = [f"%a_parts#{i}" for i in range(len(a_types))]
+                b_parts = [f"%b_parts#{i}" for i in range(len(b_types))]
+                yielded += self._multiply(w, a_parts, b_parts, names)
+            results = ", ".join(f"%products#{i}" for i in range(len(types)))
+            w.line(f"scf.yield {results} : {', '.join(types)}")
+        return [f"%tile_sum#{i}" for i in range(len(types))]
+
+    def _lane_places(self, w: Writer, warp: tuple[str, str]) -> LanePlaces:
         a_row = w.rem("a_lane_row", "%lane", 16)
         a_chunk = w.div("a_lane_chunk", "%lane", 16)
         b_high = w.mul("b_lane_high", w.div("b_lane_half", "%lane", 16), 8)
         b_row = w.add("b_lane_row", b_high, w.rem("b_lane_low", "%lane", 8))
         b_chunk = w.rem("b_lane_chunk", w.div("b_lane_eighth", "%lane", 8), 2)
-        a_base = w.add("a_warp_row", warp[0], a_row)
-        b_base = w.add("b_warp_row", warp[1], b_row)
-        columns = self.warp_n // MMA_N
-        for k in range(self.tile_k // self.types.mma_k):
-            w.comment(f"k = {k * self.types.mma_k} .. {(k + 1) * self.types.mma_k - 1} of the tile")
-            a_slot = self._swizzled(w, w.add("a_chunk", a_chunk, w.constant(2 * k)), a_row)
-            b_slot = self._swizzled(w, w.add("b_chunk", b_chunk, w.constant(2 * k)), b_row)
-            a_parts = [
-                self._load(w, "a", a, a_base, m * MMA_M, a_slot)
-                for m in range(self.warp_m // MMA_M)
-            ]
-            b_parts: list[str] = []
-            for n in range(0, self.warp_n, 2 * MMA_N):
-                pair = self._load(w, "b", b, b_base, n, b_slot)
-                b_parts += [self._half(w, pair, half) for half in (0, 1)]
-            for number in range(self.accumulators):
-                m, n = divmod(number, columns)
-                results[number] = w.value(
-                    "acc",
-                    f"nvgpu.mma.sync({a_parts[m]}, {b_parts[n]}, {results[number]}) "
-                    f"{{mmaShape = [{MMA_M}, {MMA_N}, {self.types.mma_k}]"
-                    f"{self.types.mma_attributes}}} : ({self._fragment(4)}, {self._fragment(2)}, "
-                    f"{self.accumulator_type}) -> {self.accumulator_type}",
-                )
+        return LanePlaces(
+            (a_row, a_chunk, w.add("a_warp_row", warp[0], a_row)),
+            (b_row, b_chunk, w.add("b_warp_row", warp[1], b_row)),
+        )
+
+    def _slot(self, w: Writer, name: str, lane: tuple[str, str, str], at_chunk: str) -> str:
+        """The column of a lane's chunk, `at_chunk` chunks into the tile."""
+        row, chunk, _ = lane
+        return self._swizzled(w, w.add(f"{name}_chunk", chunk, at_chunk), row)
+
+    def _load_a(self, w: Writer, a: tuple[str, str], lane: LanePlaces, slot: str) -> list[str]:
+        starts = range(0, self.warp_m, MMA_M)
+        return [self._load(w, "a", a, lane.a[2], start, slot) for start in starts]
+
+    def _load_b(self, w: Writer, b: tuple[str, str], lane: LanePlaces, slot: str) -> list[str]:
+        parts: list[str] = []
+        for start in range(0, self.warp_n, 2 * MMA_N):
+            pair = self._load(w, "b", b, lane.b[2], start, slot)
+            parts += [self._half(w, pair, half) for half in (0, 1)]
+        return parts
+
+    def _multiply(
+        self, w: Writer, a_parts: list[str], b_parts: list[str], accumulators: list[str]
+    ) -> list[str]:
+        results = list(accumulators)
+        for number in range(self.accumulators):
+            m, n = divmod(number, self.warp_n // MMA_N)
+            results[number] = w.value(
+                "acc",
+                f"nvgpu.mma.sync({a_parts[m]}, {b_parts[n]}, {results[number]}) "
+                f"{{mmaShape = [{MMA_M}, {MMA_N}, {self.types.mma_k}]"
+                f"{self.types.mma_attributes}}} : ({self._fragment(4)}, {self._fragment(2)}, "
+                f"{self.accumulator_type}) -> {self.accumulator_type}",
+            )
         return results
 
     def store(
