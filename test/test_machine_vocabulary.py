@@ -229,6 +229,62 @@ def test_row_runs_right_under_every_completion(name, completion):
     np.testing.assert_array_equal(result.arrays[1], source)
 
 
+def intrinsic(name: str, *operands: str) -> str:
+    """A call; operands are `%value: type` or `3: type`, which becomes a constant."""
+    lines, values, types = [], [], []
+    for number, operand in enumerate(operands):
+        value, kind = operand.split(": ")
+        if not value.startswith("%"):
+            constant = f"%{name.rpartition('.')[2]}{number}"
+            lines.append(f"{constant} = llvm.mlir.constant({value} : {kind}) : {kind}")
+            value = constant
+        values.append(value)
+        types.append(kind)
+    call = f'llvm.call_intrinsic "{name}"({", ".join(values)}) : ({", ".join(types)}) -> ()'
+    return "\n".join([*lines, call])
+
+
+FROM, LDS_AT, WAVE_AT = "%from: !llvm.ptr<1>", "%lds: !llvm.ptr<3>", "%wave: !llvm.ptr<3>"
+INTRINSIC_MARKS = (
+    intrinsic("llvm.amdgcn.asyncmark") + "\n" + intrinsic("llvm.amdgcn.wait.asyncmark", "0: i16")
+)
+INTRINSIC_GROUPS = (
+    intrinsic("llvm.nvvm.cp.async.commit.group")
+    + "\n"
+    + intrinsic("llvm.nvvm.cp.async.wait.group", "0: i32")
+)
+INTRINSIC_PROGRAMS = {
+    "wave copy": pointers(
+        intrinsic("llvm.amdgcn.load.async.to.lds.p1", FROM, WAVE_AT, "4: i32", "0: i32", "0: i32"),
+        INTRINSIC_MARKS,
+    ),
+    "lane copy": pointers(
+        intrinsic("llvm.amdgcn.global.load.async.to.lds.b32", FROM, LDS_AT, "0: i32", "0: i32"),
+        intrinsic("llvm.amdgcn.s.wait.asynccnt", "0: i16"),
+    ),
+    "cp.async": pointers(
+        intrinsic("llvm.nvvm.cp.async.ca.shared.global.4", LDS_AT, FROM), INTRINSIC_GROUPS
+    ),
+    "barrier": pointers(THROUGH, intrinsic("llvm.amdgcn.s.barrier")),
+}
+
+
+@pytest.mark.parametrize("completion", ("eager", "late", "random:3"))
+@pytest.mark.parametrize("name", INTRINSIC_PROGRAMS)
+def test_intrinsics_mean_what_their_rows_say(name, completion):
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    program = INTRINSIC_PROGRAMS[name]
+    result = run(program, source, given, threads=64, warp=64, completion=completion)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[1], source)
+
+
+def test_unknown_intrinsic_is_refused_by_name():
+    program = pointers("", intrinsic("llvm.amdgcn.s.sleep", "1: i32"))
+    with pytest.raises(MachineError, match=r"intrinsic 'llvm\.amdgcn\.s\.sleep'"):
+        run(program, np.zeros(4, np.uint8), np.zeros(4, np.uint8))
+
+
 WITHOUT_WAIT = {
     "nvgpu.device_async_copy": memref_program(f"%x = {COPY}"),
     "nvvm.cp.async.shared.global": pointers(CP, ""),

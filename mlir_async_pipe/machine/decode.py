@@ -22,7 +22,8 @@ from mlir_async_pipe.ir_helpers import (
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
-from mlir_async_pipe.vocabulary import Queue, Row, queue_of, row_of
+from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
+from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
 
 
 @dataclass(eq=False)
@@ -103,6 +104,8 @@ class Site:
         """The queue that the op issues to, commits to or waits for, on the target if there is
         one; raises MachineError (dynamic-queue) where that is not constant."""
         queue = queue_of(self.op, self.decoder.target)
+        if queue is None and self.row is not None and isinstance(self.row.queue, Queue):
+            queue = self.row.queue
         if queue is None:
             raise MachineError(
                 f"the queue of '{self.name}' is not a constant", code="dynamic-queue", at=self.place
@@ -225,6 +228,9 @@ class Decoder:
     def site(self, op: Any) -> Site:
         """A numbered site for an op."""
         row = row_of(op)
+        intrinsic = known_intrinsic(intrinsic_name(op))
+        if intrinsic is not None:
+            row = ROWS[INTRINSICS[intrinsic]]
         is_async = row is not None and bool(row.accesses) and row.asynchronous(op)
         is_async = is_async or op.name == "async_pipe.scope"
         cost = integer_attribute(op, "async_pipe.latency")

@@ -12,20 +12,21 @@ returns the function that executes the op for all threads of a unit, every time 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 Execute = Callable[..., Any]
 Builder = Callable[[Any], Execute]
+SomeBuilder = TypeVar("SomeBuilder", bound=Callable[..., Execute])
 
 SEMANTICS: dict[str, Builder] = {}
 # Terminators that leave for a block of the same region; the rest leave the region.
 BRANCHES: dict[str, Builder] = {}
 
 
-def semantics(*names: str) -> Callable[[Builder], Builder]:
+def semantics(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
     """Decorator: this builder gives the semantics of the ops called `names`."""
 
-    def remember(builder: Builder) -> Builder:
+    def remember(builder: SomeBuilder) -> SomeBuilder:
         for name in names:
             SEMANTICS[name] = builder
         return builder
@@ -33,10 +34,10 @@ def semantics(*names: str) -> Callable[[Builder], Builder]:
     return remember
 
 
-def branch(*names: str) -> Callable[[Builder], Builder]:
+def branch(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
     """Decorator: this builder gives the jumps of the terminators called `names`."""
 
-    def remember(builder: Builder) -> Builder:
+    def remember(builder: SomeBuilder) -> SomeBuilder:
         for name in names:
             BRANCHES[name] = builder
         return builder

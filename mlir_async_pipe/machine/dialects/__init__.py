@@ -9,6 +9,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     constants_casts,
     control,
     gpu,
+    intrinsics,
     llvm,
     llvm_arith,
     math,

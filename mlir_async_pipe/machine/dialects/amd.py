@@ -64,7 +64,7 @@ def wave_copy(site: Site) -> Execute:
     """`size` bytes a lane from a pointer of its own to the wave's stretch of LDS."""
     size = site.integer("size") or 0
     offset = site.integer("offset", 0) or 0
-    copy = _copier(site)
+    copy = copier(site)
 
     def execute(unit: Unit, source: Array, target: Array) -> None:
         lane = unit.threads % unit.launch.options.warp
@@ -75,12 +75,13 @@ def wave_copy(site: Site) -> Execute:
     return execute
 
 
-def lane_copy(size: int) -> Any:
-    """A builder for the gfx1250 copies: every lane names both addresses."""
+def lane_copy(size: int, immediate: int = 0) -> Any:
+    """A builder for the gfx1250 copies: every lane names both addresses. The offset is an
+    attribute, or `immediate`."""
 
     def build(site: Site) -> Execute:
-        offset = site.integer("offset", 0) or 0
-        copy = _copier(site)
+        offset = site.integer("offset", immediate) or 0
+        copy = copier(site)
         return lambda unit, source, target: copy(unit, source + offset, target + offset, size)
 
     return build
@@ -93,7 +94,7 @@ for _bits in (8, 32, 64, 128):
 @semantics("rocdl.raw.ptr.buffer.load.async.lds", "rocdl.raw.ptr.buffer.load.lds")
 def buffer_copy(site: Site) -> Execute:
     """From a buffer resource at voffset + soffset + offset to the wave's stretch of LDS."""
-    copy = _copier(site)
+    copy = copier(site)
 
     def execute(unit: Unit, source: Array, target: Array, size: Array, *rest: Array) -> None:
         within_buffer, scalar, fixed = rest[:3]
@@ -105,7 +106,7 @@ def buffer_copy(site: Site) -> Execute:
     return execute
 
 
-def _copier(site: Site) -> Callable[[Unit, Array, Array, int], None]:
+def copier(site: Site) -> Callable[[Unit, Array, Array, int], None]:
     """A function that copies bytes between two pointers of each lane; ops without a row in
     the vocabulary are tracked by the compiler, so they are over when they return."""
     queue = None if site.row is None else site.queue()

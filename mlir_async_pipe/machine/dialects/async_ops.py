@@ -220,11 +220,14 @@ def physical_commit(site: Site) -> Execute:
     "nvvm.wgmma.wait.group.sync.aligned",
     "rocdl.wait.asyncmark",
 )
-def physical_wait(site: Site) -> Execute:
-    """A wait runs with its count, 0 without one; the count is clamped as the target does."""
+def physical_wait(site: Site, given: int | None = None) -> Execute:
+    """A wait runs with its count, 0 without one; the count is clamped as the target does.
+
+    `given` is the count where it is no attribute.
+    """
     queue = site.queue()
     assert site.row is not None and site.row.wait is not None
-    left = site.integer(site.row.wait.count, 0) or 0
+    left = (site.integer(site.row.wait.count) if given is None else given) or 0
     if left < 0:
         raise site.unsupported(f"a count of {left}")
     if queue.largest_count is not None:
@@ -239,12 +242,15 @@ def physical_wait(site: Site) -> Execute:
 
 
 @semantics("rocdl.s.wait.asynccnt", "rocdl.s.wait.tensorcnt")
-def counter_wait(site: Site) -> Execute:
-    """A counter counts ops, not groups: at most N of them stay in flight."""
+def counter_wait(site: Site, given: int | None = None) -> Execute:
+    """A counter counts ops, not groups: at most N of them stay in flight.
+
+    `given` is the count where it is no attribute.
+    """
     counter = site.queue()
     # asynccnt counts the async LDS copies, whose marks are another way to wait for them.
     queue = ASYNC_LDS if counter == ASYNCCNT else counter
-    left = site.integer("count", 0) or 0
+    left = (site.integer("count") if given is None else given) or 0
     if left < 0:
         raise site.unsupported(f"a count of {left}")
     count = uniform(left)

@@ -1,0 +1,76 @@
+"""llvm.call_intrinsic: the copies, groups, waits and barriers of the vocabulary in LLVM form.
+
+Immediate operands (sizes, offsets, counts) have to be constants, as the back ends want them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.amd import buffer_copy, copier, lane_copy
+from mlir_async_pipe.machine.dialects.async_ops import counter_wait, physical_commit, physical_wait
+from mlir_async_pipe.machine.dialects.gpu import barrier
+from mlir_async_pipe.machine.dialects.llvm import wave_base
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name, known_intrinsic
+
+Array = np.ndarray
+
+
+@semantics(CALL)
+def call_intrinsic(site: Site) -> Execute:
+    """What the op of the intrinsic's row does."""
+    name = intrinsic_name(site.op)
+    if site.row is None:
+        raise site.unsupported(f"intrinsic '{name}'")
+    row = site.row
+    if row.barrier is not None:
+        return barrier(site)
+    if row.commits == "group":
+        return physical_commit(site)
+    if row.wait is not None:
+        count = _constant(site, 0)
+        wait = counter_wait if row.completion == "counter" else physical_wait
+        return without_operands(wait(site, count))
+    return _copy(site, known_intrinsic(name) or name)
+
+
+def without_operands(execute: Execute) -> Execute:
+    """An op whose operands were read while it was decoded."""
+    return lambda unit, *operands: execute(unit)
+
+
+def _copy(site: Site, name: str) -> Execute:
+    if name.startswith("llvm.nvvm.cp.async."):
+        size = int(name.rpartition(".")[2])
+        copy = copier(site)
+        return lambda unit, target, source: copy(unit, source, target, size)
+    if name == "llvm.amdgcn.raw.ptr.buffer.load.async.lds":
+        return buffer_copy(site)
+    if name.startswith("llvm.amdgcn.global.load.async.to.lds.b"):
+        bits = int(name.rpartition(".b")[2])
+        run = lane_copy(bits // 8, _constant(site, 2))(site)
+        return lambda unit, source, target, *immediates: run(unit, source, target)
+    return _wave_copy(site, _constant(site, 2), _constant(site, 3))
+
+
+def _wave_copy(site: Site, size: int, offset: int) -> Execute:
+    copy = copier(site)
+
+    def execute(unit: Unit, source: Array, target: Array, *immediates: Any) -> None:
+        lane = unit.threads % unit.launch.options.warp
+        copy(unit, source + offset, wave_base(unit, target) + offset + lane * size, size)
+
+    return execute
+
+
+def _constant(site: Site, number: int) -> int:
+    value = constant_value(site.op.operands[number])
+    if value is None:
+        raise site.unsupported(f"operand {number} is not a constant")
+    return value
