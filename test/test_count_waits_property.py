@@ -9,7 +9,7 @@ from random_wait_programs import Maker
 from wait_programs import OLDEST, TooLarge, enumerate_counts, print_program
 
 from mlir_async_pipe import passes
-from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.report import Session
 
 BATCHES = 12
@@ -69,3 +69,53 @@ def test_the_random_programs_are_hard_enough(seen):
     assert seen["features"]["graph"] >= 0.2 * programs
     assert seen["features"]["call"] >= 0.1 * programs
     assert counts[0] < 0.4 * total
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_groups_on_the_witness_add_up_to_the_count(seed):
+    """Law: the path that is shown commits exactly as many younger groups as the count says."""
+    program = Maker(seed).make()
+    if program.function_scope:
+        pytest.skip("a foreign group is not among the marks that the path shows")
+    found = passes.find("async-pipe-count-waits")
+    session = Session()
+    with new_context():
+        module = ir.Module.parse(print_program(program))
+        found.run(module.operation, passes.parse_options(found, ""), session)
+    for record in session.report().of("waits"):
+        if record.exact is not None and record.exact >= 0:
+            assert sum(step.groups for step in record.witness) == record.exact
+
+
+@pytest.mark.parametrize("pipeline", ["canonicalize", "cse"])
+@pytest.mark.parametrize("seed", range(1, 60, 6))
+def test_clean_ups_never_lower_a_count(seed, pipeline):
+    """Law: canonicalize and cse leave each wait that they keep an equal or better count."""
+    program = Maker(seed).make()
+    text = print_program(program)
+    before = count(text, program.function_scope)
+    after = count(_transformed(text, pipeline), program.function_scope)
+    if len(after) == len(before):
+        assert all(new >= old for new, old in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(0, 80, 4))
+def test_counts_after_scf_to_cf_never_rise_and_survive_without_static_trips(seed):
+    """Law: blocks and branches allow every path that structured code does; where no trip count
+    is static and no condition is shared the counts are equal."""
+    program = Maker(seed).make()
+    text = print_program(program)
+    if program.function_scope or "scf.forall" in text or "affine.for" in text:
+        pytest.skip("not converted by convert-scf-to-cf")
+    for trips in range(5):
+        text = text.replace(f"to %trips{trips} step", "to %dynamic step")
+    before = count(text, False)
+    after = count(_transformed(text, "convert-scf-to-cf"), False)
+    assert sorted(after) == sorted(before)
+
+
+def _transformed(text: str, pipeline: str) -> str:
+    with new_context():
+        module = ir.Module.parse(text)
+        passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        return str(module)

@@ -92,8 +92,10 @@ def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Ite
             work.append(found.item)
     _mark(work, events, marked, roots, callers)
     # What follows an endless loop is not reached, whether or not the loop commits anything.
-    endless = [item for item in graph.maybe_endless() if graph.root_of(item) in roots]
-    _mark(endless, events, marked, roots, callers)
+    # Calls of unknown functions may commit, which a witness has to mention.
+    others = [*graph.maybe_endless(), *(call for call in graph.calls if call.callee is None)]
+    inside = [item for item in others if graph.root_of(item) in roots]
+    _mark(inside, events, marked, roots, callers)
     for found_here in events.of.values():
         found_here.sort(key=by_position)
     committing = [item for item in graph.commits if item.queue == queue]
