@@ -1,0 +1,159 @@
+"""What the checker costs: growth with ops and with groups in flight, and its share of a run.
+
+    python bench/check.py [--runs N] [--json FILE]
+
+Kernels are straight (ops to 10^4, every copy read behind its wait) and looped (a ring with 2
+to 16 groups in flight). The share is that of `async-pipe-check` in the one-shot pass
+`async-pipe` on the examples. Times are wall-clock milliseconds, the smallest of N runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+OPS = (10, 100, 1000, 10_000)
+GROUPS = (2, 4, 8, 16)
+ROWS = 17
+SHARED = f"memref<{ROWS}x32xf32, #gpu.address_space<workgroup>>"
+
+
+def main() -> int:
+    """Measure, print, and write JSON on request."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {"straight": {}, "ring": {}, "share": {}}
+    print("straight kernels, 4 groups in flight")
+    for count in OPS:
+        spent = least(arguments.runs, straight(count, 4), check)
+        results["straight"][count] = spent
+        print(f"  {count:6} ops     {spent:9.1f} ms   {1000 * spent / count:7.1f} us an op")
+    print("rings in a loop")
+    for groups in GROUPS:
+        spent = least(arguments.runs, ring(groups), check)
+        results["ring"][groups] = spent
+        print(f"  {groups:6} groups  {spent:9.1f} ms   {spent / groups:7.2f} ms a group")
+    print("share of the one-shot pass")
+    for name in ("gemm", "copy_compute", "add_one"):
+        text = (EXAMPLES / f"{name}.mlir").read_text()
+        without = least(arguments.runs, text, lambda module: one_shot(module, "none"))
+        whole = least(arguments.runs, text, lambda module: one_shot(module, "error"))
+        share = 1 - without / whole
+        results["share"][name] = share
+        print(f"  {name:12} {whole:9.1f} ms, of which check {100 * share:5.1f} %")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def least(runs: int, text: str, work: Callable[[Any], None]) -> float:
+    """The smallest time of several runs on fresh modules, in milliseconds."""
+    times = []
+    for _ in range(runs):
+        with new_context():
+            module = ir.Module.parse(text)
+            start = time.perf_counter()
+            work(module.operation)
+            times.append(1000 * (time.perf_counter() - start))
+    return min(times)
+
+
+def check(module: Any) -> None:
+    """Only the checker; the kernels of this file are correct."""
+    found = passes.find("async-pipe-check")
+    session = Session(target=Target.parse("nvvm:sm_80"))
+    found.run(module, found.options(), session)
+    (summary,) = session.records["checks"]
+    assert not summary.unsafe and not summary.unknown, summary
+
+
+def one_shot(module: Any, hazards: str) -> None:
+    """The whole pass async-pipe, with or without the checker."""
+    found = passes.find("async-pipe")
+    found.run(module, found.options(check=hazards), Session(target=Target.parse("nvvm:sm_80")))
+
+
+def straight(ops: int, groups: int) -> str:
+    """Copies, commits, waits, barriers and reads without a loop; about `ops` of them."""
+    lines = []
+    for number in range(max(1, ops // 5)):
+        lines += [
+            f"%a{number} = nvgpu.device_async_copy %A[%c0, %t], %s[%c{number % (groups + 1)}, %t], 1"
+            f" : memref<64x32xf32> to {SHARED}",
+            "nvvm.cp.async.commit.group",
+            f"nvvm.cp.async.wait.group {groups - 1}",
+            "gpu.barrier",
+        ]
+        if number >= groups - 1:
+            slot = (number - groups + 1) % (groups + 1)
+            lines.append(f"%x{number} = memref.load %s[%c{slot}, %u] : {SHARED}")
+    return kernel([*lines, "nvvm.cp.async.wait.group 0"])
+
+
+def ring(groups: int) -> str:
+    """A loop with `groups` copies ahead and groups + 1 slots."""
+    lines = []
+    for number in range(groups):
+        lines += copy_of(f"p{number}", f"%c{number}", f"%c{number}")
+    lines += [
+        "%r = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %zero) -> (f32) {",
+        f"nvvm.cp.async.wait.group {groups - 1}",
+        "gpu.barrier",
+        f"%ahead = arith.addi %i, %c{groups} : index",
+        f"%to = arith.remui %ahead, %c{groups + 1} : index",
+        f"%from = arith.remui %i, %c{groups + 1} : index",
+        *copy_of("k", "%ahead", "%to"),
+        f"%x = memref.load %s[%from, %u] : {SHARED}",
+        "%sum1 = arith.addf %sum, %x : f32",
+        "scf.yield %sum1 : f32",
+        "}",
+        "nvvm.cp.async.wait.group 0",
+    ]
+    return kernel(lines)
+
+
+def copy_of(name: str, row: str, slot: str) -> list[str]:
+    """One copy and its group."""
+    return [
+        f"%{name} = nvgpu.device_async_copy %A[{row}, %t], %s[{slot}, %t], 1"
+        f" : memref<64x32xf32> to {SHARED}",
+        "nvvm.cp.async.commit.group",
+    ]
+
+
+def kernel(body: list[str]) -> str:
+    """A kernel of 32 threads around `body`."""
+    constants = [f"%c{i} = arith.constant {i} : index" for i in [*range(ROWS + 1), 31]]
+    return "\n".join(
+        [
+            "gpu.module @kernels {",
+            "gpu.func @k(%A: memref<64x32xf32> {llvm.noalias}, %n: index)",
+            f"workgroup(%s: {SHARED})",
+            "kernel attributes {known_block_size = array<i32: 32, 1, 1>} {",
+            *constants,
+            "%zero = arith.constant 0.0 : f32",
+            "%t = gpu.thread_id x",
+            "%u = arith.subi %c31, %t : index",
+            *body,
+            "gpu.return",
+            "}",
+            "}",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
