@@ -112,6 +112,15 @@ def plan_waits(
                 code="counter-limit",
                 at=op,
             )
+        told_apart = ASYNC_LDS.copies_in_flight
+        assert told_apart is not None
+        if form == "marks" and min(count, largest) * smallest > told_apart:
+            diagnostics.remark(
+                f"{count} groups of {smallest} copies may stay in flight, and the chip can tell "
+                f"{told_apart} copies apart: it waits until {told_apart} are",
+                code="counter-limit",
+                at=op,
+            )
         planned.append(Wait(op, min(wanted, largest)))
     return planned
 
