@@ -172,6 +172,39 @@ def test_two_threads_storing_one_location_race_within_one_op():
     assert codes(program, np.zeros(1, np.int32), threads=1) == set()
 
 
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [
+        ("i8", np.int8),
+        ("i16", np.int16),
+        ("f16", np.float16),
+        ("bf16", np.uint16),
+        ("f32", np.float32),
+        ("i64", np.int64),
+    ],
+)
+def test_neighbours_of_any_size_do_not_race(kind, dtype):
+    program = f"""
+    func.func @f(%a: memref<8x{kind}>) {{
+      %t = gpu.thread_id x
+      %v = memref.load %a[%t] : memref<8x{kind}>
+      memref.store %v, %a[%t] : memref<8x{kind}>
+      return
+    }}"""
+    assert codes(program, np.ones(8, dtype), threads=8) == set()
+
+
+def test_vector_elements_of_half_size_are_told_apart():
+    program = """
+    func.func @f(%a: memref<4xvector<2xf16>>, %b: memref<8xf32>) {
+      %t = gpu.thread_id x
+      %v = memref.load %a[%t] : memref<4xvector<2xf16>>
+      memref.store %v, %a[%t] : memref<4xvector<2xf16>>
+      return
+    }"""
+    assert codes(program, np.ones((4, 2), np.float16), zeros(8), threads=4) == set()
+
+
 def test_blocks_of_a_grid_are_not_ordered():
     program = """
     func.func @f(%a: memref<4xi32>) {

@@ -8,8 +8,9 @@ from typing import Any
 from mlir_async_pipe.ir_helpers import walk
 
 # Types of one byte and ops that see memory as bytes; any of them asks for granules of 1.
-_BYTE_TYPES = re.compile(r"\b(?:u|s)?i(?:1|8)\b|f8E")
-_HALF_TYPES = re.compile(r"\b(?:i16|ui16|si16|f16|bf16)\b")
+# A dimension may stand right in front of the type, as in 32xf16, so that no word begins there.
+_BYTE_TYPES = re.compile(r"[x<](?:[us]?i(?:1|8)\b|f8E)")
+_HALF_TYPES = re.compile(r"[x<](?:[us]?i16|b?f16)\b")
 
 
 def granule_of(module: Any) -> int:
