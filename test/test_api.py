@@ -136,3 +136,12 @@ def test_a_workgroup_memory_limit_is_kept():
     with pytest.raises(AsyncPipeError, match="smem"):
         api.pipeline(module, target="nvvm:sm_80", smem_limit=4096)
     assert str(module) == before
+
+
+@pytest.mark.parametrize("call", ["pipeline", "count_waits", "check", "lower"])
+def test_calls_are_not_hidden_by_subpackages_of_the_same_name(call):
+    import mlir_async_pipe
+    from mlir_async_pipe.check import CheckOptions
+
+    assert CheckOptions().chip == ""
+    assert getattr(mlir_async_pipe, call) is getattr(api, call)
