@@ -67,6 +67,7 @@ class Judge:
     comparer: Comparer
     base_facts: dict[Atom, Any]
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
+    left: set[int] = field(default_factory=set)
     comparisons: int = 0
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
@@ -93,6 +94,17 @@ class Judge:
             both_atomic = site.atomic and self.sites[event.site].atomic
             if self._matter(site, later, event) and not both_atomic and not apart(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def end(self, state: State) -> None:
+        """Remember writes in flight at the end to memory that somebody may look at later."""
+        for pending in state.all_queues():
+            for group in (pending.open, *pending.groups):
+                for issue in group:
+                    self.left |= {e.site for e in issue if self._outlives(e)}
+
+    def _outlives(self, event: Event) -> bool:
+        root = self.roots.roots[event.region.root]
+        return self.sites[event.site].writes and root.kind in ("argument", "global", "unknown")
 
     def pair(self, later: Event, earlier: Event, state: State) -> None:
         """Check two executions of ops of one group that is still open."""

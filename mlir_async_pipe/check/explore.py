@@ -36,6 +36,7 @@ from mlir_async_pipe.check.graph import (
     LoopTest,
     Run,
     Step,
+    Stop,
     Switch,
 )
 from mlir_async_pipe.check.graph_facts import is_value_op, live_values, needed_values
@@ -206,6 +207,8 @@ class Explorer:
                 self._test(loop, body, out, state)
             case Switch(value, cases, default):
                 self._switch(value, cases, default, state)
+            case Stop():
+                self.effects.judge.end(state)
 
     def _split(self, state: State, form: Form, ways: dict[int, Edge], block: Block) -> None:
         for side in split(form, state.facts):

@@ -155,14 +155,17 @@ def notes(
         return first, ("a barrier is missing behind this wait", ops[finding.wait])
     age = finding.age or 0
     young = f"{age} younger group{'s' if age != 1 else ''}"
-    first = (f"this op is in flight there, with {young} on queue {earlier.queue}", earlier.op)
-    return first, _wait_note(finding, later, ops)
+    first = (f"this op is in flight there, with {young} on {_queue(earlier)}", earlier.op)
+    return first, _wait_note(finding, later, earlier, ops)
 
 
-def _wait_note(finding: Finding, later: Site, ops: list[Any]) -> tuple[str, Any]:
+def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> tuple[str, Any]:
     age = finding.age or 0
     if finding.wait is None or finding.wait_age is None:
-        return f"a wait is missing in front of this: count {age} would do", later.op
+        return (
+            f"a wait is missing in front of this: count {age} would do, on {_queue(earlier)}",
+            later.op,
+        )
     wait = ops[finding.wait]
     if finding.wait_age < 0:
         return (
@@ -175,6 +178,12 @@ def _wait_note(finding: Finding, later: Site, ops: list[Any]) -> tuple[str, Any]
         f"at most {finding.wait_age} would do",
         wait,
     )
+
+
+def _queue(site: Site) -> str:
+    """The queue as a reader knows it; abstract queues are called "queue 0" already."""
+    name = site.queue or ""
+    return name if name.startswith("queue") else f"queue {name}"
 
 
 def _given_count(wait: Any) -> int:

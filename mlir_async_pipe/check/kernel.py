@@ -22,9 +22,11 @@ from mlir_async_pipe.vocabulary import row_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found in one kernel. `findings` name entries of `sites` and `ops`."""
+    """What was found in one kernel. `findings` name entries of `sites` and `ops`; `left` are
+    sites whose copies may be in flight when it ends, to memory that outlives it."""
 
     findings: tuple[Finding, ...]
+    left: tuple[int, ...]
     sites: list[Any]
     ops: list[Any]
     summary: CheckSummary
@@ -106,7 +108,11 @@ def check_kernel(
     findings = tuple(judge.findings.values())
     name = symbol_name(kernel) or kernel.name
     return Outcome(
-        findings, sites.sites, sites.ops, _summary(name, findings, sites, explorer, exhausted)
+        findings,
+        tuple(sorted(judge.left)),
+        sites.sites,
+        sites.ops,
+        _summary(name, findings, sites, explorer, exhausted),
     )
 
 
