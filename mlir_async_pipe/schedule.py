@@ -9,7 +9,8 @@
 The arrays count statements, which clean-ups may change; attributes on the ops survive them.
 `num_stages = S` stands for: copies from global to workgroup memory and what they depend on
 in stage 0 and first in order, everything else in stage S - 1, one wait and one barrier at
-the top of the iteration.
+the top of the iteration. A loop without such copies loads its fragments from workgroup memory
+ahead instead, into registers.
 """
 
 from __future__ import annotations
@@ -203,9 +204,11 @@ def _decide_by_count(
         )
     copies = [s for s in body.statements if is_copy(s.op)]
     copies += [s for pair in _load_store_copies(body) for s in pair]
-    if not copies:
+    ahead = copies or [s for s in body.statements if _only_reads_workgroup(s.op)]
+    if not ahead:
         raise InputError(
-            "cannot pipeline: the loop copies nothing from global to workgroup memory",
+            "cannot pipeline: the loop copies nothing from global to workgroup memory, and loads "
+            "nothing from workgroup memory",
             code="no-copies",
             at=loop,
             notes=numbering(body),
@@ -216,7 +219,15 @@ def _decide_by_count(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=loop
         )
         return None
-    first = _with_producers(body, {s.number for s in copies})
+    first = _with_producers(body, {s.number for s in ahead})
+    if len(first) == len(body.statements):
+        raise InputError(
+            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
+            "is left to overlap with them",
+            code="no-consumers",
+            at=loop,
+            notes=numbering(body),
+        )
     asynchronous = {s.number for s in copies}
     ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
     place = {statement.number: rank for rank, statement in enumerate(ranked)}
@@ -231,8 +242,22 @@ def _decide_by_count(
     return Decision(body, slots, found.wait_at or "iteration")
 
 
+def _only_reads_workgroup(op: Operation) -> bool:
+    """Whether a statement loads fragments: it reads workgroup memory and writes none."""
+    found = [access for inner in walk(op) for access in accesses(inner)]
+    return bool(found) and all(
+        not access.writes and root_of(access.memory).space == "workgroup" for access in found
+    )
+
+
 def is_copy(op: Operation) -> bool:
-    """Whether an op copies asynchronously from global to workgroup memory."""
+    """Whether a statement does nothing to memory but copy it asynchronously from global to
+    workgroup memory; the copies may stand in regions (grouped, or under a guard)."""
+    touching = [inner for inner in walk(op) if accesses(inner)]
+    return bool(touching) and all(_is_async_copy(inner) for inner in touching)
+
+
+def _is_async_copy(op: Operation) -> bool:
     row = row_of(op)
     if row is None or not row.asynchronous(op):
         return False
