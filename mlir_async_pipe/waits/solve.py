@@ -18,6 +18,7 @@ from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
 from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, Row, resolved
 from mlir_async_pipe.waits.summaries import BlockPassage, Key, Summaries
+from mlir_async_pipe.waits.trail import Piece
 
 Costs = dict[int, int]
 
@@ -52,6 +53,8 @@ class Solution:
         # Where the least cost comes from: of a wait's token, and of a value in a frame.
         self.attained: dict[Item, tuple[Visit, int]] = {}
         self.entered: dict[tuple[Frame, Key, int], Visit] = {}
+        # Witnesses from the start of a frame outwards, filled as they are asked for.
+        self.trails: dict[tuple[Frame, Key, int], Piece] = {}
         self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
         frames = {root: events.frames_of(root) for root in events.roots}
         for root in events.roots:

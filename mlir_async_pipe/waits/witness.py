@@ -15,14 +15,11 @@ from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import Event, by_position
 from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
-from mlir_async_pipe.waits.reasons import REASONS
-from mlir_async_pipe.waits.records import WitnessStep
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.solve import Solution, Visit, costs_here
-from mlir_async_pipe.waits.summaries import BlockPassage, Loop
+from mlir_async_pipe.waits.summaries import BlockPassage, Key, Loop
+from mlir_async_pipe.waits.trail import Mark, Trail
 
-# A witness of a real kernel has 3 to 10 steps; longer ones are cut between wait and origin.
-MOST_STEPS = 24
 DEEPEST_NESTING = 40
 
 
@@ -33,71 +30,49 @@ class Witness:
         self.solution = solution
         self.summaries = solution.summaries
         self.events = solution.events
-        self._places = places
-        self._steps: list[WitnessStep] = []
-        self._left_out = 0
-        self._groups_left_out = 0
-        self._reasons: set[str] = set()
+        self.trail = Trail(places)
         self._depth = 0
         visit, value = solution.attained[wait]
         self._outwards(visit, value, wait.position)
-        count = solution.counts[wait]
-        if count == 0:
-            self._reasons.add("newest-group")
-        self.reason = next((code for code in REASONS if code in self._reasons), "exact")
-        self.steps = self._in_order()
-
-    def _in_order(self) -> tuple[WitnessStep, ...]:
-        steps = self._steps
-        if self._left_out:
-            cut = WitnessStep(f"{self._left_out} more steps", Place(), self._groups_left_out)
-            steps = [*steps[:-1], cut, steps[-1]]
-        return tuple(reversed(steps))
-
-    # -- what is said ------------------------------------------------------------------
-
-    def _say(self, what: str, op: Any, reason: str | None = None, groups: int = 0) -> None:
-        if reason is not None:
-            self._reasons.add(reason)
-        if len(self._steps) >= MOST_STEPS:
-            self._left_out += 1
-            self._groups_left_out += groups
-        else:
-            self._steps.append(WitnessStep(what, self._place(op), groups))
-
-    def _origin(self, what: str, op: Any, reason: str | None = None) -> None:
-        if reason is not None:
-            self._reasons.add(reason)
-        self._steps.append(WitnessStep(what, self._place(op)))
-
-    def _place(self, op: Any) -> Place:
-        found = self._places.get(op)
-        if found is None:
-            found = self._places[op] = Place.of(op)
-        return found
+        if solution.counts[wait] == 0:
+            self.trail.note("newest-group")
+        self.reason = self.trail.reason
+        self.steps = self.trail.steps()
 
     # -- from a block outwards ---------------------------------------------------------
 
     def _outwards(self, visit: Visit, value: int, position: int) -> None:
         """Walk back from a value at a position until its group is found."""
         here: tuple[Visit, int, int] | None = (visit, value, position)
+        marks: dict[tuple[Frame, Key, int], Mark] = {}
         while here is not None:
             visit, value, position = here
-            block = self.summaries.block(visit.node, visit.assumption)
-            number = self._event_number(visit.node, position)
-            row = block.at(value, _cost_before(block, number))
-            source = min(
-                (source for source in row if source in visit.costs),
-                key=lambda source: visit.costs[source] + row[source],
-            )
-            self._back(visit.node, visit.assumption, value, number, source)
+            source = self._to_frame_start(visit, value, position)
             if source == FRESH:
-                return
-            if visit.place is not None:
-                source = self._back_to_entry(visit, source)
-                if source == FRESH:
-                    return
+                break
+            frame_start = (visit.frame, visit.key, source)
+            known = self.solution.trails.get(frame_start)
+            if known is not None:
+                self.trail.join(known)
+                break
+            marks[frame_start] = self.trail.mark()
             here = self._leave_frame(visit, source)
+        for frame_start, mark in marks.items():
+            self.solution.trails[frame_start] = self.trail.since(mark)
+
+    def _to_frame_start(self, visit: Visit, value: int, position: int) -> int:
+        """Walk back to the start of a frame; what the value is there, FRESH if committed."""
+        block = self.summaries.block(visit.node, visit.assumption)
+        number = self._event_number(visit.node, position)
+        row = block.at(value, _cost_before(block, number))
+        source = min(
+            (source for source in row if source in visit.costs),
+            key=lambda source: visit.costs[source] + row[source],
+        )
+        self._back(visit.node, visit.assumption, value, number, source)
+        if source != FRESH and visit.place is not None:
+            return self._back_to_entry(visit, source)
+        return source
 
     def _event_number(self, node: Node, position: int) -> int:
         return bisect_left(self.events.of.get(node, []), position, key=by_position)
@@ -126,10 +101,12 @@ class Witness:
 
     def _root_value(self, frame: Frame, value: int) -> None:
         if value in frame.captured:
-            self._origin("the token comes from another thread", frame.item.op, "crosses-parallel")
+            self.trail.origin(
+                "the token comes from another thread", frame.item.op, "crosses-parallel"
+            )
         else:
             reason = "function-scope" if self.summaries.foreign else "unknown-origin"
-            self._origin("the token is an argument", frame.item.op, reason)
+            self.trail.origin("the token is an argument", frame.item.op, reason)
 
     def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
         item = frame.item
@@ -146,7 +123,7 @@ class Witness:
                 groups = 0
             else:
                 groups = self.summaries.before(item, outer.assumption, True).cost
-            self._say("the condition of 'scf.while' holds", item.op, groups=groups)
+            self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
         trips = item.trips
         slots = loop.turns_up_to(state, None if trips is None else trips - 1).path(value)
         return self._back_over_turns(item, outer.assumption, loop, slots, state[slots[0]])
@@ -171,14 +148,14 @@ class Witness:
         `cost` is that of the first slot, as the path brings it into the loop.
         """
         for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
-            self._say(f"next iteration of '{item.op.name}'", item.op)
+            self.trail.say(f"next iteration of '{item.op.name}'", item.op)
             self._back_turn(item, assumption, loop, source, target)
             if source == FRESH:
                 return None
         if len(slots) == 1:
             later = loop.turns_up_to({FRESH: 0}, None).state.get(slots[0], 0)
             reason = "first-iterations" if later > cost else None
-            self._say(f"first iteration of '{item.op.name}'", item.op, reason)
+            self.trail.say(f"first iteration of '{item.op.name}'", item.op, reason)
         return loop.start.get(slots[0], slots[0])
 
     def _back_turn(
@@ -188,7 +165,7 @@ class Witness:
         assert item.row is not None
         if target in loop.kept:
             groups = loop.columns[target][target]
-            self._say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
+            self.trail.say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
             return
         number = next(n for n, argument in loop.arguments.items() if argument == target)
         if item.row.flow == "for":
@@ -211,7 +188,7 @@ class Witness:
                 if middle in places:
                     self._back_before(item, assumption, True, places[middle], source)
                 elif middle != FRESH:
-                    self._say("the condition holds", item.op, groups=before.cost)
+                    self.trail.say("the condition holds", item.op, groups=before.cost)
                 return
 
     # -- inside one frame --------------------------------------------------------------
@@ -219,7 +196,7 @@ class Witness:
     def _back_frame(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
         """Back from what a frame hands on as `number` to a value at its start, or a commit."""
         if self._depth >= DEEPEST_NESTING:
-            self._origin("… deeper", frame.item.op)
+            self.trail.origin("… deeper", frame.item.op)
             return
         self._depth += 1
         if len(frame.nodes) == 1:
@@ -283,11 +260,13 @@ class Witness:
             place, value, passed = came_from[place, value, source]
             node = place[0]
             under = block_search.under(self.summaries, frame, assumption, place)
-            self._say(f"through block {node.number}", frame.item.op)
+            self.trail.say(f"through block {node.number}", frame.item.op)
             if passed != FRESH:
                 self._back(node, under, passed, len(self.events.of.get(node, ())), value)
             else:
-                self._origin("the token is an argument of a block", frame.item.op, "unknown-origin")
+                self.trail.origin(
+                    "the token is an argument of a block", frame.item.op, "unknown-origin"
+                )
             if value == FRESH:
                 return FRESH
         return value
@@ -320,11 +299,13 @@ class Witness:
 
     def _commit_origin(self, item: Item) -> None:
         if item.queue == self.events.queue:
-            self._origin("the awaited group is committed", item.op)
+            self.trail.origin("the awaited group is committed", item.op)
         elif item.queue is None:
-            self._origin("the group is committed to an unknown queue", item.op, "dynamic-queue")
+            self.trail.origin(
+                "the group is committed to an unknown queue", item.op, "dynamic-queue"
+            )
         else:
-            self._origin("the group is committed to another queue", item.op, "queue-mismatch")
+            self.trail.origin("the group is committed to another queue", item.op, "queue-mismatch")
 
     def _through_value(
         self,
@@ -337,11 +318,11 @@ class Witness:
     ) -> int | None:
         op = event.value.owner.operation
         if event.kind == "copy":
-            self._origin("the awaited copy is issued", op)
+            self.trail.origin("the awaited copy is issued", op)
             return None
         if event.kind == "unknown":
             reason = "function-scope" if self.summaries.foreign else "unknown-origin"
-            self._origin(f"the token comes from '{op.name}'", op, reason)
+            self.trail.origin(f"the token comes from '{op.name}'", op, reason)
             return None
         if event.kind == "cast":
             return int(event.sources[0])
@@ -349,7 +330,7 @@ class Witness:
         for value in self.summaries.selected(event, assumption):
             if block.at(value, cost).get(source, FOREVER) == row[source]:
                 side = "true" if value == event.sources[0] else "false"
-                self._say(f"'{op.name}' takes its {side} value", op)
+                self.trail.say(f"'{op.name}' takes its {side} value", op)
                 return value
         raise AssertionError("one of the values of a select has the cost of its result")
 
@@ -368,7 +349,7 @@ class Witness:
         if item.kind == "call":
             return self._through_call(item, result, reads, source, row[source])
         if item.is_boundary:
-            self._origin(f"the token comes from '{item.op.name}'", item.op, "unknown-origin")
+            self.trail.origin(f"the token comes from '{item.op.name}'", item.op, "unknown-origin")
             return None
         assert item.row is not None
         if item.row.flow in ("for", "while"):
@@ -392,7 +373,7 @@ class Witness:
         if callee is None or item in self.events.recursive:
             why = "unknown-call" if callee is None else "recursive-call"
             why = "function-scope" if self.summaries.foreign else why
-            self._origin("the token comes from a call", item.op, why)
+            self.trail.origin("the token comes from a call", item.op, why)
             return None
         frame = callee.frames[0]
         inner = self.summaries.passages[frame, ()].results.get(result, {})
@@ -405,12 +386,12 @@ class Witness:
             given = operands.get(argument)
             passed = 0 if self.summaries.foreign else step
             if given is not None and reads[given].get(source, FOREVER) + passed == cost:
-                self._say("the callee hands the token back", item.op, groups=passed)
+                self.trail.say("the callee hands the token back", item.op, groups=passed)
                 return given
         reason = "function-scope" if self.summaries.foreign else None
         groups = 0 if self.summaries.foreign else inner[FRESH]
-        self._say("behind it the callee commits", item.op, groups=groups)
-        self._origin("the awaited group is committed by the callee", item.op, reason)
+        self.trail.say("behind it the callee commits", item.op, groups=groups)
+        self.trail.origin("the awaited group is committed by the callee", item.op, reason)
         return None
 
     def _through_loop(
@@ -444,7 +425,7 @@ class Witness:
             return self._through_static(item, loop, state, trips, result, assumption)
         if len(slots) == 1:
             reason = "zero-trip-loop" if self.events.commits_in(item) else None
-            self._say(f"'{item.op.name}' turns not once", item.op, reason)
+            self.trail.say(f"'{item.op.name}' turns not once", item.op, reason)
             return loop.start.get(slots[0], slots[0])
         return self._back_over_turns(item, assumption, loop, slots, state[slots[0]])
 
@@ -459,7 +440,7 @@ class Witness:
     ) -> int | None:
         target = loop.arguments[result]
         if trips == 0:
-            self._say(f"'{item.op.name}' has no iteration", item.op)
+            self.trail.say(f"'{item.op.name}' has no iteration", item.op)
             return loop.start[target]
         ways = loop.exact_turns(state, trips)
         slots, before = ways.path(target)
@@ -467,13 +448,13 @@ class Witness:
             self._back_turn(item, assumption, loop, source, target)
             if source == FRESH:
                 return None
-            self._say(f"next iteration of '{item.op.name}'", item.op)
+            self.trail.say(f"next iteration of '{item.op.name}'", item.op)
         if not before:
             return loop.start.get(slots[0], slots[0])
         first, groups = ways.before(slots[0])
-        self._say(f"{before} more iterations of '{item.op.name}'", item.op, groups=groups)
+        self.trail.say(f"{before} more iterations of '{item.op.name}'", item.op, groups=groups)
         if first == FRESH:
-            self._origin("the awaited group is committed in one of them", item.op)
+            self.trail.origin("the awaited group is committed in one of them", item.op)
             return None
         return loop.start.get(first, first)
 
@@ -486,7 +467,7 @@ class Witness:
         side = ("then", "else")[frame.number] if len(item.frames) == 2 else str(frame.number)
         others = [other for other in item.frames if other is not frame]
         reason = "conditional-commit" if any(map(self._commits, others)) else None
-        self._say(f"'{item.op.name}' runs its region '{side}'", item.op, reason)
+        self.trail.say(f"'{item.op.name}' runs its region '{side}'", item.op, reason)
 
     def _commits(self, frame: Frame) -> bool:
         return any(self.events.telling(node) for node in frame.nodes)
@@ -504,14 +485,14 @@ class Witness:
         telling = self.events.telling(node)
         telling = telling[bisect_left(telling, first) : bisect_left(telling, last)]
         for number in reversed(telling):
-            if len(self._steps) >= MOST_STEPS:
-                self._left_out += bisect_left(telling, number) + 1
-                self._groups_left_out += _cost_before(block, number + 1) - block.before[first]
+            if self.trail.is_full:
+                groups = _cost_before(block, number + 1) - block.before[first]
+                self.trail.leave_out(bisect_left(telling, number) + 1, groups)
                 return
             event = events[number]
             assert isinstance(event, Item)
             if event.kind == "commit":
-                self._say("a younger group is committed", event.op, groups=1)
+                self.trail.say("a younger group is committed", event.op, groups=1)
             elif event.kind == "call":
                 self._pass_call(event)
             else:
@@ -519,17 +500,17 @@ class Witness:
 
     def _pass_call(self, item: Item) -> None:
         if item.callee is None:
-            self._say("a call that may commit groups", item.op, "unknown-call")
+            self.trail.say("a call that may commit groups", item.op, "unknown-call")
         elif item in self.events.recursive:
-            self._say("a call in a cycle of calls", item.op, "recursive-call")
+            self.trail.say("a call in a cycle of calls", item.op, "recursive-call")
         elif self.events.queue.scope == "thread":
             found = self.summaries.passages.get((item.callee.frames[0], ()))
             groups = 0 if found is None else found.cost
-            self._say("a call", item.op, groups=groups)
+            self.trail.say("a call", item.op, groups=groups)
 
     def _pass_nested(self, item: Item, assumption: Assumption) -> None:
         if item.is_boundary:
-            self._say(f"'{item.op.name}' is passed: 0 groups", item.op, "crosses-parallel")
+            self.trail.say(f"'{item.op.name}' is passed: 0 groups", item.op, "crosses-parallel")
             return
         assert item.row is not None
         groups = self.summaries.through(item, self.summaries.no_reads(item), assumption).cost
@@ -547,7 +528,7 @@ class Witness:
             costs = [self.summaries.passage(frame, assumption).cost for frame in item.frames]
             if groups < max(costs) or groups == 0:
                 reason = "conditional-commit"
-        self._say(f"past '{item.op.name}'", item.op, reason, groups)
+        self.trail.say(f"past '{item.op.name}'", item.op, reason, groups)
 
 
 def _cost_before(block: BlockPassage, number: int) -> int:
