@@ -106,6 +106,15 @@ TENSOR_STORE = f"""
 }}"""
 
 
+TENSOR_LOAD = f"""
+  %base = amdgpu.make_dma_base %src[%c0], %buf[%c0] : memref<64xf32>, {SHARED} -> !amdgpu.tdm_base<f32>
+  %tile = amdgpu.make_dma_descriptor %base globalSize [64] globalStride [1] sharedSize [64] : !amdgpu.tdm_base<f32> -> !amdgpu.tdm_descriptor
+  amdgpu.tensor_load_to_lds %tile : !amdgpu.tdm_descriptor
+  rocdl.s.wait.tensorcnt 0
+  gpu.barrier
+"""
+
+
 def barrier_program(barrier: str) -> str:
     return memref_program(f"{STORED}\n{barrier}")
 
@@ -144,6 +153,7 @@ PROGRAMS = {
     "rocdl.wait.asyncmark": memref_program(f"{GATHER}\n{MARKS}"),
     "rocdl.s.wait.asynccnt": memref_program(f"{LDS}\nrocdl.s.wait.asynccnt 0"),
     "rocdl.s.wait.tensorcnt": memref_program(f"{GROUPED}\nrocdl.s.wait.tensorcnt 0"),
+    "amdgpu.tensor_load_to_lds": memref_program(TENSOR_LOAD),
     "async_pipe.scope": memref_program(
         f'{SCOPE}\n{COMMIT}\n"async_pipe.wait_queue"(%q) {{queue = 0 : i64}} : (TOK) -> ()'
     ),
@@ -211,7 +221,6 @@ REFUSED = {
     "nvvm.cp.async.bulk.tensor.global.shared.cta",
     "nvgpu.warpgroup.mma",
     "nvvm.wgmma.mma_async",
-    "amdgpu.tensor_load_to_lds",
 }
 
 

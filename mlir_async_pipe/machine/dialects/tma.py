@@ -180,4 +180,3 @@ semantics("nvvm.cp.async.bulk.tensor.global.shared.cta")(
 semantics("nvgpu.warpgroup.mma", "nvvm.wgmma.mma_async")(
     _refuse("operands in shared-memory descriptors are analysis only")
 )
-semantics("amdgpu.tensor_load_to_lds")(_refuse("tensor descriptors are analysis only"))
