@@ -110,6 +110,31 @@ def test_an_intrinsic_that_survived_as_a_call_is_refused(monkeypatch):
     assert caught.value.code == "unknown-intrinsic" and "llvm.amdgcn.asyncmark" in str(caught.value)
 
 
+ONE_GROUP = """
+    %group = nvgpu.device_async_create_group %copy
+    nvgpu.device_async_wait %group
+"""
+TWO_GROUPS = """
+    %group = nvgpu.device_async_create_group %copy
+    %again = nvgpu.device_async_copy %A[%row, %column], %tile[%to_row, %to_column], 8, %n
+        : memref<?x?xf16> to memref<64x32xf16, #gpu.address_space<workgroup>>
+    %younger = nvgpu.device_async_create_group %again
+    nvgpu.device_async_wait %group {numGroups = 1 : i32}
+"""
+
+
+@needs_flydsl
+def test_copies_under_a_condition_are_reported_as_a_stricter_wait():
+    # %n may be any number, so lanes leave the copies, and the back end counts none of them.
+    text = copy_kernel(STRAIGHT, kept="%n")
+    assert ONE_GROUP in text
+    code = emitted(text.replace(ONE_GROUP, TWO_GROUPS), "isa")
+    first = code.waits[0]
+    assert (first.verdict, first.left) == ("stricter", (0,))
+    assert "outside conditions" in first.reason
+    assert {item.code for item in code.diagnostics} == {"back-end-wait"}
+
+
 @needs_flydsl
 def test_an_op_that_nothing_lowers_is_refused_where_it_stands():
     text = copy_kernel(STRAIGHT).replace(

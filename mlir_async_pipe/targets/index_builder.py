@@ -64,6 +64,11 @@ class IndexBuilder:
             loc=self.loc,
         ).results[0]
 
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """A where the i1 is true, else b; values of any one type"""
+        operands = (condition, a, b)
+        return create("arith.select", operands, (a.type,), ip=self.ip, loc=self.loc).results[0]
+
     def _binary(self, name: str, a: Value, b: Value | int) -> Value:
         kind = ir.IndexType.get(self.loc.context)
         operands = (a, self._value(b))

@@ -10,8 +10,8 @@ first place, computed from scalars. Where a copy is split, or its lanes stand in
 lane l of piece k fills place k * lanes + l of the wave's stretch, and so does a part of the
 copy of the lane that owns that place: its source index is computed anew for that lane.
 
-Elements that `srcElements` leaves out are zeros on NVIDIA; the LDS DMA has no such fill, so
-those lanes leave the copy (in an scf.if) and store their zeros themselves.
+Elements that `srcElements` leaves out are zeros on NVIDIA; the LDS DMA has no such fill (see
+`zero_fill` for what stands in).
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from mlir_async_pipe.ir_helpers import Value, create
 from mlir_async_pipe.targets.index_builder import IndexBuilder
 from mlir_async_pipe.targets.other_lanes import Wave
 from mlir_async_pipe.targets.rocdl_copy_plan import Plan, space_name
-from mlir_async_pipe.targets.zero_fill import advanced, all_or_nothing, fill
+from mlir_async_pipe.targets.zero_fill import (
+    advanced,
+    all_or_nothing,
+    can_read_zeros,
+    fill,
+    zeros_or,
+)
 
 
 def rewrite_copy(plan: Plan, wave: Wave | None) -> None:
@@ -111,34 +117,36 @@ def _lane_at(plan: Plan, place: Value, wave: Wave, build: IndexBuilder) -> Value
 
 
 def _issue(plan: Plan, part: _Part, target: list[Value], build: IndexBuilder) -> None:
-    """One copy op, in an scf.if where lanes may have to fill zeros instead."""
-    source = _source_in_space(plan, build)
-    if part.kept is None:
-        _copy_op(plan, source, part, target, build)
+    """One copy op; where lanes may keep nothing they read zeros, or leave the copy and fill."""
+    copy = plan.copy
+    if part.kept is None or copy.kept is None:
+        _copy_op(plan, copy.source, part.source_indices, target, build)
         return
     whole = build.compare("sge", part.kept, plan.piece)
+    if can_read_zeros(copy.source, copy.kept, copy.elements):
+        source, indices = zeros_or(copy.source, part.source_indices, plan.piece, whole, build)
+        _copy_op(plan, source, indices, target, build)
+        return
     choice = create("scf.if", (whole,), (), regions=2, ip=build.ip, loc=build.loc)
     for region, leaves in zip(choice.regions, (False, True), strict=True):
         block = region.blocks.append()
         inner = IndexBuilder(ir.InsertionPoint(block), build.loc)
         if leaves:
-            copy = plan.copy
             fill(
                 (copy.source, copy.destination),
                 (part.source_indices, part.destination_indices),
                 plan.piece,
                 part.kept,
                 inner,
-                all_or_nothing=copy.kept is not None and all_or_nothing(copy.kept, copy.elements),
+                all_or_nothing=all_or_nothing(copy.kept, copy.elements),
             )
         else:
-            _copy_op(plan, source, part, target, inner)
+            _copy_op(plan, copy.source, part.source_indices, target, inner)
         create("scf.yield", ip=ir.InsertionPoint(block), loc=build.loc)
 
 
-def _source_in_space(plan: Plan, build: IndexBuilder) -> Value:
+def _in_space(plan: Plan, source: Value, build: IndexBuilder) -> Value:
     """The source memref; without a memory space it is cast to global where the op wants it."""
-    source = plan.copy.source
     if space_name(source) in plan.form.source_spaces:
         return source
     kind = ir.MemRefType(source.type)
@@ -150,18 +158,18 @@ def _source_in_space(plan: Plan, build: IndexBuilder) -> Value:
 
 
 def _copy_op(
-    plan: Plan, source: Value, part: _Part, target: list[Value], build: IndexBuilder
+    plan: Plan, source: Value, indices: list[Value], target: list[Value], build: IndexBuilder
 ) -> None:
     copy = plan.copy
     context = build.loc.context
     element = copy.element_type
     moved = element if plan.piece == 1 else ir.VectorType.get([plan.piece], element, loc=build.loc)
-    sizes = [1, len(part.source_indices), 1, len(target)]
+    sizes = [1, len(indices), 1, len(target)]
     attributes: dict[str, Any] = {"transferType": ir.TypeAttr.get(moved, context)}
     if plan.form.wave_base:
         attributes["async"] = ir.UnitAttr.get(context)
     else:
         sizes.append(0)
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
-    operands = (source, *part.source_indices, copy.destination, *target)
+    operands = (_in_space(plan, source, build), *indices, copy.destination, *target)
     create(plan.form.op, operands, (), attributes, ip=build.ip, loc=build.loc)

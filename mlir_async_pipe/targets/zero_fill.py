@@ -1,9 +1,17 @@
 """Zeros for the elements that a copy leaves out, on chips whose copies have no such fill.
 
     %p = nvgpu.device_async_copy %A[%i], %S[%j], 8, %kept
-        --> scf.if %kept >= 8 { the copy } else { store zeros; for k < %kept: S[j + k] = A[i + k] }
 
-The stores are synchronous and done by the lane that would have copied. They come no earlier
+A copy that keeps all elements or none reads from a constant of zeros where it keeps none, so
+that it is issued on every path, and the back end can leave it in flight:
+
+    %from = arith.select %whole, %A, %zeros;  copy %from[select %whole, %i, 0], %S[%j]
+
+Any other leaves the copy to the lanes that keep all:
+
+    scf.if %kept >= 8 { the copy } else { store zeros; for k < %kept: S[j + k] = A[i + k] }
+
+These stores are synchronous and done by the lane that would have copied. They come no earlier
 than the copy would have been issued, so what orders the copy after earlier reads orders them.
 """
 
@@ -12,8 +20,80 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Value, constant_value, create, defining_op
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    ancestors,
+    constant_value,
+    create,
+    defining_op,
+    operations,
+    symbol_name,
+)
 from mlir_async_pipe.targets.index_builder import IndexBuilder
+
+
+def can_read_zeros(source: Value, kept: Value, elements: int) -> bool:
+    """Whether `kept` is 0 or `elements`, and a constant of zeros can have the source's type."""
+    kind = ir.MemRefType(source.type)
+    dynamic = all(kind.is_dynamic_dim(axis) for axis in range(kind.rank))
+    strides, _ = kind.get_strides_and_offset()
+    simple = strides[-1] == 1 and all(stride < 0 for stride in strides[:-1])
+    return dynamic and simple and all_or_nothing(kept, elements)
+
+
+def zeros_or(
+    source: Value, indices: list[Value], elements: int, whole: Value, build: IndexBuilder
+) -> tuple[Value, list[Value]]:
+    """Memref and subscripts that are the source's where `whole` is true, else those of zeros."""
+    first = build.constant(0)
+    chosen = [build.select(whole, index, first) for index in indices]
+    return build.select(whole, source, _zeros_like(source, elements, build)), chosen
+
+
+def _zeros_like(source: Value, elements: int, build: IndexBuilder) -> Value:
+    """A constant global of zeros, `elements` in its last dimension, cast to the source's type."""
+    kind = ir.MemRefType(source.type)
+    context = build.loc.context
+    shape = [1] * (kind.rank - 1) + [elements]
+    space = ir.Attribute.parse("#gpu.address_space<global>", context)
+    extents = "x".join(map(str, shape))
+    made = ir.Type.parse(f"memref<{extents}x{kind.element_type}, {space}>", context)
+    table = _symbol_table(build.ip.block.owner.operation)
+    name = f"async_pipe_zeros_{extents}x{kind.element_type}"
+    if not any(symbol_name(op) == name for op in operations(table.regions[0].blocks[0])):
+        splat = _zero(kind.element_type, build.loc)
+        value_text = f"dense<{str(splat).split(' ')[0]}> : tensor<{extents}x{kind.element_type}>"
+        i64 = ir.IntegerType.get_signless(64, context)
+        create(
+            "memref.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name, context),
+                "sym_visibility": ir.StringAttr.get("private", context),
+                "type": ir.TypeAttr.get(made, context),
+                "initial_value": ir.Attribute.parse(value_text, context),
+                "constant": ir.UnitAttr.get(context),
+                "alignment": ir.IntegerAttr.get(i64, 16),
+            },
+            ip=ir.InsertionPoint.at_block_begin(table.regions[0].blocks[0]),
+            loc=build.loc,
+        )
+    reference = {"name": ir.FlatSymbolRefAttr.get(name, context)}
+    zeros = create("memref.get_global", (), (made,), reference, ip=build.ip, loc=build.loc)
+    value = zeros.results[0]
+    if str(kind.memory_space) != str(space):
+        own = "" if kind.memory_space is None else f", {kind.memory_space}"
+        plain = ir.Type.parse(f"memref<{extents}x{kind.element_type}{own}>", context)
+        value = create(
+            "memref.memory_space_cast", (value,), (plain,), ip=build.ip, loc=build.loc
+        ).results[0]
+    return create("memref.cast", (value,), (source.type,), ip=build.ip, loc=build.loc).results[0]
+
+
+def _symbol_table(op: Operation) -> Operation:
+    """The innermost module around an op."""
+    around = (op, *ancestors(op))
+    return next(above for above in around if above.name in ("gpu.module", "builtin.module"))
 
 
 def fill(
