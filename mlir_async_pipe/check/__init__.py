@@ -19,7 +19,6 @@ from mlir_async_pipe.check import hazards
 from mlir_async_pipe.check.flow import callable_functions
 from mlir_async_pipe.check.hazards import CheckSummary, Hazard
 from mlir_async_pipe.check.kernel import Outcome, check_kernel, kernels
-from mlir_async_pipe.ir_helpers import walk
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import row_of
@@ -51,7 +50,7 @@ def run(module: Any, options: CheckOptions, session: Session) -> None:
             kernel, callees, target, assume_noalias_arguments=options.assume_noalias_arguments
         )
         _tell(outcome, session)
-        _remark(kernel, outcome, session)
+        _remark(outcome, session)
 
 
 def _tell(outcome: Outcome, session: Session) -> None:
@@ -73,22 +72,22 @@ def _tell(outcome: Outcome, session: Session) -> None:
     session.record("checks", outcome.summary)
 
 
-def _remark(kernel: Any, outcome: Outcome, session: Session) -> None:
+def _remark(outcome: Outcome, session: Session) -> None:
     """What the user may want to know although no access in the kernel races."""
-    for site in outcome.left:
-        op = outcome.sites[site].op
+    for number in outcome.left:
+        op = outcome.sites[number].op
         session.diagnostics.remark(
             f"'{op.name}' may still be writing when the function ends: no wait covers it",
             code="unwaited-copy",
             at=op,
         )
-    for op in walk(kernel):
-        row = row_of(op)
+    for site in outcome.sites:
+        row = row_of(site.op)
         if row is not None and row.completion == "mbarrier":
             session.diagnostics.remark(
-                f"'{op.name}' completes on an mbarrier, which is not followed: it is taken as "
+                f"'{site.op.name}' completes on an mbarrier, which is not followed: it is taken as "
                 "complete when it is issued",
                 code="proxy-fence-unchecked",
-                at=op,
+                at=site.op,
             )
             break

@@ -39,7 +39,7 @@ from mlir_async_pipe.check.graph import (
     Stop,
     Switch,
 )
-from mlir_async_pipe.check.graph_facts import is_value_op, live_values, needed_values
+from mlir_async_pipe.check.graph_facts import live_values, needed_values
 from mlir_async_pipe.check.merging import covers, forget_facts, key_of, widened
 from mlir_async_pipe.check.paths import at_least, at_most, split
 from mlir_async_pipe.check.state import State, Value
@@ -124,10 +124,10 @@ class Explorer:
     def _plan(self, step: Step) -> Callable[[State], None]:
         """Read a step once; what it gives runs on a state."""
         match step:
-            case Run(op, frame, maybe, variables):
-                if is_value_op(op):
-                    return self._plan_value(op, frame)
-                return self.effects.prepare(op, frame, maybe, variables)
+            case Run() as run if run.makes_values:
+                return self._plan_value(run.op, run.frame)
+            case Run() as run:
+                return self.effects.prepare(run.op, run.frame, run.maybe, run.variables)
             case Copy(assigns):
                 return lambda state: self._assign(state, assigns)
             case AnyIteration(loop, variable):
@@ -147,11 +147,7 @@ class Explorer:
 
     def _makes_data(self, step: Any) -> bool:
         """Whether a step only makes values that nothing followed here depends on."""
-        return (
-            isinstance(step, Run)
-            and is_value_op(step.op)
-            and all(self.flow.number(step.frame, r) not in self.needed for r in step.op.results)
-        )
+        return isinstance(step, Run) and step.makes_values and self.needed.isdisjoint(step.results)
 
     def _check_periods(self, state: State, value: Form) -> None:
         """A remainder by V of an iteration number: track that number modulo V."""

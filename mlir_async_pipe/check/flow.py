@@ -32,10 +32,11 @@ from mlir_async_pipe.check.graph import (
 from mlir_async_pipe.check.loops import (
     find_inductions,
     find_merges,
+    is_value_op,
     natural_loops,
     needs_iterations,
 )
-from mlir_async_pipe.ir_helpers import has_body, is_function, operations, symbol_name, walk
+from mlir_async_pipe.ir_helpers import has_body, is_function, operations, symbol_name
 
 # Calls deeper than this (recursion, above all) are opaque.
 DEEPEST_CALL = 8
@@ -121,8 +122,20 @@ class _Builder:
                 return after
             case "func.call" | "call" | "llvm.call":
                 return self._call(op, frame, current)
-        current.steps.append(Run(op, frame, self.maybe, self.variables))
+        current.steps.append(self._run(op, frame))
         return current
+
+    def _run(self, op: Any, frame: int) -> Run:
+        number = self.flow.number
+        return Run(
+            op,
+            frame,
+            tuple(number(frame, operand) for operand in op.operands),
+            tuple(number(frame, result) for result in op.results),
+            is_value_op(op),
+            self.maybe,
+            self.variables,
+        )
 
     def _pairs(self, targets: Any, t_frame: int, sources: Any, s_frame: int) -> Any:
         number = self.flow.number
@@ -287,7 +300,7 @@ class _Builder:
         if "callee" in op.attributes:
             callee = self.callees.get(str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
         if callee is None or not has_body(callee) or self.depth >= DEEPEST_CALL:
-            current.steps.append(Run(op, frame, self.maybe))
+            current.steps.append(self._run(op, frame))
             return current
         inner_frame = self.flow.frames
         self.flow.frames += 1
@@ -380,4 +393,13 @@ def _ends_block(op: Any) -> bool:
 
 def callable_functions(module: Any) -> dict[str, Any]:
     """The functions of a module by name."""
-    return {symbol_name(op): op for op in walk(module) if is_function(op)}
+    if is_function(module):
+        return {symbol_name(module): module}
+    if module.name not in ("builtin.module", "gpu.module"):
+        return {}
+    found: dict[str, Any] = {}
+    for region in module.regions:
+        for block in region.blocks:
+            for op in operations(block):
+                found |= callable_functions(op)
+    return found

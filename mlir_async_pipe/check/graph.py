@@ -23,11 +23,17 @@ class Edge:
 
 @dataclass(frozen=True)
 class Run:
-    """Execute one op. `maybe`: it stands under a condition inside summary code; `variables`
-    are the induction variables of the summary loops around it."""
+    """Execute one op, whose `operands` and `results` are given by value number.
+
+    `makes_values`: it touches no memory and no queue. `maybe`: it stands under a condition
+    inside summary code; `variables` are the induction variables of the summary loops around.
+    """
 
     op: Any
     frame: int
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    makes_values: bool
     maybe: bool = False
     variables: tuple[int, ...] = ()
 

@@ -6,8 +6,6 @@ arithmetic on fragments does not, and is never looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mlir_async_pipe.check.graph import (
     AnyIteration,
     Block,
@@ -20,8 +18,6 @@ from mlir_async_pipe.check.graph import (
     Switch,
 )
 from mlir_async_pipe.check.loops import is_data
-from mlir_async_pipe.ir_helpers import defining_op
-from mlir_async_pipe.vocabulary import is_pure, row_of
 
 
 def needed_values(flow: Flow) -> set[int]:
@@ -33,8 +29,12 @@ def needed_values(flow: Flow) -> set[int]:
             if isinstance(step, Copy):
                 for target, source in step.assigns:
                     sources.setdefault(target, set()).add(source)
-            elif isinstance(step, Run) and not is_value_op(step.op):
-                pending.extend(flow.number(step.frame, o) for o in _address_operands(step.op))
+            elif isinstance(step, Run):
+                if step.makes_values:
+                    for result in step.results:
+                        sources.setdefault(result, set()).update(step.operands)
+                else:
+                    pending.extend(n for n in step.operands if not _is_data(flow, n))
         for edge in flow.edges(block):
             for target, source in edge.assigns:
                 sources.setdefault(target, set()).add(source)
@@ -51,23 +51,11 @@ def needed_values(flow: Flow) -> set[int]:
             continue
         needed.add(number)
         pending.extend(sources.get(number, ()))
-        frame, value = flow.values[number]
-        op = defining_op(value) if hasattr(value, "owner") else None
-        if op is not None and is_value_op(op):
-            pending.extend(flow.number(frame, operand) for operand in op.operands)
     return needed
 
 
-def is_value_op(op: object) -> bool:
-    """Whether an op only makes values (it touches no memory and no queue)."""
-    return row_of(op) is None and is_pure(op) and not len(op.regions)  # type: ignore[attr-defined]
-
-
-def _address_operands(op: object) -> Iterator[object]:
-    """The operands of an op with effects that are not plain data (vectors, floats)."""
-    for operand in op.operands:  # type: ignore[attr-defined]
-        if not is_data(operand.type):
-            yield operand
+def _is_data(flow: Flow, number: int) -> bool:
+    return is_data(flow.values[number][1].type)
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
@@ -111,7 +99,7 @@ def _step_uses(flow: Flow, step: Step) -> set[int]:
     if isinstance(step, Copy):
         return {source for _, source in step.assigns}
     if isinstance(step, Run):
-        return {flow.number(step.frame, operand) for operand in step.op.operands}
+        return set(step.operands)
     if isinstance(step, AnyIteration):
         loop = flow.loops[step.loop]
         return {n for n in (loop.lower, loop.upper, loop.step) if n is not None}
@@ -122,7 +110,7 @@ def _step_makes(flow: Flow, step: Step) -> set[int]:
     if isinstance(step, Copy):
         return {target for target, _ in step.assigns}
     if isinstance(step, Run):
-        return {flow.number(step.frame, result) for result in step.op.results}
+        return set(step.results)
     if isinstance(step, AnyIteration):
         return {step.variable}
     return set()

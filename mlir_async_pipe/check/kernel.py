@@ -15,9 +15,9 @@ from mlir_async_pipe.check.sites import Sites
 from mlir_async_pipe.check.thread_grid import Threads
 from mlir_async_pipe.check.values import Roots, Values
 from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
-from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk
+from mlir_async_pipe.ir_helpers import ancestors, is_function, symbol_name, walk
 from mlir_async_pipe.targets import Target
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import ROWS, row_of
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,17 @@ class Outcome:
 
 
 def kernels(module: Any) -> list[Any]:
-    """The functions and launches that hold an async op."""
-    found = []
+    """The functions and launches that hold an async op, in textual order."""
+    found: list[Any] = []
     for op in walk(module):
-        if (is_function(op) or op.name == "gpu.launch") and _has_async(op):
-            found.append(op)
-    return found
-
-
-def _has_async(kernel: Any) -> bool:
-    for op in walk(kernel):
         row = row_of(op)
-        if row is not None and row.asynchronous(op):
-            return True
-    return False
+        if row is None or not row.asynchronous(op):
+            continue
+        for above in ancestors(op):
+            is_kernel = is_function(above) or above.name == "gpu.launch"
+            if is_kernel and above not in found:
+                found.append(above)
+    return found
 
 
 def threads_of(kernel: Any, target: Target | None) -> Threads:
@@ -55,24 +52,24 @@ def threads_of(kernel: Any, target: Target | None) -> Threads:
     A function without thread ids, barriers and a known size is run by one thread.
     """
     size = enclosing_launch_size(kernel) if kernel.name == "gpu.launch" else block_size(kernel)
-    lanes = target.chip.lanes if target is not None else _usual_lanes(kernel)
+    names = {op.name for op in walk(kernel)}
+    lanes = target.chip.lanes if target is not None else _usual_lanes(names)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
-    several = any(_is_about_threads(op) for op in walk(kernel))
+    several = any(_is_about_threads(name) for name in names)
     return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
 
 
-def _usual_lanes(kernel: Any) -> int:
+def _usual_lanes(names: set[str]) -> int:
     """Lanes of a warp where no chip is given: 64 on gfx9, 32 elsewhere."""
-    amd = any(op.name.startswith(("amdgpu.", "rocdl.")) for op in walk(kernel))
-    return 64 if amd else 32
+    return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32
 
 
-def _is_about_threads(op: Any) -> bool:
-    row = row_of(op)
+def _is_about_threads(name: str) -> bool:
+    row = ROWS.get(name)
     if row is not None and row.barrier is not None:
         return True
-    return op.name in _THREAD_OPS or op.name.startswith(_THREAD_PREFIXES)
+    return name in _THREAD_OPS or name.startswith(_THREAD_PREFIXES)
 
 
 _THREAD_OPS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id")

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import is_pure, row_of
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
@@ -42,6 +42,11 @@ def _is_short(loop: Any) -> bool:
     """Whether a loop surely has few iterations: those are followed, conditions and all."""
     lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
     return lower is not None and upper is not None and upper - lower <= SHORT_LOOP
+
+
+def is_value_op(op: Any) -> bool:
+    """Whether an op only makes values (it touches no memory and no queue)."""
+    return row_of(op) is None and is_pure(op) and not len(op.regions)
 
 
 def is_data(kind: object) -> bool:
