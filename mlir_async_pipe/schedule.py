@@ -373,6 +373,10 @@ def _write_parts(decision: Decision) -> None:
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
 def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     """Decide every annotated loop, then write all decisions, inner loops first."""
+    for op in walk(module):
+        if op.name == "scf.for":
+            # A loop whose only annotation is misspelt would not be found below.
+            names.check_names(op, names.LOOP_NAMES)
     loops = find_loops(module)
     decisions = []
     single = []
