@@ -95,6 +95,9 @@ def current() -> Stack:
     return _chosen
 
 
+OP_CLASSES = "mlir_async_pipe.op_classes"
+
+
 def allow_stub_parents() -> None:
     """Let the next import replace the package around the bindings by an empty one."""
     global _stub_parents
@@ -115,13 +118,27 @@ def load(submodule: str) -> Any:
     if _stub_parents:
         _import_stub_parent(stack)
     try:
-        return importlib.import_module(f"{stack.prefix}.{submodule}")
+        module = importlib.import_module(f"{stack.prefix}.{submodule}")
     except ImportError as error:
         raise BindingsError(
             f"bindings '{stack.name}' cannot load '{submodule}': {error}",
             code="bindings-incomplete",
             advice="choose other bindings with --bindings or " + ENVIRONMENT_VARIABLE,
         ) from error
+    if submodule == "ir":
+        _announce_op_classes(stack)
+    return module
+
+
+def _announce_op_classes(stack: Stack) -> None:
+    """Tell the bindings where the (empty) module of classes for `async_pipe` ops is."""
+    try:
+        library = importlib.import_module(f"{stack.prefix}._mlir_libs._mlir")
+    except ImportError:
+        return
+    announced = getattr(library, "globals", None)
+    if announced is not None and OP_CLASSES not in announced.dialect_search_modules:
+        announced.append_dialect_search_prefix(OP_CLASSES)
 
 
 def new_context() -> Any:

@@ -44,9 +44,16 @@ class Root:
     size: int | None = None
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, numbering: Any = None) -> str:
+        """`allocation %alloca_0` or `@name`. Naming a value means numbering its function:
+        `numbering` (ir.AsmState) saves doing that again for each."""
         if self.kind == "global":
             return f"@{self.key}"
-        return f"{self.kind} {_short_name(self.value)}"
+        if numbering is None:
+            return f"{self.kind} {self.value.get_name()}"
+        return f"{self.kind} {self.value.get_name(numbering)}"
 
     @property
     def identity(self) -> Any:
@@ -173,10 +180,6 @@ def _disjoint_windows(a: Root, b: Root) -> bool:
     first, second = (a, b) if a.offset <= b.offset else (b, a)
     assert first.offset is not None and second.offset is not None
     return first.size is not None and first.offset + first.size <= second.offset
-
-
-def _short_name(value: Value) -> str:
-    return str(value.get_name())
 
 
 def enclosing_function(value: Value) -> Any:

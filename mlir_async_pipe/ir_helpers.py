@@ -192,11 +192,7 @@ def before(op: Operation) -> Any:
 
 def after(op: Operation) -> Any:
     """The insertion point behind `op`, which is not a terminator."""
-    siblings = operations(op.block)
-    index = siblings.index(op) + 1
-    if index == len(siblings):
-        return ir.InsertionPoint(op.block)
-    return ir.InsertionPoint(siblings[index])
+    return ir.InsertionPoint.after(op)
 
 
 def attribute(text: str, context: Any) -> Any:

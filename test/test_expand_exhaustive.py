@@ -48,10 +48,9 @@ tally: Counter[str] = Counter()
 @pytest.fixture(scope="module", autouse=True)
 def _print_tally(request):
     yield
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        counted = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
-        reporter.write_line(f"schedules (seed {SEED}): {counted}")
+    counted = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\nschedules (seed {SEED}): {counted}")
 
 
 @pytest.fixture(scope="module")

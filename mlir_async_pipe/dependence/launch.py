@@ -16,27 +16,34 @@ from mlir_async_pipe.ir_helpers import (
 Size = tuple[int, int, int]
 
 
-def block_size(function: Operation) -> Size | None:
+Launches = dict[str, set[Size | None]]
+
+
+def block_size(function: Operation, launches: Launches | None = None) -> Size | None:
     """Threads in x, y, z of the block that runs `function`, None where nothing says so.
 
     Sources, first one that answers: `known_block_size`, a gpu.launch around the code, the
-    gpu.launch_func of the module that names the kernel (all of them must agree).
+    gpu.launch_func of the module that names the kernel (all of them must agree), which are
+    `launches` where they have been collected already.
     """
     for name in ("known_block_size", "gpu.known_block_size", "nvvm.reqntid"):
         if name in function.attributes:
             sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
             x, y, z = [*sizes, 1, 1, 1][:3]
             return x, y, z
-    return _launched_size(function)
+    collected = launched_sizes(outermost(function)) if launches is None else launches
+    found = collected.get(symbol_name(function), set())
+    return next(iter(found)) if len(found) == 1 else None
 
 
-def _launched_size(function: Operation) -> Size | None:
-    name = symbol_name(function)
-    found: set[Size | None] = set()
-    for op in walk(outermost(function)):
-        if op.name == "gpu.launch_func" and str(op.attributes["kernel"]).endswith(f"@{name}"):
-            found.add(_constant_sizes(op))
-    return found.pop() if len(found) == 1 else None
+def launched_sizes(root: Operation) -> Launches:
+    """For each kernel that a gpu.launch_func below `root` names, the block sizes of all."""
+    found: Launches = {}
+    for op in walk(root):
+        if op.name == "gpu.launch_func":
+            name = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
+            found.setdefault(name, set()).add(_constant_sizes(op))
+    return found
 
 
 def _constant_sizes(launch: Operation) -> Size | None:
@@ -50,11 +57,11 @@ def _constant_sizes(launch: Operation) -> Size | None:
     return x, y, z
 
 
-def enclosing_launch_size(op: Operation) -> Size | None:
-    """The constant block size of a gpu.launch around `op`."""
+def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Size | None:
+    """The block size of the gpu.launch or function around `op`, see `block_size`."""
     for above in ancestors(op):
         if above.name == "gpu.launch":
             return _constant_sizes(above)
         if is_function(above):
-            return block_size(above)
+            return block_size(above, launches)
     return None

@@ -24,8 +24,9 @@ from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
-from mlir_async_pipe.expand.nested import check_nested, label_parts, place_unexpanded
+from mlir_async_pipe.expand.nested import Span, check_nested, label_parts, place_unexpanded
 from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
+from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.synchronise import synchronise
 from mlir_async_pipe.expand.versioned_buffers import (
     allocate_all,
@@ -94,16 +95,18 @@ def _expand_all(module: Any, limits: Limits, session: Session) -> None:
         innermost = _innermost(_scheduled_loops(module))
         if not innermost:
             return
-        plans = [(loop, make_plan(loop, limits, session.diagnostics)) for loop in innermost]
+        around = Surroundings()
+        plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in innermost]
+        numbering = ir.AsmState(module.operation)
         for _, plan in plans:
             if plan is not None:
                 check_nested(plan)
+                session.record("loops", _record(plan, numbering))
         for loop, plan in plans:
             if plan is None:
                 place_unexpanded(loop)
                 _forget(loop)
             else:
-                session.record("loops", _record(plan))
                 expand(plan, module)
 
 
@@ -133,7 +136,8 @@ def _forget(loop: Operation) -> None:
 def expand(plan: Plan, module: Any) -> None:
     """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
-    parts, already_there = names.parts_of(loop), set(operations(loop.block))
+    parts = names.parts_of(loop)
+    span = Span.around(loop) if parts else None
     synchronisation = synchronise(plan)
     buffers = allocate_all([b for b in plan.buffers if b.versions > 1], loop)
     ip = before(loop)
@@ -156,10 +160,9 @@ def expand(plan: Plan, module: Any) -> None:
         results = list(guard.results)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
-    already_there.discard(loop)
     loop.erase()
-    if parts:
-        label_parts(parts, already_there, kernel_loop if guard is None else guard)
+    if span is not None:
+        label_parts(parts, span.close(), kernel_loop if guard is None else guard)
     simplify_views(buffers)
     drop_unused_globals(buffers, module)
 
@@ -190,7 +193,8 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     return guard
 
 
-def _record(plan: Plan) -> LoopRecord:
+def _record(plan: Plan, numbering: Any) -> LoopRecord:
+    """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
     return LoopRecord(
         Place.of(plan.loop),
         plan.last_stage + 1,
@@ -200,7 +204,11 @@ def _record(plan: Plan) -> LoopRecord:
         plan.short_trip,
         tuple(
             BufferRecord(
-                str(b.root), b.versions, b.slot_bytes, b.versions * b.slot_bytes, b.extra_wait
+                b.root.describe(numbering),
+                b.versions,
+                b.slot_bytes,
+                b.versions * b.slot_bytes,
+                b.extra_wait,
             )
             for b in plan.buffers
         ),

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.buffers import BufferPlan
+from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Unit, Units
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, ancestors, enclosing, walk
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.ir_helpers import Operation, ancestors
+from mlir_async_pipe.vocabulary import row_of
 
 LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for")
 
@@ -41,6 +41,7 @@ def barrier_pairs(
     buffers: tuple[BufferPlan, ...],
     index: LoopIndex,
     private: frozenset[Any],
+    around: Surroundings,
 ) -> tuple[tuple[BarrierPair, ...], bool, bool]:
     """The pairs inside the loop, and whether one barrier is needed before the prologue and
     behind the epilogue for accesses outside the loop."""
@@ -64,7 +65,7 @@ def barrier_pairs(
                     pair = _pair(a, b, distance, units)
                     if pair is not None:
                         pairs[pair] = None
-    before, behind = _boundary(units, shared, textual, barriers)
+    before, behind = _boundary(units, shared, textual, barriers, around)
     return tuple(pairs), before, behind
 
 
@@ -111,7 +112,11 @@ def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | No
 
 
 def _boundary(
-    units: Units, shared: list[Region], textual: dict[Operation, int], barriers: list[int]
+    units: Units,
+    shared: list[Region],
+    textual: dict[Operation, int],
+    barriers: list[int],
+    around: Surroundings,
 ) -> tuple[bool, bool]:
     """Accesses outside the loop that a barrier of the body ordered against it."""
     loop = units.body.loop
@@ -121,17 +126,9 @@ def _boundary(
     trailing = any(max(barriers) > place for place in places)
     repeated = any(above.name in LOOPS for above in ancestors(loop))
     before = after = False
-    function = enclosing(loop, FUNCTION_OPS) or loop
-    inside = set(walk(loop))
-    seen_loop = False
-    for op in walk(function):
-        if op == loop:
-            seen_loop = True
-        if op in inside or not any(root_of(a.memory).identity in keys for a in accesses(op)):
-            continue
-        if seen_loop:
-            after = True
-        else:
-            before = True
+    for identity in keys:
+        in_front, behind_it = around.touches_outside(loop, identity)
+        before = before or bool(in_front)
+        after = after or bool(behind_it)
     behind = (trailing and after) or (repeated and (leading or trailing))
     return leading and before, behind

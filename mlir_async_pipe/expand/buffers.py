@@ -8,21 +8,19 @@ from typing import Any, Literal
 
 from mlir_async_pipe.affine import product
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import Root, root_of
+from mlir_async_pipe.buffers import Root
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.dynamic_shared import overlapping_windows
 from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import (
-    FUNCTION_OPS,
     Operation,
     ancestors,
     defining_op,
-    enclosing,
-    walk,
 )
 from mlir_async_pipe.versions import (
     GroupWait,
@@ -30,7 +28,6 @@ from mlir_async_pipe.versions import (
     asynchronous_versions,
     synchronous_versions,
 )
-from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.extents import element_bits
 
 
@@ -50,7 +47,7 @@ class BufferPlan:
 
 
 def private_buffers(
-    loop: Operation, regions: list[Region], units: Units, block: Size | None
+    loop: Operation, regions: list[Region], around: Surroundings, block: Size | None
 ) -> tuple[frozenset[Any], dict[Any, Region]]:
     """The keys of roots whose iterations may have versions of their own, and for each owned
     buffer that may not, the read that stands against it."""
@@ -61,7 +58,6 @@ def private_buffers(
         if region.root is not None and _may_be_versioned(region.root):
             by_root[region.root.identity].append(region)
             roots[region.root.identity] = region.root
-    outside = _accesses_outside(loop, roots)
     private: set[Any] = set()
     unproven: dict[Any, Region] = {}
     for key, found in by_root.items():
@@ -69,11 +65,12 @@ def private_buffers(
             continue
         if roots[key].kind == "dynamic" and overlapping_windows(loop, roots[key]):
             continue
-        read_outside, written_outside = outside.get(key, (False, False))
-        if read_outside:
+        before, behind = around.touches_outside(loop, key)
+        if any(touch.reads for touch in (*before, *behind)):
             unproven[key] = found[0]
             continue
-        missing = unproven_read(roots[key], found, block, written_elsewhere=written_outside)
+        written = any(touch.writes for touch in (*before, *behind))
+        missing = unproven_read(roots[key], found, block, written_elsewhere=written)
         if missing is None:
             private.add(key)
         else:
@@ -92,22 +89,6 @@ def _inside(root: Root, loop: Operation) -> bool:
     owner = root.value.owner
     op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
     return root.kind != "global" and loop in list(ancestors(op))
-
-
-def _accesses_outside(loop: Operation, roots: dict[Any, Root]) -> dict[Any, tuple[bool, bool]]:
-    """Whether code of the function outside the loop reads and writes each root."""
-    function = enclosing(loop, FUNCTION_OPS) or loop
-    inside = set(walk(loop))
-    found: dict[Any, tuple[bool, bool]] = {}
-    for op in walk(function):
-        if op in inside:
-            continue
-        for access in accesses(op):
-            key = root_of(access.memory).identity
-            if key in roots:
-                reads, writes = found.get(key, (False, False))
-                found[key] = (reads or access.kind != "write", writes or access.writes)
-    return found
 
 
 def plan_buffers(

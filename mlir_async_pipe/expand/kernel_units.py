@@ -21,7 +21,7 @@ from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.plan import Plan
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
-from mlir_async_pipe.ir_helpers import Operation, Value, create, operations, users
+from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
 from mlir_async_pipe.vocabulary import row_of
 
 TOKEN_TYPE = "!nvgpu.device.async.token"
@@ -146,8 +146,7 @@ def _commit(group: Group, members: list[Operation], behind: Operation) -> Operat
     """Write the commit of a group behind its last member."""
     context = behind.context
     token = ir.Type.parse(TOKEN_TYPE, context)
-    siblings = [op.operation for op in behind.block.operations]
-    ip = ir.InsertionPoint(siblings[siblings.index(behind) + 1])
+    ip = after(behind)
     if not group.physical:
         attributes: dict[str, Any] = {"queue": _queue_attribute(group.stage, context)}
         return create(

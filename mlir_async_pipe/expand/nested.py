@@ -13,10 +13,19 @@ here the next tile's first fragments are loaded before this tile's last ones are
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.diagnostics import PipelineError
 from mlir_async_pipe.expand.plan import Plan
-from mlir_async_pipe.ir_helpers import Operation, operations, set_integer
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    after,
+    before,
+    create,
+    operations,
+    set_integer,
+)
 from mlir_async_pipe.statements import is_statement, is_synchronisation
 
 
@@ -46,15 +55,38 @@ def check_nested(plan: Plan) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Span:
+    """The ops between two markers around an inner loop: later, all that took its place.
+
+    Markers, because ops cannot be remembered by hash: it changes with their operands."""
+
+    first: Operation
+    last: Operation
+
+    @staticmethod
+    def around(loop: Operation) -> Span:
+        """Put the markers down."""
+        first = create("async_pipe.marker", ip=before(loop), loc=loop.location)
+        last = create("async_pipe.marker", ip=after(loop), loc=loop.location)
+        return Span(first, last)
+
+    def close(self) -> list[Operation]:
+        """The ops in between; the markers go."""
+        siblings = operations(self.first.block)
+        inside = siblings[siblings.index(self.first) + 1 : siblings.index(self.last)]
+        self.first.erase()
+        self.last.erase()
+        return inside
+
+
 def label_parts(
-    parts: tuple[tuple[int, int], ...], already_there: set[Operation], kernel: Operation
+    parts: tuple[tuple[int, int], ...], ops: list[Operation], kernel: Operation
 ) -> None:
-    """Give what replaced the inner loop its place in the outer one. `kernel` is the kernel
-    loop or the branch around it; everything new in its block before it is the prologue."""
+    """Give `ops`, which replaced the inner loop, their places in the outer one. `kernel` is
+    the kernel loop or the branch around it; what stands before it is the prologue."""
     part = 0
-    for op in operations(kernel.block):
-        if op in already_there:
-            continue
+    for op in ops:
         if op == kernel:
             part = 1
         if is_statement(op) and not is_synchronisation(op):

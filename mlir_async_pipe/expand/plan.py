@@ -15,7 +15,6 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.launch import enclosing_launch_size
 from mlir_async_pipe.dependence.memory import Assertions, Dependence, memory_dependences
 from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
@@ -23,6 +22,7 @@ from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers, private_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
+from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, Value, captured, constant_value
 from mlir_async_pipe.statements import read_body
@@ -78,7 +78,9 @@ class Limits:
     noalias_arguments: bool = False
 
 
-def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan | None:
+def make_plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
     """Decide everything; None (with a remark) if the loop is better left alone.
 
     Raises PipelineError with the code of what cannot be done or proven.
@@ -98,12 +100,12 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
     _check_values(units)
     if "predicate" in (annotations.epilogue, annotations.short_trip):
         check_guardable(units)
-    arithmetic = Arithmetic(enclosing_launch_size(loop))
+    arithmetic = Arithmetic(around.launch_size(loop))
     index = LoopIndex(loop, arithmetic)
     regions = regions_of([s.op for s in units.body.statements], arithmetic)
     regions = [_with_unit_asynchrony(region, units) for region in regions]
     assertions = Assertions(annotations.independent, limits.noalias_arguments)
-    private, unproven = private_buffers(loop, regions, units, arithmetic.block_size)
+    private, unproven = private_buffers(loop, regions, around, arithmetic.block_size)
     dependences = memory_dependences(regions, private, index, assertions)
     _check_memory(dependences, unproven, units)
     groups = form_groups(units, dependences, diagnostics)
@@ -115,7 +117,7 @@ def make_plan(loop: Operation, limits: Limits, diagnostics: Diagnostics) -> Plan
         loop, regions, private, units, group_of, needs, wait_at, limits.workgroup_bytes, diagnostics
     )
     needs += _reuse_needs(buffers, units, group_of)
-    pairs, before, behind = barrier_pairs(units, regions, buffers, index, private)
+    pairs, before, behind = barrier_pairs(units, regions, buffers, index, private, around)
     return Plan(
         loop,
         units,

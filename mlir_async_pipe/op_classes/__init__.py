@@ -1,0 +1,1 @@
+"""Modules of op classes for the bindings, one a dialect; see `bindings`."""
