@@ -286,6 +286,41 @@ def test_known_callee_adds_its_own_minimum():
     assert [record.count for record in run(text)[0].of("waits")] == [1]
 
 
+def test_inlining_never_lowers_a_count():
+    text = """
+      func.func private @g(%c: i1) {
+        scf.if %c {
+          %b = GROUP
+        }
+        %a = GROUP
+        return
+      }
+      func.func @f() {
+        %true = arith.constant true
+        %a = GROUP
+        func.call @g(%true) : (i1) -> ()
+        WAIT %a
+        return
+      }
+    """
+    # The dialect has no inliner interface, so the body of @g is put in place by hand.
+    inlined = """
+      func.func @f() {
+        %true = arith.constant true
+        %a = GROUP
+        scf.if %true {
+          %b = GROUP
+        }
+        %d = GROUP
+        WAIT %a
+        return
+      }
+    """
+    (before,) = run(text)[0].of("waits")
+    (after,) = run(inlined)[0].of("waits")
+    assert (before.count, after.count) == (1, 2)
+
+
 @pytest.mark.parametrize(("chip", "expected"), [("sm_80", 1), ("gfx950", 0)])
 def test_marks_of_a_callee_count_only_where_the_queue_is_the_threads(chip, expected):
     text = """
