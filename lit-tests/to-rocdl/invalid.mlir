@@ -107,3 +107,36 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  // expected-note @below {{they come from here}}
+  func.func @wait_for(%t : !nvgpu.device.async.token) {
+    // expected-error @below {{this wait relies on groups that another function commits, and marks count in their own function only}}
+    // expected-note @below {{inline the call first (--inline)}}
+    nvgpu.device_async_wait %t {numGroups = 0 : i32}
+    return
+  }
+}
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  func.func @commits(%A : memref<?xf32>, %tile : memref<64xf32, #wg>) -> !nvgpu.device.async.token {
+    %c0 = arith.constant 0 : index
+    %a = nvgpu.device_async_copy %A[%c0], %tile[%c0], 1 : memref<?xf32> to memref<64xf32, #wg>
+    %g = nvgpu.device_async_create_group %a
+    return %g : !nvgpu.device.async.token
+  }
+  gpu.func @waits(%A : memref<?xf32>) workgroup(%tile : memref<64xf32, #wg>)
+      kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
+    // expected-note @below {{they come from here}}
+    %g = func.call @commits(%A, %tile) : (memref<?xf32>, memref<64xf32, #wg>) -> !nvgpu.device.async.token
+    // expected-error @below {{this wait relies on groups that another function commits}}
+    // expected-note @below {{inline the call first (--inline)}}
+    nvgpu.device_async_wait %g {numGroups = 0 : i32}
+    gpu.return
+  }
+}

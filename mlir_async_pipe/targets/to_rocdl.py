@@ -25,6 +25,7 @@ from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.targets.block_size import block_size_of
 from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.empty_groups import drop_empty_groups
+from mlir_async_pipe.targets.mark_scope import check_scope
 from mlir_async_pipe.targets.other_lanes import Wave
 from mlir_async_pipe.targets.rocdl_copies import rewrite_copy
 from mlir_async_pipe.targets.rocdl_copy_plan import COPY, Plan, plan_copy
@@ -101,6 +102,7 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     root = module.operation
     _check_foreign(root, chip)
     lower_abstract_ops(root, chip, session, strict=options.strict)
+    check_scope(root, chip, session)
     drop_empty_groups(root, chip, session)
     _lower_copies(root, chip, options, session)
     for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:

@@ -68,7 +68,7 @@ class Uniformity:
             if current in seen or current in self._same:
                 continue
             seen.add(current)
-            reached, different = _sources(current)
+            reached, different = sources(current)
             if different is not None:
                 return different
             pending.extend(reached)
@@ -113,8 +113,9 @@ def _conditions(op: Operation) -> list[Value]:
     return []
 
 
-def _sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
-    """The values that `value` is made of, and the op that makes it differ if there is one."""
+def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    """The values that `value` is made of; and where it begins, if that may differ between
+    threads: an id, a load, a call, an op that is not known, a function (its argument)."""
     if is_block_argument(value):
         return _argument_sources(value)
     op = defining_op(value)
