@@ -412,6 +412,74 @@ def test_unreachable_wait_gets_no_slack():
     assert (record.count, record.exact, record.reason) == (0, None, "unreachable")
 
 
+def test_block_without_predecessors_is_unreachable():
+    text = function("""
+      %a = GROUP
+      return
+    ^nobody:
+      WAIT %a
+      cf.br ^nobody
+    """)
+    (record,) = run(text)[0].of("waits")
+    assert (record.count, record.reason) == (0, "unreachable")
+
+
+def test_recursive_functions_and_unknown_callees_add_nothing():
+    text = """
+      func.func private @unknown()
+      func.func @f() {
+        %a = GROUP
+        func.call @f() : () -> ()
+        func.call @unknown() : () -> ()
+        %b = GROUP
+        WAIT %a
+        return
+      }
+    """
+    (record,) = run(text)[0].of("waits")
+    assert (record.count, record.reason) == (1, "recursive-call")
+
+
+def test_waits_in_kernels_of_gpu_modules_and_launches_are_counted():
+    text = """
+      gpu.module @m {
+        gpu.func @k() kernel {
+          %a = GROUP
+          %b = GROUP
+          WAIT %a
+          gpu.return
+        }
+      }
+      func.func @host(%n: index) {
+        gpu.launch blocks(%x, %y, %z) in (%gx = %n, %gy = %n, %gz = %n)
+                   threads(%u, %v, %w) in (%bx = %n, %by = %n, %bz = %n) {
+          %a = GROUP
+          %b = GROUP
+          %d = GROUP
+          WAIT %a
+          gpu.terminator
+        }
+        return
+      }
+    """
+    assert [record.count for record in run(text)[0].of("waits")] == [1, 2]
+
+
+def test_groups_of_an_outer_loop_are_awaited_in_an_inner_one():
+    body = """
+      %a = GROUP
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> (TOK) {
+        %t = GROUP
+        scf.for %j = %c0 to %n step %c1 {
+          WAIT %x
+          WAIT %t
+        }
+        scf.yield %t : TOK
+      }
+    """
+    assert counts(body) == [1, 0]
+
+
 def test_keep_given_leaves_a_count_alone():
     body = "%a = GROUP\n%b = GROUP\nWAIT %a {numGroups = 0 : i32}\nreturn"
     assert "numGroups = 0" in run(function(body), "keep-given")[1]

@@ -20,7 +20,7 @@ from mlir_async_pipe.waits.dynamic import switch_on_counters
 from mlir_async_pipe.waits.verify import verify_counts
 from mlir_async_pipe.waits.write import write_counts, write_record
 
-__all__ = ["CountWaitsOptions", "count_waits"]
+__all__ = ["Analysis", "CountWaitsOptions", "count_waits"]
 
 
 @dataclass(frozen=True)
