@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mlir_async_pipe
-from mlir_async_pipe import annotations as names
+import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.diagnostics import AsyncPipeError
 
