@@ -1,0 +1,129 @@
+"""Forms, facts and overlaps: the arithmetic under the checker."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_async_pipe.check import forms
+from mlir_async_pipe.check.arithmetic import compare
+from mlir_async_pipe.check.forms import Atom, Form, Known
+from mlir_async_pipe.check.memory import BYTES, Piece, Region
+from mlir_async_pipe.check.overlap import Comparer
+from mlir_async_pipe.check.paths import at_least, hull, split
+from mlir_async_pipe.check.thread_grid import Threads
+
+K = Atom("iteration", 0)
+N = Atom("symbol", 1)
+TID = Atom("tid", "x")
+k, n, tid = (forms.of_atom(atom) for atom in (K, N, TID))
+
+
+def plus(form: Form, constant: int) -> Form:
+    return forms.add(form, Form(constant))
+
+
+def at(start: Form, length: int = 1, *, certain: bool = True) -> Region:
+    return Region(0, BYTES, (Piece(start, (), length),), certain, None)
+
+
+def verdict(
+    a: Form, b: Form, *, same_thread: bool, facts: dict[Atom, Known], length: int = 1
+) -> str:
+    comparer = Comparer(Threads((32, 1, 1)))
+    return comparer.overlap(at(a, length), at(b, length), facts, same_thread=same_thread).verdict
+
+
+@pytest.mark.parametrize(("low", "residue"), [(0, 0), (1, 1), (5, 2)])
+def test_a_slot_folds_when_the_residue_of_the_iteration_is_known(low: int, residue: int) -> None:
+    facts = {K: Known(low, None, residue, 3)}
+    assert forms.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
+
+
+def test_a_slot_of_an_unknown_iteration_stays_a_remainder() -> None:
+    slot = forms.modulo(plus(k, 4), 3, {K: Known(0, None)})
+    assert slot == forms.call("mod", plus(k, 1), Form(3))
+
+
+def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
+    facts = {K: Known(4, None, 4, 6)}
+    phase = forms.floor_divide(k, 3, facts)
+    assert forms.modulo(phase, 2, facts) == Form(1)
+
+
+def test_equal_symbols_cancel() -> None:
+    assert forms.subtract(plus(forms.scale(n, 3), 5), forms.scale(n, 3)) == Form(5)
+
+
+def test_a_comparison_is_decided_by_bounds() -> None:
+    facts = {N: Known(4, None)}
+    assert compare("slt", n, Form(4), facts) == Form(0)
+    assert compare("uge", n, Form(4), facts) == Form(1)
+    assert compare("slt", n, Form(5), facts).terms
+
+
+def test_a_split_narrows_what_is_known_on_each_side() -> None:
+    facts = {N: Known(0, None)}
+    sides = {side.truth: side for side in split(compare("slt", n, Form(3), facts), facts)}
+    assert sides[1].facts[N] == Known(0, 2)
+    assert sides[0].facts[N] == Known(3, None)
+    assert sides[0].exact and sides[1].exact
+
+
+def test_a_fact_about_a_sum_bounds_that_sum() -> None:
+    held, exactly = at_least(forms.subtract(n, k), 1, {K: Known(0, None)})
+    assert held is not None and exactly
+    assert forms.bounds(forms.subtract(n, k), held) == (1, None)
+    assert forms.bounds(forms.subtract(k, n), held) == (None, -1)
+
+
+def test_a_contradiction_has_no_facts() -> None:
+    assert at_least(n, 5, {N: Known(0, 4)}) == (None, True)
+
+
+def test_widening_keeps_the_distance_of_repeated_states_as_a_residue() -> None:
+    assert hull(Known(1, 1), Known(4, 4)) == Known(1, None, 1, 3)
+    assert hull(hull(Known(1, 1), Known(4, 4)), Known(6, 6)) == Known(1, None)
+
+
+def test_other_slots_of_one_iteration_are_apart() -> None:
+    facts = {K: Known(0, None)}
+    now, before = forms.modulo(k, 3, facts), forms.modulo(plus(k, 2), 3, facts)
+    assert verdict(now, before, same_thread=True, facts=facts) == "no"
+    assert verdict(now, now, same_thread=True, facts=facts) == "yes"
+
+
+def test_the_same_thread_meets_itself_and_no_other() -> None:
+    assert verdict(tid, tid, same_thread=True, facts={}) == "yes"
+    assert verdict(tid, tid, same_thread=False, facts={}) == "no"
+    assert verdict(tid, tid, same_thread=False, facts={}, length=2) == "yes"
+
+
+def test_mirrored_threads_meet_unless_they_are_one() -> None:
+    mirrored = forms.subtract(Form(31), tid)
+    assert verdict(tid, mirrored, same_thread=False, facts={}) == "yes"
+    assert verdict(tid, mirrored, same_thread=True, facts={}) == "no"
+
+
+def test_an_opaque_subscript_cannot_be_told() -> None:
+    assert verdict(n, Form(3), same_thread=True, facts={}) == "cannot tell"
+
+
+def test_an_iteration_meets_a_fixed_place_only_if_the_facts_allow_it() -> None:
+    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: Known(0, 9)}) == "yes"
+    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: Known(0, 2)}) == "no"
+    even = {K: Known(0, None, 0, 2)}
+    assert verdict(plus(k, 2), Form(5), same_thread=True, facts=even) == "no"
+
+
+def test_an_access_that_may_not_happen_is_never_certain() -> None:
+    comparer = Comparer(Threads((32, 1, 1)))
+    masked = at(tid, certain=False)
+    assert comparer.overlap(masked, at(tid), {}, same_thread=True).reason == "uncertain-access"
+
+
+def test_threads_of_an_unknown_block_count_within_one_warp_only() -> None:
+    comparer = Comparer(Threads(None))
+    near, far = plus(tid, 1), plus(tid, 500)
+    assert comparer.overlap(at(tid), at(near), {}, same_thread=False).verdict == "yes"
+    assert comparer.overlap(at(tid), at(far), {}, same_thread=False).reason == "block-size"
+    assert comparer.overlap(at(tid), at(plus(tid, 2000)), {}, same_thread=False).verdict == "no"
