@@ -13,7 +13,6 @@ from mlir_async_pipe.report import Report, Session
 from mlir_async_pipe.targets import CHIPS, Target
 
 SPACE = "#gpu.address_space<workgroup>"
-LANES_32 = [name for name, chip in CHIPS.items() if chip.copy_form and chip.lanes == 32]
 COPYING = [name for name, chip in CHIPS.items() if chip.copy_form]
 
 
