@@ -158,13 +158,14 @@ def family(name: str, make: Callable[[int], str], sizes: list[int]) -> list[Meas
     return [measure(f"{name} {size}", make(size)) for size in sizes]
 
 
-def exponent(rows: list[Measured]) -> float:
-    """The slope of log time over log ops, between the last row and the first of 10 ms."""
+def exponent(rows: list[Measured]) -> str:
+    """The slope of log time over log ops, between the last row and the first of 10 ms; ""
+    where the rows hardly differ in ops."""
     large = [row for row in rows if row.count > 0.01]
     first, last = (large or rows)[0], rows[-1]
-    if first.ops == last.ops:
-        first = rows[0]
-    return math.log(last.count / first.count) / math.log(last.ops / first.ops)
+    if last.ops < 2 * first.ops:
+        return ""
+    return f"{math.log(last.count / first.count) / math.log(last.ops / first.ops):.2f}"
 
 
 def main() -> None:
@@ -184,7 +185,7 @@ def main() -> None:
                 f"| {row.name} | {row.ops} | {row.waits} | {row.parse * 1e3:.1f} |"
                 f" {row.count * 1e3:.1f} | {row.count / row.parse:.2f} |"
                 f" {row.count / row.ops * 1e6:.2f} | {'' if row.megabytes is None else f'{row.megabytes:.1f}'} |"
-                f" {f'{growth:.2f}' if row is rows[-1] else ''} |",
+                f" {growth if row is rows[-1] else ''} |",
                 flush=True,
             )
 

@@ -41,6 +41,7 @@ class TurnsUpTo:
     """The cheapest ways of `turn_up_to`, kept to show the path to any slot."""
 
     def __init__(self, columns: Columns, state: State, iterations: int | None) -> None:
+        self.start = state
         self._came_from: dict[tuple[int, int], int] = {}
         self.state = _relax(columns, state, iterations, self._came_from)
         self._turned = {slot: turned for turned, slot in self._came_from}

@@ -55,6 +55,7 @@ class Solution:
         self.entered: dict[tuple[Frame, Key, int], Visit] = {}
         # Witnesses from the start of a frame outwards, filled as they are asked for.
         self.trails: dict[tuple[Frame, Key, int], Piece] = {}
+        self.ways_in: dict[tuple[Visit, Item], carried.TurnsUpTo] = {}
         self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
         frames = {root: events.frames_of(root) for root in events.roots}
         for root in events.roots:

@@ -434,6 +434,15 @@ class Loop:
     def _slots(self) -> dict[int, int]:
         return {**{value: value for value in self.kept}, **self.start}
 
+    def state_from(self, source: int, reads: dict[int, Row]) -> carried.State:
+        """The slots as they stand in front of the loop, for one source that `reads` names."""
+        found = {
+            slot: reads[value][source]
+            for slot, value in self._slots().items()
+            if source in reads.get(value, {})
+        }
+        return {FRESH: 0, **found} if source == FRESH else found
+
     def states(self, reads: dict[int, Row]) -> list[tuple[int, carried.State]]:
         """The slots as they stand in front of the loop, for each source that `reads` names."""
         found: dict[int, carried.State] = {FRESH: {FRESH: 0}}

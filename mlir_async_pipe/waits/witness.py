@@ -112,21 +112,28 @@ class Witness:
         item = frame.item
         assert item.row is not None
         loop = self.summaries.loop(item, outer.assumption)
-        block = self.summaries.block(outer.node, outer.assumption)
-        reads = block.reads[item]
-        state = loop.state(costs_here(reads, outer.costs))
+        ways = self._ways_in(item, loop, outer)
         if item.row.flow == "while" and frame.number == 1:
             if value not in frame.captured:
-                value = self._back_over_condition(item, outer.assumption, value, state)
+                value = self._back_over_condition(item, outer.assumption, value, ways.state)
                 if value == FRESH:
                     return None
                 groups = 0
             else:
                 groups = self.summaries.before(item, outer.assumption, True).cost
             self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
-        trips = item.trips
-        slots = loop.turns_up_to(state, None if trips is None else trips - 1).path(value)
-        return self._back_over_turns(item, outer.assumption, loop, slots, state[slots[0]])
+        slots = ways.path(value)
+        return self._back_over_turns(item, outer.assumption, loop, slots, ways.start[slots[0]])
+
+    def _ways_in(self, item: Item, loop: Loop, outer: Visit) -> carried.TurnsUpTo:
+        """How values come to the start of an iteration; kept, since waits of a loop share it."""
+        found = self.solution.ways_in.get((outer, item))
+        if found is None:
+            block = self.summaries.block(outer.node, outer.assumption)
+            state = loop.state(costs_here(block.reads[item], outer.costs))
+            limit = None if item.trips is None else item.trips - 1
+            found = self.solution.ways_in[outer, item] = loop.turns_up_to(state, limit)
+        return found
 
     def _back_over_condition(
         self, item: Item, assumption: Assumption, value: int, state: carried.State
@@ -404,7 +411,7 @@ class Witness:
     ) -> int | None:
         assert item.row is not None
         loop = self.summaries.loop(item, assumption)
-        state = dict(loop.states(reads))[source]
+        state = loop.state_from(source, reads)
         trips = item.trips
         if item.row.flow == "while":
             row = self.summaries.before(item, assumption, False).results[result]
