@@ -140,7 +140,7 @@ class Explorer:
 
         def run(state: State) -> None:
             value = evaluate(state)
-            if isinstance(value, Form) and value.terms:
+            if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
                 self._check_periods(state, value)
 
         return run

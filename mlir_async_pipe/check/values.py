@@ -163,8 +163,27 @@ class Values:
         rule = arithmetic.rule_of(op.name)
         if rule is None or (op.name == "arith.select" and str(op.operands[0].type) != "i1"):
             return lambda state: None
+        return self._arithmetic(op, frame, rule)
+
+    def _arithmetic(
+        self, op: Any, frame: int, rule: arithmetic.Rule
+    ) -> Callable[[State], Value | None]:
+        """Apply a rule; thread arithmetic is the same in every state and computed once."""
         numbers = [self.flow.number(frame, operand) for operand in op.operands]
-        return lambda state: rule(op, [self.form(state, n) for n in numbers], state.facts)
+        base = self.base_facts()
+        known: dict[tuple[Form, ...], Form | None] = {}
+
+        def evaluate(state: State) -> Value | None:
+            operands = tuple(self.form(state, number) for number in numbers)
+            if any(atom.kind != "tid" for form in operands for atom in forms.atoms_of(form)):
+                return rule(op, list(operands), state.facts)
+            if any(state.facts.get(atom) != base[atom] for atom in base):
+                return rule(op, list(operands), state.facts)
+            if operands not in known:
+                known[operands] = rule(op, list(operands), state.facts)
+            return known[operands]
+
+        return evaluate
 
     def forget(self, state: State, number: int, kind: Any) -> None:
         """Bind a new opaque value: what depends on the value before it is of an earlier time."""
