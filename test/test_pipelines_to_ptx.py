@@ -88,12 +88,6 @@ def sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return opposite(a) + opposite(b)
 
 
-def every_second(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Only chunks of even number are copied; the others see the chunk before."""
-    x, y = (v.reshape(-1, THREADS * 4) for v in (a, b))
-    return np.concatenate([opposite(x[k // 2 * 2]) + 1 for k in range(len(x))])
-
-
 KINDS = {
     "two-stages": (
         COPY_X + WAIT_X + READ_X + STORE_X,
