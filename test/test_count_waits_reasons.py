@@ -1,5 +1,7 @@
 """Each reason code, and that doing what its text says raises the count."""
 
+from pathlib import Path
+
 import pytest
 from count_waits_helpers import function, run
 
@@ -211,6 +213,12 @@ def test_the_remedy_raises_the_count(code):
 
 def test_every_code_has_a_case():
     assert set(CASES) | {"exact"} == set(REASONS)
+
+
+def test_the_docs_list_every_code_with_its_remedy():
+    text = (Path(__file__).parent.parent / "docs" / "exact-counts.md").read_text()
+    for reason in REASONS.values():
+        assert f"| `{reason.code}` | {reason.meaning} | {reason.remedy}" in text
 
 
 def test_explain_leaves_the_reason_on_the_wait_and_the_witness_as_notes():
