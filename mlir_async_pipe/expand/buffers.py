@@ -46,11 +46,20 @@ class BufferPlan:
     extra_wait: bool
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a buffer cannot have versions: a read that may see another iteration's value, or
+    (`outside`) reads outside of the loop, of which `op` is the loop's own access."""
+
+    op: Operation
+    outside: bool
+
+
 def private_buffers(
     loop: Operation, regions: list[Region], around: Surroundings, block: Size | None
-) -> tuple[frozenset[Any], dict[Any, Region]]:
+) -> tuple[frozenset[Any], dict[Any, Obstacle]]:
     """The keys of roots whose iterations may have versions of their own, and for each owned
-    buffer that may not, the read that stands against it."""
+    buffer that may not, what stands against it."""
     by_root: dict[Any, list[Region]] = defaultdict(list)
     roots: dict[Any, Root] = {}
     opaque = any(region.opaque for region in regions)
@@ -59,7 +68,7 @@ def private_buffers(
             by_root[region.root.identity].append(region)
             roots[region.root.identity] = region.root
     private: set[Any] = set()
-    unproven: dict[Any, Region] = {}
+    unproven: dict[Any, Obstacle] = {}
     for key, found in by_root.items():
         if opaque or not any(r.writes for r in found) or _inside(roots[key], loop):
             continue
@@ -67,14 +76,14 @@ def private_buffers(
             continue
         before, behind = around.touches_outside(loop, key)
         if any(touch.reads for touch in (*before, *behind)):
-            unproven[key] = found[0]
+            unproven[key] = Obstacle(found[0].op, outside=True)
             continue
         written = any(touch.writes for touch in (*before, *behind))
         missing = unproven_read(roots[key], found, block, written_elsewhere=written)
         if missing is None:
             private.add(key)
         else:
-            unproven[key] = missing.read
+            unproven[key] = Obstacle(missing.read.op, outside=False)
     return frozenset(private), unproven
 
 

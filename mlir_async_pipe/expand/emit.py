@@ -43,6 +43,12 @@ class Source:
     chain: tuple[int, ...]
     distance: int
 
+    @property
+    def line(self) -> Source:
+        """The shift register that holds it: one for all distances, unless the iter_args on
+        the way have initial values of their own."""
+        return self if self.chain else Source(self.value, (), 0)
+
 
 class Emitter:
     """Emits one loop. `results` are the values that replace the results of the loop."""
@@ -195,7 +201,7 @@ class Emitter:
         """`late`: how many steps behind the kernel's end the earliest use stands."""
         if isinstance(source, Source):
             lag = self._lag(source, stage) - late
-            self.registers[source] = max(self.registers.get(source, 0), lag)
+            self.registers[source.line] = max(self.registers.get(source.line, 0), lag)
         elif source is not None:
             source.need(source.lag(stage) - late)
 
@@ -294,7 +300,7 @@ class Emitter:
             recurrence.bind(carried[bases[key] : bases[key] + recurrence.width])
 
         def register(source: Source, n: int) -> Value:
-            return carried[places[source] + n - 1]
+            return carried[places[source.line] + n - 1]
 
         def look_up(value: Value, stage: int) -> Value:
             if value == self.block.arguments[0]:
@@ -421,7 +427,7 @@ class Emitter:
         """The value of epilogue step e, or of the kernel's step e <= 0 through a register."""
         if e >= 1:
             return self._made(source, stage, self._behind(e))
-        return self.carried_out[(source, e)]
+        return self.carried_out[(source.line, e)]
 
     def _results(self) -> list[Value]:
         """The argument of one more iteration, as a user behind the epilogue sees it."""

@@ -14,12 +14,13 @@ from typing import Any, Literal
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Root
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.memory import Assertions, Dependence, memory_dependences
 from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
-from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers, private_buffers
+from mlir_async_pipe.expand.buffers import BufferPlan, Obstacle, plan_buffers, private_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
 from mlir_async_pipe.expand.surroundings import Surroundings
@@ -230,7 +231,9 @@ def _check_value(value: Value, op: Operation, unit: Unit, units: Units) -> None:
         )
 
 
-def _check_memory(dependences: list[Dependence], unproven: dict[Any, Region], units: Units) -> None:
+def _check_memory(
+    dependences: list[Dependence], unproven: dict[Any, Obstacle], units: Units
+) -> None:
     """T(source, k) < T(target, k + distance) for every dependence."""
     for dependence in dependences:
         source = units.unit_of(dependence.source.top)
@@ -247,7 +250,7 @@ _VERB = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("w
 
 
 def _memory_error(
-    dependence: Dependence, source: Unit, target: Unit, unproven: dict[Any, Region]
+    dependence: Dependence, source: Unit, target: Unit, unproven: dict[Any, Obstacle]
 ) -> PipelineError:
     does, did = _VERB[dependence.kind]
     when = (
@@ -256,22 +259,9 @@ def _memory_error(
         else f"{dependence.distance} iterations before"
     )
     root = dependence.source.root
-    read = None if root is None else unproven.get(root.identity)
-    if read is not None:
-        return PipelineError(
-            f"cannot pipeline: the buffer needs a version an iteration, but '{read.op.name}' may "
-            "read what its iteration did not write",
-            code="not-privatisable",
-            at=read.op,
-            notes=(
-                (f"this '{dependence.source.op.name}' {did} it", dependence.source.op),
-                (
-                    "if every iteration overwrites what it reads, say so with "
-                    "`async_pipe.private` on the allocation",
-                    root.value if root is not None else None,
-                ),
-            ),
-        )
+    obstacle = None if root is None else unproven.get(root.identity)
+    if obstacle is not None and root is not None:
+        return _version_error(obstacle, dependence, did, root)
     may = "" if dependence.proven else "may "
     code = "dependence-violated" if dependence.proven else "unproven-independence"
     notes: list[tuple[str, Any]] = [
@@ -294,6 +284,37 @@ def _memory_error(
         code=code,
         at=dependence.target.op,
         notes=tuple(notes),
+    )
+
+
+def _version_error(
+    obstacle: Obstacle, dependence: Dependence, did: str, root: Root
+) -> PipelineError:
+    source = dependence.source.op
+    if obstacle.outside:
+        return PipelineError(
+            "cannot pipeline: the buffer needs a version an iteration, but it is read outside of "
+            "the loop too, where only one version can be seen",
+            code="escapes",
+            at=obstacle.op,
+            notes=(
+                (f"this '{source.name}' {did} it", source),
+                ("give the loop a buffer of its own", root.value),
+            ),
+        )
+    return PipelineError(
+        f"cannot pipeline: the buffer needs a version an iteration, but '{obstacle.op.name}' may "
+        "read what its iteration did not write",
+        code="not-privatisable",
+        at=obstacle.op,
+        notes=(
+            (f"this '{source.name}' {did} it", source),
+            (
+                "if every iteration overwrites what it reads, say so with "
+                "`async_pipe.private` on the allocation",
+                root.value,
+            ),
+        ),
     )
 
 
