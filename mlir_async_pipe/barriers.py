@@ -21,12 +21,13 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.check.flow import callable_functions
 from mlir_async_pipe.check.kernel import Outcome, check_kernel, kernels
 from mlir_async_pipe.diagnostics import HazardError, Place
-from mlir_async_pipe.ir_helpers import Operation, before, create, walk
+from mlir_async_pipe.ir_helpers import Operation, before, create, enclosing, walk
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
-from mlir_async_pipe.uniformity import ThreadUniformity, divergent_ancestor
+from mlir_async_pipe.uniformity import Uniformity
 
+SCOPES = ("async_pipe.scope",)
 BARRIER_CAUSES = ("not-visible", "missing-barrier")
 
 
@@ -92,8 +93,15 @@ def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Oper
 
 
 def _uniform_place(op: Operation) -> Operation:
-    """`op`, or the divergent op around it: a barrier may stand in front of that."""
-    return divergent_ancestor(op, ThreadUniformity()) or op
+    """`op`, or what stands around it and may not hold a barrier: a barrier goes in front of
+    an op whose regions threads run differently, and in front of an async scope."""
+    uniformity = Uniformity()
+    place = op
+    while True:
+        around = enclosing(place, SCOPES) or uniformity.divergent_control(place)
+        if around is None:
+            return place
+        place = around
 
 
 def _insert(place: Operation, outcome: Outcome) -> None:

@@ -1,18 +1,43 @@
-"""Whether a value is the same for all threads of a block.
+"""Whether a value is the same in every thread of a block.
 
-Block ids, function arguments, constants and pure functions of them are; thread ids, loaded
-values, loop-carried values and everything computed from them may differ. Block arguments
-are judged by the caller, who knows which loops count.
+    %row = arith.divui %tid, %c4        differs: it comes from a thread id
+    %slot = iter_args of an scf.for     same, if its start and its next value are
+
+A value is the same in all threads if nothing that can reach it differs: its operands, the
+starts and next values of loop-carried values, and the conditions that choose between them.
+Loads count as different, since other threads may have written in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, Value, defining_op, parent
+from mlir_async_pipe.ir_helpers import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    is_block_argument,
+    is_function,
+    terminator,
+)
 from mlir_async_pipe.vocabulary import is_pure
 
+# The same in every thread of a block, whatever their operands are.
+_SAME = frozenset(
+    {
+        "gpu.block_id",
+        "gpu.block_dim",
+        "gpu.grid_dim",
+        "gpu.num_subgroups",
+        "gpu.subgroup_size",
+        "gpu.dynamic_shared_memory",
+        "memref.get_global",
+    }
+)
 # Pure, but different for every thread.
 THREAD_DEPENDENT = frozenset(
     {
@@ -24,73 +49,130 @@ THREAD_DEPENDENT = frozenset(
         "gpu.subgroup_reduce",
     }
 )
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 
 
 class Uniformity:
-    """Answers `varies` for values, each computed once."""
-
-    def __init__(self, argument_varies: Callable[[Value], bool]) -> None:
-        self._argument_varies = argument_varies
-        self._known: dict[Value, bool] = {}
-
-    def varies(self, value: Value) -> bool:
-        """Whether the value may differ between threads."""
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            if current in self._known:
-                pending.pop()
-                continue
-            op = defining_op(current)
-            if op is None:
-                self._known[current] = self._argument_varies(current)
-            elif not is_pure(op) or op.name in THREAD_DEPENDENT or len(op.regions):
-                self._known[current] = True
-            else:
-                missing = [o for o in op.operands if o not in self._known]
-                if missing:
-                    pending.extend(missing)
-                    continue
-                self._known[current] = any(self._known[o] for o in op.operands)
-            pending.pop()
-        return self._known[value]
-
-
-class ThreadUniformity(Uniformity):
-    """Uniformity over a whole function: induction variables of uniform loops are uniform."""
+    """Answers for the values of one module; remembers what it found the same."""
 
     def __init__(self) -> None:
-        super().__init__(self._varies_as_argument)
+        self._same: set[Value] = set()
 
-    def diverges(self, op: Operation) -> bool:
-        """Whether threads may disagree on how, or (an async scope) when the regions run."""
-        if op.name in FUNCTION_OPS or op.name in _ALWAYS_TOGETHER:
-            return False
-        if op.name in ("scf.for", "scf.if", "scf.index_switch"):
-            return any(self.varies(operand) for operand in list(op.operands)[: _CONTROL[op.name]])
-        return True
+    def difference(self, value: Value) -> Operation | None:
+        """What makes `value` differ between threads (an op, or the op that holds a block
+        argument); None if it is the same in all of them.
+        """
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in seen or current in self._same:
+                continue
+            seen.add(current)
+            reached, different = sources(current)
+            if different is not None:
+                return different
+            pending.extend(reached)
+        self._same |= seen
+        return None
 
-    def _varies_as_argument(self, argument: Value) -> bool:
-        block = ir.BlockArgument(argument).owner
-        holder = block.owner.operation
-        if holder.name in FUNCTION_OPS:
-            return block != holder.regions[0].blocks[0]
-        is_index = holder.name == "scf.for" and ir.BlockArgument(argument).arg_number == 0
-        return not is_index or self.diverges(holder)
+    def divergent_control(self, op: Operation) -> Operation | None:
+        """The op that lets only some threads reach `op`; None if all reach it together.
+
+        A function that is no kernel may be called by some threads only, but then its caller
+        holds the branch, and calls are not followed.
+        """
+        for above in ancestors(op):
+            if is_function(above):
+                return self._divergent_jump(op, above)
+            if any(self.difference(value) is not None for value in _conditions(above)):
+                return above
+        return None
+
+    def _divergent_jump(self, op: Operation, function: Operation) -> Operation | None:
+        """A cf branch on a value that differs; every one may lead around `op`."""
+        blocks = list(function.regions[0].blocks)
+        if len(blocks) == 1:
+            return None
+        for block in blocks:
+            last = terminator(block)
+            if len(list(last.successors)) < 2:
+                continue
+            if self.difference(last.operands[0]) is not None:
+                return last
+        return None
 
 
-# How many of the operands decide about control.
-_CONTROL = {"scf.for": 3, "scf.if": 1, "scf.index_switch": 1}
-_ALWAYS_TOGETHER = frozenset({"scf.execute_region", "builtin.module", "gpu.module", "gpu.launch"})
+def _conditions(op: Operation) -> list[Value]:
+    """The values that decide whether, and how often, the regions of `op` run."""
+    if op.name == "scf.for":
+        return list(op.operands)[:3]
+    if op.name in ("scf.if", "scf.index_switch"):
+        return [op.operands[0]]
+    if op.name == "scf.while":
+        return [terminator(op.regions[0].blocks[0]).operands[0]]
+    return []
 
 
-def divergent_ancestor(op: Operation, uniformity: ThreadUniformity) -> Operation | None:
-    """The outermost op around `op`, inside its function, whose regions threads may run
-    differently; None if all threads reach `op` together."""
-    found = None
-    above = parent(op)
-    while above is not None and above.name not in FUNCTION_OPS and above.name != "gpu.launch":
-        if uniformity.diverges(above):
-            found = above
-        above = parent(above)
-    return found
+def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    """The values that `value` is made of; and where it begins, if that may differ between
+    threads: an id, a load, a call, an op that is not known, a function (its argument)."""
+    if is_block_argument(value):
+        return _argument_sources(value)
+    op = defining_op(value)
+    assert op is not None
+    if op.name in THREAD_DEPENDENT:
+        return (), op
+    if op.name in _SAME or op.name == "rocdl.readfirstlane":
+        return (), None
+    if op.name == "memref.dim":
+        return (op.operands[1],), None
+    if op.name == "scf.for":
+        number = ir.OpResult(value).result_number
+        return (*list(op.operands)[:3], *_carried(op, number)), None
+    if op.name in _BRANCHES:
+        number = ir.OpResult(value).result_number
+        ends = [terminator(region.blocks[0]) for region in op.regions if len(list(region.blocks))]
+        return (*op.operands, *(end.operands[number] for end in ends)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if is_pure(op) and len(op.regions) == 0:
+        return op.operands, None
+    return (), op
+
+
+def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    argument = ir.BlockArgument(value)
+    block = argument.owner
+    op = block.owner.operation
+    if op.name == "scf.for":
+        if argument.arg_number == 0:
+            return list(op.operands)[:3], None
+        return (*list(op.operands)[:3], *_carried(op, argument.arg_number - 1)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if op.name in FUNCTION_OPS:
+        if block == op.regions[0].blocks[0]:
+            return ((), None) if is_kernel(op) else ((), op)
+        ends = [terminator(other) for other in op.regions[0].blocks]
+        return [operand for end in ends for operand in end.operands], None
+    return (), op
+
+
+def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
+    """Start and next value of the loop-carried value `number` of an scf.for."""
+    return loop.operands[3 + number], terminator(loop.regions[0].blocks[0]).operands[number]
+
+
+def _everything_in(op: Operation) -> list[Value]:
+    """Operands of an scf.while and of both its terminators: a superset of what decides."""
+    ends = [terminator(region.blocks[0]) for region in op.regions]
+    return [*op.operands, *(operand for end in ends for operand in end.operands)]
+
+
+def is_kernel(function: Any) -> bool:
+    """Whether a function is entered by all threads of a block with the same arguments."""
+    return any(
+        name in function.attributes
+        for name in ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
+    )

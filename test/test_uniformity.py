@@ -8,7 +8,7 @@ import pytest
 from rocdl_kernels import parse
 
 from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.uniformity import Uniformity
 
 
 def probes(

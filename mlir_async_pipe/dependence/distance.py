@@ -23,8 +23,9 @@ from mlir_async_pipe.affine import Arithmetic, Linear, scale_range
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import may_alias
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value
-from mlir_async_pipe.uniformity import Uniformity
+from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
+from mlir_async_pipe.uniformity import THREAD_DEPENDENT
+from mlir_async_pipe.vocabulary import is_pure
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class LoopIndex:
         self.arithmetic = arithmetic
         self.induction = loop.regions[0].blocks[0].arguments[0]
         self.step = constant_value(loop.operands[2])
-        self._uniformity = Uniformity(self._argument_varies)
+        self._varies: dict[Value, bool] = {}
 
     def distances(
         self, a: Region, b: Region, *, same_thread: bool, assume_noalias_arguments: bool = False
@@ -196,8 +197,30 @@ class LoopIndex:
         return self.loop not in list(ancestors(op))
 
     def varies(self, value: Value) -> bool:
-        """Whether a value may differ between threads or between iterations of the loop."""
-        return self._uniformity.varies(value)
+        """Whether a value may differ between threads or between iterations of the loop.
+
+        Block ids, function arguments and pure functions of them are the same; thread ids,
+        loaded values, loop-carried values and everything computed from them are not.
+        """
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            if current in self._varies:
+                pending.pop()
+                continue
+            op = defining_op(current)
+            if op is None:
+                self._varies[current] = self._argument_varies(current)
+            elif not is_pure(op) or op.name in THREAD_DEPENDENT or len(op.regions):
+                self._varies[current] = True
+            else:
+                missing = [o for o in op.operands if o not in self._varies]
+                if missing:
+                    pending.extend(missing)
+                    continue
+                self._varies[current] = any(self._varies[o] for o in op.operands)
+            pending.pop()
+        return self._varies[value]
 
     def _argument_varies(self, argument: Value) -> bool:
         block = ir.BlockArgument(argument).owner

@@ -16,7 +16,7 @@ from mlir_async_pipe.ir_helpers import Operation, Value, is_function, symbol_nam
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.rocdl_waits import enclosing_function, is_group, is_wait
-from mlir_async_pipe.targets.uniformity import sources
+from mlir_async_pipe.uniformity import sources
 
 
 def check_scope(root: Operation, chip: Chip, session: Session) -> None:

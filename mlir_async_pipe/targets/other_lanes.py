@@ -15,8 +15,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import Operation, Value, clone, create, defining_op
 from mlir_async_pipe.targets.index_builder import IndexBuilder
-from mlir_async_pipe.targets.uniformity import Uniformity
 from mlir_async_pipe.targets.wave_layout import Block
+from mlir_async_pipe.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import is_pure
 
 _IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")

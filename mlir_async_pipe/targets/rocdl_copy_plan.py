@@ -17,8 +17,8 @@ from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, integer_attribute
 from mlir_async_pipe.targets.chips import Chip, CopyForm
 from mlir_async_pipe.targets.other_lanes import check_follows
-from mlir_async_pipe.targets.uniformity import Uniformity
 from mlir_async_pipe.targets.wave_layout import DYNAMIC, Block, WaveLayout, prove
+from mlir_async_pipe.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 from mlir_async_pipe.vocabulary.extents import element_bits
 

@@ -28,7 +28,7 @@ from mlir_async_pipe.ir_helpers import (
     operations,
     walk,
 )
-from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
 

@@ -45,9 +45,9 @@ from mlir_async_pipe.targets.shared_memory import (
     kernels,
     workgroup_buffers,
 )
-from mlir_async_pipe.targets.uniformity import Uniformity
 from mlir_async_pipe.targets.vector_alignment import annotate_alignment
 from mlir_async_pipe.targets.wave_layout import Block
+from mlir_async_pipe.uniformity import Uniformity
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, is_function
 from mlir_async_pipe.targets.block_size import BlockSize
-from mlir_async_pipe.targets.uniformity import Uniformity
+from mlir_async_pipe.uniformity import Uniformity
 
 LARGEST_ENUMERATION = 1 << 20
 DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
