@@ -1,7 +1,7 @@
 """When the data of an async op arrives: the adversary, in three moods.
 
 eager   at the issue
-late    at the wait that covers it, ops of one wait in reverse order of issue inside a group
+late    at the wait that covers it, the youngest op of a wait first
 random  at any moment between the two, ops of all queues in any order, source sampled and
         destination written at separate moments, some lanes before others
 """

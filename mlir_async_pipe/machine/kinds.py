@@ -43,7 +43,6 @@ class Kind:
     dtype: np.dtype
     stored: np.dtype
     shape: tuple[int, ...] = ()
-    scalable: bool = False
 
     @property
     def item_bytes(self) -> int:
@@ -118,12 +117,6 @@ _SCALARS: dict[str, tuple[Any, Any]] = {
 INDEX = Kind("index", np.dtype(np.int64), np.dtype(np.int64))
 BOOL = Kind("i1", np.dtype(np.bool_), np.dtype(np.uint8))
 POINTER_NAME = "!llvm.ptr"
-
-
-def is_known(mlir_type: Any) -> bool:
-    """Whether `kind_of` can represent the type as arrays of numbers."""
-    text = str(mlir_type)
-    return _scalar(text) is not None or text.startswith("vector<")
 
 
 def kind_of(mlir_type: Any, at: Any = None) -> Kind:

@@ -28,8 +28,9 @@ class CostModel:
 
     `latency`: from the end of a copy's turn on its queue to its arrival, by queue name.
     `bytes_per_cycle`: throughput of a queue for this thread's copies, none for unlimited.
-    `ops`: cycles that an op holds the thread, by name, fractions for several issued together; `async_pipe.latency` on an op comes before it, and ops in
-    neither cost nothing. Queues that are not listed take `default_latency`.
+    `ops`: cycles that an op holds the thread, by name, fractions for several issued together;
+    `async_pipe.latency` on an op comes before it, and ops in neither cost nothing. Queues that
+    are not listed take `default_latency`.
     """
 
     latency: Mapping[str, int] = field(default_factory=dict)

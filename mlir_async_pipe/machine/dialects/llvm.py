@@ -16,8 +16,8 @@ from mlir_async_pipe.machine.dialects.constants_casts import constant_array, den
 from mlir_async_pipe.machine.dialects.control import call_named
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of, unsigned
-from mlir_async_pipe.machine.llvm_types import layout_of, pointer_space
-from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
+from mlir_async_pipe.machine.llvm_types import layout_of
+from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.values import lanes_of, uniform
 
@@ -262,12 +262,6 @@ def call(site: Site) -> Execute:
     if not site.has("callee"):
         raise site.unsupported("calls through pointers")
     return call_named(site, ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value)
-
-
-def space_of_pointer(site: Site, number: int) -> int:
-    """The memory space of a pointer operand."""
-    space = pointer_space(str(site.operand_type(number)))
-    return {3: WORKGROUP, 5: PRIVATE}.get(space, GLOBAL)
 
 
 def wave_base(unit: Unit, pointer: Array) -> Array:
