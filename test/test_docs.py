@@ -109,3 +109,22 @@ def test_every_attribute_is_in_a_table_of_the_annotation_page() -> None:
     listed = re.findall(r"^\| `(async_pipe\.\w+)`", (DOCS / "annotations.md").read_text(), re.M)
     known = {*names.LOOP_NAMES, *names.OP_NAMES, names.DYNAMIC_SHARED_BYTES}
     assert set(listed) == known
+
+
+def test_the_rfc_page_and_its_lit_tests_name_the_same_examples() -> None:
+    page = (DOCS / "rfc-0077.md").read_text()
+    named = set(re.findall(r"^\| `([a-z-]+)`", page, re.M))
+    files = {file.stem for file in (ROOT / "lit-tests" / "rfc-0077").glob("*.mlir")}
+    assert named == files
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_files_that_the_pages_name_exist() -> None:
+    text = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    named = set(re.findall(r"\b(?:examples|lit-tests|test)/[\w/.-]+\.(?:py|mlir)\b", text))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
