@@ -49,4 +49,29 @@ gpu.module @kernels {
     memref.store %v, %to[%tid] : memref<?xf32>
     gpu.return
   }
+
+  // A barrier moves out in front of a branch that threads take differently.
+  // CHECK-LABEL: gpu.func @branch
+  // CHECK:       nvgpu.device_async_wait
+  // CHECK:       gpu.barrier
+  // CHECK-NEXT:  scf.if
+  // CHECK-NOT:   gpu.barrier
+  // CHECK:       gpu.return
+  gpu.func @branch(%from: memref<?xf32>, %to: memref<?xf32> {llvm.noalias})
+      workgroup(%tile: memref<128xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %c64 = arith.constant 64 : index
+    %c127 = arith.constant 127 : index
+    %tid = gpu.thread_id x
+    %other = arith.subi %c127, %tid : index
+    %copy = nvgpu.device_async_copy %from[%tid], %tile[%tid], 1 : memref<?xf32> to memref<128xf32, #gpu.address_space<workgroup>>
+    %group = nvgpu.device_async_create_group %copy
+    nvgpu.device_async_wait %group
+    %low = arith.cmpi ult, %tid, %c64 : index
+    scf.if %low {
+      %v = memref.load %tile[%other] : memref<128xf32, #gpu.address_space<workgroup>>
+      memref.store %v, %to[%tid] : memref<?xf32>
+    }
+    gpu.return
+  }
 }

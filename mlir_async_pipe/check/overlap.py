@@ -26,6 +26,7 @@ from mlir_async_pipe.check.thread_grid import (
     Threads,
     has_numbers,
     is_common,
+    thread_facts,
 )
 
 # Iterations that are tried one by one where a subscript meets a fixed place.
@@ -71,16 +72,19 @@ class Comparer:
             if constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
-        open_pairs = [(_ready(x, facts, longest), _ready(y, facts, longest)) for x, y in open_pairs]
-        if any(_disjoint_by_bounds(x, y, facts) for x, y in open_pairs):
+        # What this path knows of thread ids holds for the thread that is there now; the other
+        # thread was somewhere else, under its own conditions.
+        then = facts if same_thread else {**facts, **thread_facts(self.threads), **dict(ranges[0])}
+        open_pairs = [(_ready(x, then, longest), _ready(y, facts, longest)) for x, y in open_pairs]
+        if any(_disjoint_by_bounds(x, y, then, facts) for x, y in open_pairs):
             return NO
         meeting = _meeting_iterations(open_pairs, facts, same_thread)
         if meeting is not None:
             iteration, numbers = meeting
             answer = NO
             for number in numbers:
-                then = {**facts, iteration: Known(number, number)}
-                once = self.overlap(a, b, then, same_thread=same_thread, ranges=ranges)
+                fixed = {**facts, iteration: Known(number, number)}
+                once = self.overlap(a, b, fixed, same_thread=same_thread, ranges=ranges)
                 answer = once if answer is NO or once is YES else answer
             return answer
         key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
@@ -183,12 +187,13 @@ def _span(piece: Piece) -> int:
     return piece.length + sum(step * (count - 1) for step, count in piece.steps)
 
 
-def _disjoint_by_bounds(a: Piece, b: Piece, facts: Facts) -> bool:
-    """Whether the bounds of both ends keep them apart, whatever thread runs them."""
+def _disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts) -> bool:
+    """Whether the bounds of both ends keep them apart, whatever thread runs them; `then` is
+    what is known of the thread of `a`, `facts` of that of `b`."""
     if _other_slot(a, b, facts):
         return True
     if not (_shared(a, False) and _shared(b, False)):
-        a_low, a_high = forms.bounds(a.start, facts)
+        a_low, a_high = forms.bounds(a.start, then)
         b_low, b_high = forms.bounds(b.start, facts)
         if a_high is not None and b_low is not None and a_high + _span(a) <= b_low:
             return True

@@ -44,6 +44,16 @@ class Threads:
         return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
 
 
+def thread_facts(threads: Threads) -> dict[Atom, Known]:
+    """The ranges of the thread ids of any thread of the block."""
+    size = threads.size or (LARGEST_BLOCK,) * 3
+    facts = {Atom("tid", axis): Known(0, size[i] - 1) for i, axis in enumerate("xyz")}
+    total = size[0] * size[1] * size[2] if threads.size else LARGEST_BLOCK
+    facts[Atom("tid", "lane")] = Known(0, threads.lanes - 1)
+    facts[Atom("tid", "warp")] = Known(0, max(0, (total - 1) // threads.lanes))
+    return facts
+
+
 @dataclass(frozen=True)
 class Overlap:
     """The answer for two regions; `reason` is the reason code where it cannot be told."""

@@ -18,7 +18,7 @@ from mlir_async_pipe.check.forms import Atom, Form, Known
 from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.memory import View
 from mlir_async_pipe.check.state import State, Value
-from mlir_async_pipe.check.thread_grid import LARGEST_BLOCK, Threads
+from mlir_async_pipe.check.thread_grid import Threads, thread_facts
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
@@ -71,12 +71,7 @@ class Values:
 
     def base_facts(self) -> dict[Atom, Known]:
         """What is known before the first op: the ranges of the thread ids."""
-        size = self.threads.size or (LARGEST_BLOCK,) * 3
-        facts = {Atom("tid", axis): Known(0, size[i] - 1) for i, axis in enumerate("xyz")}
-        total = size[0] * size[1] * size[2] if self.threads.size else LARGEST_BLOCK
-        facts[Atom("tid", "lane")] = Known(0, self.threads.lanes - 1)
-        facts[Atom("tid", "warp")] = Known(0, max(0, (total - 1) // self.threads.lanes))
-        return facts
+        return thread_facts(self.threads)
 
     def get(self, state: State, number: int) -> Value | None:
         """The abstract value; a symbol or root of its own where nothing was assigned."""
@@ -270,12 +265,14 @@ class Values:
                         start = forms.subtract(address, forms.of_atom(atom))
                         return View(rest[0], memory.BYTES, (start,), (), ())
             return None
-        unit = _element_bytes(op)
-        if source is None or source.start is None or unit is None:
+        if source is None or source.start is None:
             return None
         begin = memory.start_bytes(source)
         indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
-        if begin is None or len(indices) != 1:
+        if begin is not None and not any(indices):
+            return View(source.root, memory.BYTES, (begin,), (), ())
+        unit = _element_bytes(op)
+        if begin is None or unit is None or len(indices) != 1:
             return View(source.root, memory.BYTES, None, (), ())
         dynamic = len(op.operands) > 1
         index = self._operand(state, frame, op.operands[1]) if dynamic else Form(int(indices[0]))
