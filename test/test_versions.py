@@ -1,0 +1,205 @@
+"""The sync rule and the async rule for versions, against a timeline that is simply played.
+
+The oracle lays out every instance of every access for some iterations, notes when each is
+issued, when the waits say that it is over, and asks whether the next user of its slot may
+come before that. It knows no formula.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from mlir_async_pipe import bindings, passes
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.versions import (
+    GroupWait,
+    Use,
+    asynchronous_versions,
+    synchronous_versions,
+)
+
+ir = bindings.ir
+ITERATIONS = 4
+LARGEST = 10
+
+
+def issue(use: Use, iteration: int) -> tuple[float, float]:
+    """T(j, k)."""
+    return (iteration + use.stage, use.order)
+
+
+def over(use: Use, iteration: int, waits: list[GroupWait], last: int) -> tuple[float, float]:
+    """When the waits guarantee that an async access has completed, in a loop whose last
+    iteration is `last`: the first that retires a group committed no earlier on its queue."""
+    assert use.group is not None
+    commit = (iteration + use.stage, use.group)
+    moments = [
+        (k + wait.distance + wait.stage, wait.order)
+        for wait in waits
+        for k in range(last - wait.distance + 1)
+        if wait.queue == use.queue and (k + wait.group_stage, wait.group) >= commit
+    ]
+    return min(moments, default=(float("inf"), 0))
+
+
+def works(versions: int, uses: list[Use], waits: list[GroupWait] | None) -> bool:
+    """Whether each access is issued (waits None) or over before its slot is written again."""
+    for x, w in itertools.product(uses, (u for u in uses if u.writes)):
+        if waits is None and x == w:
+            continue
+        for k in range(ITERATIONS):
+            write = issue(w, k + versions)
+            if waits is None:
+                if not issue(x, k) < write:
+                    return False
+            # A wait of the writing statement itself stands in front of the write. The loop may
+            # end with that write, so waits of later iterations are none to rely on.
+            elif x.group is not None and not over(x, k, waits, k + versions) <= write:
+                return False
+    return True
+
+
+def smallest(uses: list[Use], waits: list[GroupWait] | None) -> int | None:
+    return next((v for v in range(1, LARGEST) if works(v, uses, waits)), None)
+
+
+def random_uses(choice: random.Random) -> list[Use]:
+    orders = choice.sample(range(6), choice.randint(2, 4))
+    uses = []
+    for number, order in enumerate(orders):
+        asynchronous = choice.random() < 0.6
+        stage = choice.randint(0, 3)
+        uses.append(
+            Use(
+                stage,
+                order,
+                number == 0 or choice.random() < 0.3,
+                order if asynchronous else None,
+                f"queue {stage % 2}" if asynchronous else None,
+            )
+        )
+    return uses
+
+
+def random_waits(choice: random.Random, uses: list[Use]) -> list[GroupWait]:
+    """Waits of some statements for groups that have been committed by then."""
+    waits = []
+    for x, c in itertools.product(uses, uses):
+        if x.group is None or choice.random() < 0.5:
+            continue
+        distance = choice.randint(0, 1)
+        if issue(x, 0) < issue(c, distance):
+            assert x.queue is not None
+            waits.append(GroupWait(c.stage, c.order, x.group, x.stage, x.queue, distance))
+    return waits
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sync_rule_is_the_smallest_that_works(seed):
+    choice = random.Random(seed)
+    for _ in range(25):
+        uses = random_uses(choice)
+        assert synchronous_versions(uses) == smallest(uses, None), uses
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_async_rule_is_the_smallest_that_works(seed):
+    choice = random.Random(seed)
+    for _ in range(25):
+        uses = random_uses(choice)
+        waits = random_waits(choice, uses)
+        assert asynchronous_versions(uses, waits) == smallest(uses, waits), (uses, waits)
+
+
+def test_copy_in_stage_0_and_reader_in_stage_2_behind_it():
+    copy, reader = Use(0, 0, True, 0, "copies"), Use(2, 1, False)
+    assert synchronous_versions([copy, reader]) == 3
+    assert asynchronous_versions([copy, reader], [GroupWait(2, 1, 0, 0, "copies", 0)]) == 3
+
+
+def test_reader_in_front_of_the_copy_needs_one_version_less():
+    copy, reader = Use(0, 1, True, 1, "copies"), Use(2, 0, False)
+    assert synchronous_versions([copy, reader]) == 2
+    assert asynchronous_versions([copy, reader], [GroupWait(2, 0, 1, 0, "copies", 0)]) == 2
+
+
+def test_async_reader_that_nobody_waits_for_is_never_enough():
+    writer, reader = Use(0, 0, True), Use(1, 1, False, 1, "queue 1")
+    assert synchronous_versions([writer, reader]) == 2
+    assert asynchronous_versions([writer, reader], []) is None
+
+
+def test_wait_for_a_younger_group_of_the_queue_serves():
+    writer, reader = Use(0, 0, True), Use(1, 1, False, 1, "queue 1")
+    younger = GroupWait(2, 3, 2, 1, "queue 1", 0)
+    assert asynchronous_versions([writer, reader], [younger]) == 3
+
+
+# -- the three-stage example of RFC 0077: B[0] = A[i]; C[0] = B[0]; D[i] = C[0] ---------------
+
+THREE_STAGES = """
+func.func @f(%A : memref<16xf32> {{llvm.noalias}}, %D : memref<16xf32> {{llvm.noalias}}) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %B = memref.alloca() : memref<1xf32, #gpu.address_space<workgroup>>
+  %C = memref.alloca() : memref<1xf32, #gpu.address_space<workgroup>>
+  scf.for %i = %c0 to %c16 step %c1 {{
+    %a = memref.load %A[%i] : memref<16xf32>
+    memref.store %a, %B[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    %b = memref.load %B[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    memref.store %b, %C[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    %c = memref.load %C[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    memref.store %c, %D[%i] : memref<16xf32>
+  }} {{async_pipe.stage = [0, 0, 1, 1, 2, 2], async_pipe.order = {order},
+       async_pipe.async_stages = [0, 1]}}
+  return
+}}
+"""
+
+
+def three_stages(order: list[int], smem_limit: int = 0) -> tuple[dict[str, int], list[int]]:
+    """The versions of B and C, and the counts of the kernel's waits in textual order."""
+    module = ir.Module.parse(THREE_STAGES.format(order=order), bindings.new_context())
+    session = Session()
+    for name, options in (
+        ("async-pipe-schedule", {}),
+        ("async-pipe-expand", {"smem_limit": smem_limit}),
+        ("async-pipe-count-waits", {}),
+    ):
+        found = passes.find(name)
+        found.run(module.operation, found.options(**options), session)
+    (record,) = session.records["loops"]
+    b, c = record.buffers
+    (function,) = module.body.operations
+    (kernel,) = (op for op in function.regions[0].blocks[0].operations if op.name == "scf.for")
+    counts = [
+        ir.IntegerAttr(op.attributes["count"]).value
+        for op in kernel.regions[0].blocks[0].operations
+        if op.operation.name == "async_pipe.wait_queue"
+    ]
+    return {"B": b.versions, "C": c.versions}, counts
+
+
+def test_three_stages_in_textual_order_need_three_and_two_versions():
+    versions, counts = three_stages([0, 1, 2, 3, 4, 5])
+    assert versions == {"B": 3, "C": 2}
+    assert counts == [1, 1]
+
+
+def test_three_stages_with_the_last_first_need_two_and_one():
+    """The consumer of stage 2 stands first: one wait for the group of stage 1 just made, none
+    of whose successors is in flight, and one for stage 0 with one in flight."""
+    versions, counts = three_stages([2, 3, 4, 5, 0, 1])
+    assert versions == {"B": 2, "C": 1}
+    assert sorted(counts) == [0, 1]
+
+
+def test_two_versions_of_b_cost_a_wait_that_leaves_nothing_in_flight():
+    versions, counts = three_stages([0, 1, 2, 3, 4, 5], smem_limit=16)
+    assert versions == {"B": 2, "C": 2}
+    # The extra wait retires what the reader of C needs too, so that one has no wait of its own.
+    assert counts == [0, 1]
