@@ -66,6 +66,10 @@ class Root:
         return self.kind in ("allocation", "attribution", "global", "dynamic")
 
 
+# Pointer arithmetic stays inside the memory that it starts from.
+_POINTER_STEPS = ("llvm.getelementptr", "llvm.addrspacecast", "llvm.bitcast")
+
+
 def root_of(memory: Value) -> Root:
     """The root of a memref (or pointer) value, followed through views."""
     offset: int | None = None
@@ -77,13 +81,16 @@ def root_of(memory: Value) -> Root:
             return _argument_root(current)
         if op.name == "memref.view":
             offset, size = _view_window(op, current)
-        if op.name in VIEW_OPS or op.name == "memref.transpose":
+        if op.name in VIEW_OPS or op.name in _POINTER_STEPS:
             current = op.operands[0]
             continue
         if op.name in ALLOCATION_OPS:
             return Root("allocation", current, current, space_of(current, op))
         if op.name == "memref.get_global":
             name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+            return Root("global", name, current, space_of(current))
+        if op.name == "llvm.mlir.addressof":
+            name = str(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
             return Root("global", name, current, space_of(current))
         if op.name == "gpu.dynamic_shared_memory":
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)

@@ -116,7 +116,6 @@ def check_kernel(
 def _summary(
     name: str, findings: tuple[Finding, ...], sites: Sites, explorer: Explorer, exhausted: bool
 ) -> CheckSummary:
-    real = [n for n, site in enumerate(sites.sites) if site.access is not None]
     unsafe = {f.later for f in findings if f.certain}
     reasons: dict[str, int] = {}
     unknown: set[int] = set()
@@ -125,8 +124,8 @@ def _summary(
             unknown.add(finding.later)
             reasons[finding.reason] = reasons.get(finding.reason, 0) + 1
     if exhausted:
-        rest = {n for n in real if sites.matters(n)} - unsafe - unknown
+        rest = sites.mattering() - unsafe - unknown
         unknown |= rest
         if rest:
             reasons["state-limit"] = len(rest)
-    return CheckSummary(name, len(real), len(unsafe), len(unknown), reasons, explorer.states)
+    return CheckSummary(name, len(sites.sites), len(unsafe), len(unknown), reasons, explorer.states)

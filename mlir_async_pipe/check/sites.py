@@ -16,7 +16,7 @@ from mlir_async_pipe.check.graph import Bracket, Flow, Run
 from mlir_async_pipe.check.values import Roots
 from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
-from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
@@ -118,6 +118,10 @@ class Sites:
         """Whether an async op may ever conflict with this access."""
         return self._matters[number]
 
+    def mattering(self) -> set[int]:
+        """All accesses of rows that may conflict."""
+        return {number for number, matters in enumerate(self._matters) if matters}
+
     def is_logged(self, number: int) -> bool:
         """Whether a later copy of another thread may conflict with this access."""
         return self._logged[number]
@@ -182,7 +186,8 @@ class Sites:
 
     def is_harmless(self, op: Any) -> bool:
         """Ops outside the vocabulary that touch no memory which a copy could."""
-        return op.name in _HARMLESS or op.name.startswith(_HARMLESS_PREFIXES)
+        known = op.name in _HARMLESS or op.name in ALLOCATION_OPS
+        return known or op.name.startswith(_HARMLESS_PREFIXES)
 
     def scopes_closed(self) -> bool:
         """Whether the kernel has no abstract scope at all."""

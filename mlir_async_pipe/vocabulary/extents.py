@@ -63,6 +63,27 @@ def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
     return extent
 
 
+def result_bytes(op: Any) -> tuple[int, ...] | None:
+    """Bytes behind a pointer that hold result 0."""
+    return _type_bytes(op.results[0].type)
+
+
+def stored_bytes(op: Any) -> tuple[int, ...] | None:
+    """Bytes behind a pointer that hold operand 0."""
+    return _type_bytes(op.operands[0].type)
+
+
+def _type_bytes(kind: Any) -> tuple[int, ...] | None:
+    count = 1
+    for size in shape_of(kind):
+        count *= size
+    try:
+        inner = ir.VectorType(kind).element_type if shape_of(kind) else kind
+        return (-(-count * bits_of_scalar(inner) // 8),)
+    except ValueError:
+        return None
+
+
 def matrix_row(op: Any) -> tuple[int, ...]:
     """ldmatrix: each active lane names one row of 16 bytes."""
     return (16 * 8 // element_bits(op.operands[0].type),)

@@ -96,18 +96,30 @@ MEMORY_ROWS = {
         Row(
             "llvm.load",
             ("memory",),
-            (AccessRule("read", "memory", "", extents.whole, takes_slot_index=False),),
+            (AccessRule("read", "memory", "", extents.result_bytes, takes_slot_index=False),),
         ),
         Row(
             "llvm.store",
             ("value", "memory"),
-            (AccessRule("write", "memory", "", extents.whole, takes_slot_index=False),),
+            (AccessRule("write", "memory", "", extents.stored_bytes, takes_slot_index=False),),
         ),
     )
 }
 
 # Ops that touch no memory, by dialect prefix; the exceptions are listed behind.
-_PURE_PREFIXES = ("arith.", "math.", "index.", "complex.", "ub.", "affine.", "vector.", "llvm.")
+_PURE_PREFIXES = (
+    "arith.",
+    "math.",
+    "index.",
+    "complex.",
+    "ub.",
+    "affine.",
+    "vector.",
+    "llvm.",
+    "nvvm.read.ptx.sreg.",
+    "rocdl.workitem.",
+    "rocdl.workgroup.",
+)
 _NOT_PURE = frozenset(
     {
         "affine.for",
@@ -179,6 +191,7 @@ _PURE_NAMES = (
             "gpu.shuffle",
             "gpu.subgroup_reduce",
             "nvgpu.mma.sync",
+            "nvvm.mma.sync",
             "nvgpu.mma.sp.sync",
             "amdgpu.mfma",
             "amdgpu.wmma",
