@@ -105,6 +105,14 @@ def test_blocks_of_the_annotation_page_do_what_they_say(options: str, text: str)
         assert str(module) == before
 
 
+@pytest.mark.parametrize(("options", "text"), blocks("concepts.md", "mlir"))
+def test_counts_of_the_concepts_page_are_the_ones_it_says(options: str, text: str) -> None:
+    with new_context():
+        report = mlir_async_pipe.count_waits(module_of(text))
+        found = ",".join(str(record.count) for record in report.of("waits"))
+    assert f"counts={found}" == options
+
+
 def test_every_attribute_is_in_a_table_of_the_annotation_page() -> None:
     listed = re.findall(r"^\| `(async_pipe\.\w+)`", (DOCS / "annotations.md").read_text(), re.M)
     known = {*names.LOOP_NAMES, *names.OP_NAMES, names.DYNAMIC_SHARED_BYTES}
