@@ -43,11 +43,15 @@ TRIPS = range(7)
 LAST_STAGE = 2
 PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")
 tally: Counter[str] = Counter()
+pool: dict[tuple[str, bool], int] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _print_tally(request):
     yield
+    for legal in (True, False):
+        count = sum(count for (_, is_legal), count in pool.items() if is_legal == legal)
+        tally["legal" if legal else "illegal"] = count
     counted = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\nschedules (seed {SEED}): {counted}")
@@ -62,7 +66,7 @@ def sample(program: Program, *, legal: bool, factor: int = 1) -> list[Schedule]:
     """Schedules of a program, all of them or a few times SAMPLES."""
     every = list(schedules(len(program.statements), LAST_STAGE))
     found = [s for s in every if (not violated(program, s)) == legal]
-    tally["legal" if legal else "illegal"] += len(found)
+    pool[program.name, legal] = len(found)
     if SAMPLES == "all":
         return found
     size = min(len(found), int(SAMPLES) * factor)
