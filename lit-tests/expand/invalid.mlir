@@ -188,3 +188,23 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @copy_without_size(%A : memref<64xf32> {llvm.noalias}, %C : memref<64xf32> {llvm.noalias})
+      workgroup(%B : memref<64xf32, #wg> {async_pipe.private}) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    scf.for %i = %c0 to %c16 step %c1 {
+      // expected-error @below {{cannot pipeline: 'amdgpu.gather_to_lds' cannot be predicated, it has no source size [predicate-unsupported]}}
+      // expected-note @below {{use async_pipe.epilogue = "peel"}}
+      amdgpu.gather_to_lds async %A[%i], %B[%c0] : f32, memref<64xf32>, memref<64xf32, #wg>
+      %b = memref.load %B[%c0] : memref<64xf32, #wg>
+      memref.store %b, %C[%i] : memref<64xf32>
+    } {async_pipe.stage = [0, 1, 1], async_pipe.async_stages = [0], async_pipe.epilogue = "predicate"}
+    gpu.return
+  }
+}
