@@ -19,7 +19,7 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.plan import Plan
-from mlir_async_pipe.expand.units import Unit
+from mlir_async_pipe.expand.units import SCOPE, Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
 from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
 from mlir_async_pipe.vocabulary import row_of
@@ -123,9 +123,13 @@ def _ungrouped(op: Operation) -> list[Operation]:
 
 
 def _scope(unit: Unit, ops: list[Operation]) -> Operation:
-    """Move the ops of an async unit into an async_pipe.scope in front of the last one."""
+    """Move the ops of an async unit into an async_pipe.scope in front of the last one; a
+    scope of the input goes to the queue of its stage as it is."""
     last = ops[-1]
     context = last.context
+    if len(ops) == 1 and last.name == SCOPE:
+        last.attributes["queue"] = _queue_attribute(unit.stage, context)
+        return last
     scope = create(
         "async_pipe.scope",
         (),

@@ -25,6 +25,8 @@ from mlir_async_pipe.ir_helpers import (
 from mlir_async_pipe.statements import Body
 from mlir_async_pipe.vocabulary import row_of
 
+SCOPE = "async_pipe.scope"
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -224,7 +226,7 @@ def _statement_place(op: Operation, number: int) -> Place:
 
 
 def _is_async(op: Operation) -> bool:
-    return names.ASYNC in op.attributes or is_physical(op)
+    return names.ASYNC in op.attributes or op.name == SCOPE or is_physical(op)
 
 
 def is_physical(op: Operation) -> bool:
