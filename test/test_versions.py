@@ -13,6 +13,7 @@ import random
 import pytest
 
 from mlir_async_pipe import bindings, passes
+from mlir_async_pipe.diagnostics import PipelineError
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.versions import (
     GroupWait,
@@ -203,3 +204,56 @@ def test_two_versions_of_b_cost_a_wait_that_leaves_nothing_in_flight():
     assert versions == {"B": 2, "C": 2}
     # The extra wait retires what the reader of C needs too, so that one has no wait of its own.
     assert counts == [0, 1]
+
+
+def four_stages(smem_limit: int) -> list[tuple[int, bool]]:
+    """Versions of B, C and D, and whether a wait was tightened, in a chain of four stages whose
+    first three are asynchronous: loosest 3, 3, 2 versions, at least 2, 2, 2; 4 bytes a slot."""
+    near = "memref<1xf32, #gpu.address_space<workgroup>>"
+    names = "ABCDE"
+    lines = [
+        "func.func @f(%A : memref<16xf32> {llvm.noalias}, %E : memref<16xf32> {llvm.noalias}) {",
+        *(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 16)),
+        *(f"%{name} = memref.alloca() : {near}" for name in "BCD"),
+        "scf.for %i = %c0 to %c16 step %c1 {",
+    ]
+    for n in range(4):
+        source = "%A[%i] : memref<16xf32>" if n == 0 else f"%{names[n]}[%c0] : {near}"
+        target = "%E[%i] : memref<16xf32>" if n == 3 else f"%{names[n + 1]}[%c0] : {near}"
+        lines += [f"%v{n} = memref.load {source}", f"memref.store %v{n}, {target}"]
+    lines += [
+        "} {async_pipe.stage = [0, 0, 1, 1, 2, 2, 3, 3], async_pipe.async_stages = [0, 1, 2]}",
+        "return",
+        "}",
+    ]
+    module = ir.Module.parse("\n".join(lines), bindings.new_context())
+    session = Session()
+    for name, options in (
+        ("async-pipe-schedule", {}),
+        ("async-pipe-expand", {"smem_limit": smem_limit}),
+    ):
+        found = passes.find(name)
+        found.run(module.operation, found.options(**options), session)
+    (record,) = session.records["loops"]
+    return [(b.versions, b.extra_wait) for b in record.buffers]
+
+
+@pytest.mark.parametrize("limit", [32, 40, 0])
+def test_where_everything_fits_no_wait_is_tightened(limit):
+    assert four_stages(limit) == [(3, False), (3, False), (2, False)]
+
+
+@pytest.mark.parametrize("limit", [28, 31])
+def test_under_a_limit_only_as_many_waits_are_tightened_as_it_takes(limit):
+    assert sorted(four_stages(limit)) == [(2, False), (2, True), (3, False)]
+
+
+@pytest.mark.parametrize("limit", [24, 27])
+def test_under_a_tight_limit_every_saving_is_taken(limit):
+    assert four_stages(limit) == [(2, True), (2, True), (2, False)]
+
+
+def test_below_the_sync_rule_the_loop_is_refused():
+    with pytest.raises(PipelineError) as refusal:
+        four_stages(23)
+    assert refusal.value.code == "smem-limit"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product as product_of
+from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.affine import product
@@ -29,6 +32,9 @@ from mlir_async_pipe.versions import (
     synchronous_versions,
 )
 from mlir_async_pipe.vocabulary.extents import element_bits
+
+# Ways to share workgroup memory that are tried; 8 buffers with two choices each are 256.
+LARGEST_SEARCH = 4096
 
 
 @dataclass(frozen=True)
@@ -193,22 +199,18 @@ def _within(
     diagnostics: Diagnostics,
 ) -> list[BufferPlan]:
     """Fit workgroup memory into `limit` bytes: tighten waits where that saves versions."""
-    from dataclasses import replace
-
-    def total(chosen: list[BufferPlan]) -> int:
-        return sum(p.versions * p.slot_bytes for p in chosen if p.root.space == "workgroup")
-
-    if total(plans) <= limit:
+    if _workgroup_bytes(plans) <= limit:
         return plans
-    tight = [
-        replace(p, versions=least, extra_wait=p.extra_wait or least < p.versions)
+    least = [
+        synchronous_versions([_use(r, units, group_of) for r in p.regions])
         if p.root.space == "workgroup"
-        else p
+        else p.versions
         for p in plans
-        for least in (synchronous_versions([_use(r, units, group_of) for r in p.regions]),)
     ]
-    if total(tight) <= limit:
-        for before, now in zip(plans, tight, strict=True):
+    tight = [_with_versions(p, v) for p, v in zip(plans, least, strict=True)]
+    if _workgroup_bytes(tight) <= limit:
+        chosen = _loosest(plans, least, limit) or tight
+        for before, now in zip(plans, chosen, strict=True):
             if now.versions < before.versions:
                 diagnostics.remark(
                     f"{before.root} gets {now.versions} versions instead of {before.versions} to "
@@ -216,18 +218,45 @@ def _within(
                     code="waits-tightened",
                     at=loop,
                 )
-        return tight
+        return chosen
     one_stage = sum(p.slot_bytes for p in plans if p.root.space == "workgroup")
     fits = limit // one_stage if one_stage else 0
     raise PipelineError(
-        f"cannot pipeline: the versions need {total(tight)} bytes of workgroup memory, the limit "
-        f"is {limit}",
+        f"cannot pipeline: the versions need {_workgroup_bytes(tight)} bytes of workgroup memory, "
+        f"the limit is {limit}",
         code="smem-limit",
         at=loop,
         advice=f"{fits} versions of every buffer would fit"
         if fits
         else "not even one version of every buffer fits",
     )
+
+
+def _workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
+    return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
+
+
+def _with_versions(plan: BufferPlan, versions: int) -> BufferPlan:
+    return replace(plan, versions=versions, extra_wait=plan.extra_wait or versions < plan.versions)
+
+
+def _loosest(plans: list[BufferPlan], least: list[int], limit: int) -> list[BufferPlan] | None:
+    """The versions that fit with the fewest tightened buffers, then with the most versions
+    (each version more lets K more groups stay in flight). None where there are too many ways
+    to try all."""
+    ranges = [range(low, p.versions + 1) for p, low in zip(plans, least, strict=True)]
+    if prod(len(r) for r in ranges) > LARGEST_SEARCH:
+        return None
+    ways = (
+        [_with_versions(p, v) for p, v in zip(plans, way, strict=True)]
+        for way in product_of(*ranges)
+    )
+
+    def looseness(way: list[BufferPlan]) -> tuple[int, int]:
+        kept = sum(now.versions == p.versions for p, now in zip(plans, way, strict=True))
+        return kept, sum(now.versions for now in way)
+
+    return max((way for way in ways if _workgroup_bytes(way) <= limit), key=looseness)
 
 
 def _check_versionable(plan: BufferPlan, loop: Operation) -> None:
