@@ -14,6 +14,7 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
+from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.dynamic import switch_on_counters
@@ -49,6 +50,11 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
 
     Raises CountError for a wait on something that is no token; nothing is written then.
     """
+    with collector_paused():
+        _count(module_op, options, session)
+
+
+def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None:
     target = Target.of_chip(options.chip) if options.chip else session.target
     analysis = Analysis(module_op.operation, target)
     counted = analysis.count()

@@ -117,21 +117,19 @@ def _steps(
     if block.cost >= FOREVER:
         return found
     for edge in taken_edges(summaries, node, here):
-        moves: list[tuple[int, int, Row]] = [
-            (FRESH, FRESH, {FRESH: 0}),
-            (PASSING, PASSING, {PASSING: block.cost}),
-            *((value, value, block.end(value)) for value in live.get(edge.target, ())),
-        ]
+        moves = [(FRESH, FRESH, FRESH, 0), (PASSING, PASSING, PASSING, block.cost)]
+        for value in live.get(edge.target, ()):
+            moves += [(source, value, value, cost) for source, cost in block.end(value).items()]
         for number, argument in edge.target.arguments.items():
             passed = edge.values.get(number)
             if passed is None:
-                moves.append((argument, FRESH, {FRESH: summaries.foreign}))
+                moves.append((FRESH, argument, FRESH, summaries.foreign))
             else:
-                moves.append((argument, passed, block.end(passed)))
+                row = block.end(passed)
+                moves += [(source, argument, passed, cost) for source, cost in row.items()]
         for target in _entered(summaries, edge.target, truths):
-            for moved, passed, row in moves:
-                for value, cost in row.items():
-                    found.setdefault(value, []).append((target, moved, passed, cost))
+            for source, moved, passed, cost in moves:
+                found.setdefault(source, []).append((target, moved, passed, cost))
     return found
 
 
@@ -144,15 +142,16 @@ def taken_edges(summaries: Summaries, node: Node, assumption: Assumption) -> lis
     return [edge for edge in node.edges if value is None or edge.truth == value]
 
 
-def _entered(summaries: Summaries, node: Node, truths: tuple[bool, ...]) -> Iterator[Place]:
+def _entered(summaries: Summaries, node: Node, truths: tuple[bool, ...]) -> list[Place]:
     """The places that entering a block leads to: its own conditions get either truth."""
     local = summaries.local.get(node.frame, ())
+    if not local:
+        return [(node, ())]
     options = [
         (False, True) if summaries.conditions.all[number].home is node else (value,)
         for number, value in zip(local, truths, strict=True)
     ]
-    for chosen in itertools.product(*options):
-        yield node, chosen
+    return [(node, chosen) for chosen in itertools.product(*options)]
 
 
 def under(summaries: Summaries, frame: Frame, assumption: Assumption, place: Place) -> Assumption:

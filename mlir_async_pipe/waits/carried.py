@@ -103,6 +103,8 @@ class ExactTurns:
         for _ in range(min(iterations, SHOWN_ITERATIONS)):
             self._states.append(_step(columns, self._states[-1]))
         self._firsts: dict[int, int] | None = None
+        # Each slot has one source at most, as in a shift register.
+        self._is_function = all(len(column) <= 1 for column in columns.values())
 
     def path(self, slot: int) -> tuple[list[int], int]:
         """The slots in the last iterations, or from `FRESH` (0) on, and how many iterations
@@ -126,7 +128,7 @@ class ExactTurns:
         the groups committed since."""
         skipped = max(0, self._iterations - SHOWN_ITERATIONS)
         reached = self._states[0][slot]
-        if all(len(column) <= 1 for column in self._columns.values()):
+        if self._is_function:
             if self._firsts is None:
                 origins = _origins(self._columns, skipped)
                 self._firsts = {target: source for target, (source, _) in origins.items()}

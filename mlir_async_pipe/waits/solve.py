@@ -56,6 +56,9 @@ class Solution:
         # Witnesses from the start of a frame outwards, filled as they are asked for.
         self.trails: dict[tuple[Frame, Key, int], Piece] = {}
         self.ways_in: dict[tuple[Visit, Item], carried.TurnsUpTo] = {}
+        self.ways_through: dict[tuple[BlockPassage, Item, int], carried.TurnsUpTo] = {}
+        self.static_ways: dict[tuple[BlockPassage, Item, int], carried.ExactTurns] = {}
+        self._result_numbers: dict[Item, dict[int, int]] = {}
         self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
         frames = {root: events.frames_of(root) for root in events.roots}
         for root in events.roots:
@@ -97,6 +100,14 @@ class Solution:
                 Visit(frame, key, under, place[0], place, costs),
                 self.summaries.block(place[0], under),
             )
+
+    def result_number(self, item: Item, value: int) -> int:
+        """Which result of an item a token value is."""
+        numbers = self._result_numbers.get(item)
+        if numbers is None:
+            numbers = {given: number for number, given in item.results.items()}
+            self._result_numbers[item] = numbers
+        return numbers[value]
 
     def came_from(self, frame: Frame, key: Key) -> block_search.CameFrom:
         """The last steps of the cheapest paths through a frame with several blocks."""

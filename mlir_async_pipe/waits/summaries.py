@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from mlir_async_pipe.waits import block_search, carried, minplus
 from mlir_async_pipe.waits.conditions import Assumption, Conditions, Literal
@@ -410,21 +409,20 @@ class Loop:
     arguments: dict[int, int]
     start: dict[int, int]
     kept: set[int]
-    _turns: dict[Any, Any] = field(default_factory=dict)
+    _steady: carried.State | None = None
+    _numbers: dict[int, int] | None = None
 
-    def turns_up_to(self, state: carried.State, iterations: int | None) -> carried.TurnsUpTo:
-        """The ways of any number of iterations, kept for the next wait that asks."""
-        key = (iterations, "up to", *state.items())
-        if key not in self._turns:
-            self._turns[key] = carried.TurnsUpTo(self.columns, state, iterations)
-        return cast(carried.TurnsUpTo, self._turns[key])
+    def number_of(self, argument: int) -> int:
+        """The carried number of an argument."""
+        if self._numbers is None:
+            self._numbers = {value: number for number, value in self.arguments.items()}
+        return self._numbers[argument]
 
-    def exact_turns(self, state: carried.State, iterations: int) -> carried.ExactTurns:
-        """The ways of exactly so many iterations, kept for the next wait that asks."""
-        key = (iterations, "exactly", *state.items())
-        if key not in self._turns:
-            self._turns[key] = carried.ExactTurns(self.columns, state, iterations)
-        return cast(carried.ExactTurns, self._turns[key])
+    def steady(self) -> carried.State:
+        """The least costs of groups that the loop itself commits, after any number of turns."""
+        if self._steady is None:
+            self._steady = carried.turn_up_to(self.columns, {FRESH: 0}, None)
+        return self._steady
 
     def state(self, here: dict[int, int]) -> carried.State:
         """The slots as they stand in front of the loop, where values have the costs `here`."""

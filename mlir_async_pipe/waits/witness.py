@@ -132,7 +132,8 @@ class Witness:
             block = self.summaries.block(outer.node, outer.assumption)
             state = loop.state(costs_here(block.reads[item], outer.costs))
             limit = None if item.trips is None else item.trips - 1
-            found = self.solution.ways_in[outer, item] = loop.turns_up_to(state, limit)
+            found = carried.TurnsUpTo(loop.columns, state, limit)
+            self.solution.ways_in[outer, item] = found
         return found
 
     def _back_over_condition(
@@ -160,7 +161,7 @@ class Witness:
             if source == FRESH:
                 return None
         if len(slots) == 1:
-            later = loop.turns_up_to({FRESH: 0}, None).state.get(slots[0], 0)
+            later = loop.steady().get(slots[0], 0)
             reason = "first-iterations" if later > cost else None
             self.trail.say(f"first iteration of '{item.op.name}'", item.op, reason)
         return loop.start.get(slots[0], slots[0])
@@ -174,7 +175,7 @@ class Witness:
             groups = loop.columns[target][target]
             self.trail.say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
             return
-        number = next(n for n, argument in loop.arguments.items() if argument == target)
+        number = loop.number_of(target)
         if item.row.flow == "for":
             self._back_frame(item.frames[0], assumption, number, source)
             return
@@ -352,7 +353,7 @@ class Witness:
         assumption: Assumption,
     ) -> int | None:
         reads = block.reads[item]
-        result = next(place for place, given in item.results.items() if given == value)
+        result = self.solution.result_number(item, value)
         if item.kind == "call":
             return self._through_call(item, result, reads, source, row[source])
         if item.is_boundary:
@@ -360,7 +361,7 @@ class Witness:
             return None
         assert item.row is not None
         if item.row.flow in ("for", "while"):
-            return self._through_loop(item, result, reads, source, assumption)
+            return self._through_loop(item, result, block, source, assumption)
         frames = item.frames
         if item.row.flow == "branch":
             frames = self.summaries.conditions.frames(item, assumption)
@@ -405,19 +406,20 @@ class Witness:
         self,
         item: Item,
         result: int,
-        reads: dict[int, Row],
+        block: BlockPassage,
         source: int,
         assumption: Assumption,
     ) -> int | None:
         assert item.row is not None
         loop = self.summaries.loop(item, assumption)
-        state = loop.state_from(source, reads)
         trips = item.trips
+        if item.row.flow == "for" and trips is not None:
+            return self._through_static(item, loop, block, source, trips, result, assumption)
         if item.row.flow == "while":
             row = self.summaries.before(item, assumption, False).results[result]
             turns = self.summaries.while_turns(item, assumption)
             limit = None if turns is None else 0
-            ways = loop.turns_up_to(state, limit)
+            ways = self._ways_through(item, loop, block, source, limit)
             slot = min(
                 (slot for slot in row if slot in ways.state),
                 key=lambda slot: ways.state[slot] + row[slot],
@@ -426,21 +428,32 @@ class Witness:
             if slot == FRESH:
                 return None
             slots = ways.path(slot)
-        elif trips is None:
-            slots = loop.turns_up_to(state, None).path(loop.arguments[result])
         else:
-            return self._through_static(item, loop, state, trips, result, assumption)
+            ways = self._ways_through(item, loop, block, source, None)
+            slots = ways.path(loop.arguments[result])
         if len(slots) == 1:
             reason = "zero-trip-loop" if self.events.commits_in(item) else None
             self.trail.say(f"'{item.op.name}' turns not once", item.op, reason)
             return loop.start.get(slots[0], slots[0])
-        return self._back_over_turns(item, assumption, loop, slots, state[slots[0]])
+        return self._back_over_turns(item, assumption, loop, slots, ways.start[slots[0]])
+
+    def _ways_through(
+        self, item: Item, loop: Loop, block: BlockPassage, source: int, limit: int | None
+    ) -> carried.TurnsUpTo:
+        """How a source of the block passes a loop; kept for the other results of the loop."""
+        found = self.solution.ways_through.get((block, item, source))
+        if found is None:
+            state = loop.state_from(source, block.reads[item])
+            found = carried.TurnsUpTo(loop.columns, state, limit)
+            self.solution.ways_through[block, item, source] = found
+        return found
 
     def _through_static(
         self,
         item: Item,
         loop: Loop,
-        state: carried.State,
+        block: BlockPassage,
+        source: int,
         trips: int,
         result: int,
         assumption: Assumption,
@@ -449,11 +462,15 @@ class Witness:
         if trips == 0:
             self.trail.say(f"'{item.op.name}' has no iteration", item.op)
             return loop.start[target]
-        ways = loop.exact_turns(state, trips)
+        ways = self.solution.static_ways.get((block, item, source))
+        if ways is None:
+            state = loop.state_from(source, block.reads[item])
+            ways = carried.ExactTurns(loop.columns, state, trips)
+            self.solution.static_ways[block, item, source] = ways
         slots, before = ways.path(target)
-        for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
-            self._back_turn(item, assumption, loop, source, target)
-            if source == FRESH:
+        for slot, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
+            self._back_turn(item, assumption, loop, slot, target)
+            if slot == FRESH:
                 return None
             self.trail.say(f"next iteration of '{item.op.name}'", item.op)
         if not before:
