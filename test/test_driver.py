@@ -205,6 +205,8 @@ def test_who_ends_the_tool_ends_its_child_too(plugin, tmp_path, number, code, sa
         stderr=subprocess.PIPE,
         env={**os.environ, **plugin, "PID_FILE": str(pid_file)},
         start_new_session=True,
+        # A shell's background jobs ignore the interrupt, and hand that on to their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     process.stdin.close()
     process.stdin = None
