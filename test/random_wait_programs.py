@@ -66,7 +66,9 @@ class Maker:
         return f"%{prefix}{self.names}"
 
     def _function(self, name: str) -> None:
-        parameters = [self._name("p") for _ in range(self.random.randint(0, 1) if self.calls else 0)]
+        parameters = [
+            self._name("p") for _ in range(self.random.randint(0, 1) if self.calls else 0)
+        ]
         conditions = [self._name("c") for _ in range(self.random.randint(0, 2))]
         scope = Scope({0: list(parameters), 1: []}, list(conditions))
         for condition in conditions:
@@ -283,7 +285,9 @@ class Maker:
             arguments = [self._name("x") for _ in range(self.random.randint(0, 2))]
             inner = shared.copy()
             inner.tokens[0] += arguments
-            blocks.append(Block(arguments, self._body(inner, 3, self.random.randint(1, 4)), None, []))
+            blocks.append(
+                Block(arguments, self._body(inner, 3, self.random.randint(1, 4)), None, [])
+            )
             scopes.append(inner)
         for number in range(count - 1):
             targets = [self.random.randrange(1, count) for _ in range(self.random.randint(1, 2))]

@@ -276,7 +276,9 @@ def _print_for(op: For, function: Function) -> Iterator[str]:
         upper = "%dynamic" if op.trips is None else f"%trips{op.trips}"
         yield f"{_results(names)}scf.for {variable} = %zero to {upper} step %one{head} {{"
     yield from _print_body(op.body, function)
-    yield _yield([value for _, _, value, _ in op.carried], "affine.yield" if op.affine else "scf.yield")
+    yield _yield(
+        [value for _, _, value, _ in op.carried], "affine.yield" if op.affine else "scf.yield"
+    )
     yield "}"
 
 
@@ -447,7 +449,9 @@ class Enumerator:
                 )
             case Forall(body, _):
                 crossing = {
-                    _freeze({name: (queue, CROSSING) for name, (queue, _) in dict(t).items()}, dict(c))
+                    _freeze(
+                        {name: (queue, CROSSING) for name, (queue, _) in dict(t).items()}, dict(c)
+                    )
                     for t, c in states
                 }
                 self._body(body, crossing)

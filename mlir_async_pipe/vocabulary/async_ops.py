@@ -68,9 +68,7 @@ def copy(
         operands,
         accesses=(
             AccessRule("read", "source", source_indices, extent),
-            AccessRule(
-                "write", "destination", destination_indices, extent, over_lanes=over_lanes
-            ),
+            AccessRule("write", "destination", destination_indices, extent, over_lanes=over_lanes),
         ),
         queue=queue,
         asynchronous=asynchronous,
