@@ -1,5 +1,5 @@
 """One loop of each kind that the pipeliner takes: right on the machine under every completion,
-and accepted by ptxas."""
+accepted by the checker without an unknown, and by ptxas."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pytest
 
 from mlir_async_pipe import machine, passes
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.ir_helpers import walk
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.targets.cuda_tools import find_tool
 from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.vocabulary import row_of
 
 THREADS = 128
 
@@ -191,6 +193,18 @@ def test_kind_computes_the_same_under_every_completion(kind: str) -> None:
                 )
                 assert result.races == ()
                 np.testing.assert_array_equal(result.arrays[2], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checker_knows_everything_about_it(kind: str) -> None:
+    """A kernel without any async op is not checked: it has no summary."""
+    session = Session()
+    with new_context():
+        module = pipelined(kind, session)
+        is_async = {row.asynchronous(op) for op in walk(module.operation) if (row := row_of(op))}
+    summaries = session.report().of("checks")
+    assert len(summaries) == (True in is_async)
+    assert all((s.unsafe, s.unknown) == (0, 0) for s in summaries)
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

@@ -244,6 +244,7 @@ class Explorer:
             left.facts = dict(ended)
             left.tainted = left.tainted or not ended_exact
             _learn_residue(left.facts, rest, Atom("iteration", number))
+            _count_out(left, rest, Atom("iteration", number), step.constant)
             self._follow(out, left)
 
     def _at_least_as_before(self, state: State, number: int, total: Form, step: int) -> None:
@@ -362,6 +363,15 @@ def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> Non
     if abs(coefficient) == 1 and inside is not None:
         old = facts.get(atom, ANYTHING)
         facts[atom] = Known(old.low, old.high, inside, known.modulus)
+
+
+def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
+    """With rest = n - step * k = 0, write the trip count n / step where k stands."""
+    total = forms.add(rest, forms.scale(forms.of_atom(iteration), step))
+    divides = all(c % step == 0 for c in (total.constant, *(c for _, c in total.terms)))
+    if divides and total.terms and forms.bounds(rest, state.facts) == (0, 0):
+        trips = frozenset((atom, c // step) for atom, c in total.terms)
+        state.rewrite({iteration: Form(total.constant // step, trips)})
 
 
 def needed_periods(form: Form, modulus: int = 0) -> list[tuple[int, int]]:

@@ -146,17 +146,19 @@ def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
 def _sharpen_by_sum(
     form: Form, facts: Facts, low: int | None, high: int | None
 ) -> tuple[int | None, int | None]:
-    """Use what is known about this very sum of atoms (conditions such as k < n)."""
-    for sign in (1, -1):
-        known = facts.get(sum_atom(scale(form, sign)))
+    """Use what is known about this very sum of atoms, or a multiple of it (k < n)."""
+    # Conditions are kept without their common divisor: 512 n - 512 k is 512 (n - k).
+    divisor = gcd(*(coefficient for _, coefficient in form.terms))
+    for factor in (divisor, -divisor):
+        known = facts.get(Atom("sum", frozenset((a, c // factor) for a, c in form.terms)))
         if known is None:
             continue
-        ends = (known.low, known.high) if sign > 0 else (known.high, known.low)
+        ends = (known.low, known.high) if factor > 0 else (known.high, known.low)
         if ends[0] is not None:
-            bound = form.constant + sign * ends[0]
+            bound = form.constant + factor * ends[0]
             low = bound if low is None else max(low, bound)
         if ends[1] is not None:
-            bound = form.constant + sign * ends[1]
+            bound = form.constant + factor * ends[1]
             high = bound if high is None else min(high, bound)
     return low, high
 

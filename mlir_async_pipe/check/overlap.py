@@ -76,8 +76,9 @@ class Comparer:
         # thread was somewhere else, under its own conditions.
         then = facts if same_thread else {**facts, **thread_facts(self.threads), **dict(ranges[0])}
         open_pairs = [(_ready(x, then, longest), _ready(y, facts, longest)) for x, y in open_pairs]
-        if any(_disjoint_by_bounds(x, y, then, facts) for x, y in open_pairs):
+        if any(_disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in open_pairs):
             return NO
+        open_pairs = _in_reach(open_pairs, then, facts, same_thread)
         meeting = _meeting_iterations(open_pairs, facts, same_thread)
         if meeting is not None:
             iteration, numbers = meeting
@@ -187,19 +188,66 @@ def _span(piece: Piece) -> int:
     return piece.length + sum(step * (count - 1) for step, count in piece.steps)
 
 
-def _disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts) -> bool:
-    """Whether the bounds of both ends keep them apart, whatever thread runs them; `then` is
-    what is known of the thread of `a`, `facts` of that of `b`."""
+def _disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts, same_thread: bool) -> bool:
+    """Whether bounds keep both ends apart:
+
+        D[512 (k - 2 - q) + 4 tid']  vs  D[512 k + 4 tid]     q >= 0, tid, tid' <= 127
+        512 (k - 2) - 512 k + [-inf, 508] + 4 <= 0            so they are apart
+
+    `then` is what is known of the thread of `a`, `facts` of that of `b`.
+    """
     if _other_slot(a, b, facts):
         return True
-    if not (_shared(a, False) and _shared(b, False)):
-        a_low, a_high = forms.bounds(a.start, then)
-        b_low, b_high = forms.bounds(b.start, facts)
-        if a_high is not None and b_low is not None and a_high + _span(a) <= b_low:
-            return True
-        return b_high is not None and a_low is not None and b_high + _span(b) <= a_low
-    low, high = forms.bounds(forms.subtract(a.start, b.start), facts)
+    low, high = _distance(a.start, b.start, then, facts, same_thread)
     return (high is not None and high + _span(a) <= 0) or (low is not None and low >= _span(b))
+
+
+def _distance(
+    a: Form, b: Form, then: Facts, facts: Facts, same_thread: bool
+) -> tuple[int | None, int | None]:
+    """Bounds of a - b: one difference of what both share, plus each end's own."""
+    common_a, own_a = _parted(a, same_thread)
+    common_b, own_b = _parted(b, same_thread)
+    ends = [forms.bounds(forms.subtract(common_a, common_b), facts), forms.bounds(own_a, then)]
+    low, high = forms.bounds(own_b, facts)
+    ends.append((None if high is None else -high, None if low is None else -low))
+    lows, highs = zip(*ends, strict=True)
+    return (
+        None if None in lows else sum(lows),
+        None if None in highs else sum(highs),
+    )
+
+
+def _parted(form: Form, same_thread: bool) -> tuple[Form, Form]:
+    """A form as the sum of what has one value at both ends and what has not."""
+    common = frozenset(term for term in form.terms if is_common(term[0], same_thread))
+    return Form(form.constant, common), Form(0, form.terms - common)
+
+
+def _in_reach(
+    pairs: list[tuple[Piece, Piece]], then: Facts, facts: Facts, same_thread: bool
+) -> list[tuple[Piece, Piece]]:
+    """The pairs, with "some earlier iteration" of the earlier end cut to those that can meet.
+
+    D[512 (k - 1 - q) + 4 tid']  vs  D[512 (k - 1) + 4 tid]     only q = 0 can
+    """
+    cuts: dict[Atom, Form] = {}
+    for x, y in pairs:
+        for atom, factor in x.start.terms:
+            if atom.kind != "any" or forms.range_of(atom).high is not None or atom in cuts:
+                continue
+            rest = Form(x.start.constant, x.start.terms - {(atom, factor)})
+            low, high = _distance(rest, y.start, then, facts, same_thread)
+            # They meet iff 1 - span(x) <= factor * q + rest - y <= span(y) - 1.
+            room = high if factor < 0 else None if low is None else -low
+            if room is not None:
+                last = (room + _span(x if factor < 0 else y) - 1) // abs(factor)
+                known = forms.range_of(atom)
+                known = known._replace(high=last if known.low is None else max(last, known.low))
+                cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))  # type: ignore[index]
+    if not cuts:
+        return pairs
+    return [(Piece(forms.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs]
 
 
 def _enumerate(
