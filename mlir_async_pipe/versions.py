@@ -16,7 +16,7 @@ Derived from T(j, k) = (k + s_j, o_j): x of iteration k must run before w of ite
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 UNBOUNDED = None
@@ -25,13 +25,15 @@ UNBOUNDED = None
 @dataclass(frozen=True)
 class Use:
     """One access of a buffer: its unit's stage and order, whether it writes, and for an
-    async one the position of its group and its queue."""
+    async one the position of its group and its queue. `access` is its number, for callers
+    that know which accesses meet."""
 
     stage: int
     order: int
     writes: bool
     group: int | None = None
     queue: str | None = None
+    access: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,33 @@ def after(a: int, b: int) -> int:
     return 1 if a > b else 0
 
 
-def synchronous_versions(uses: Iterable[Use]) -> int:
-    """The smallest V for which every access is issued before its slot is written again."""
+Meets = Callable[[Use, Use], bool]
+
+
+def always(x: Use, w: Use) -> bool:
+    """Any two accesses of a slot may touch the same element."""
+    return True
+
+
+def synchronous_versions(uses: Iterable[Use], meets: Meets = always) -> int:
+    """The smallest V for which every access is issued before its elements are written again."""
     uses = list(uses)
     needed = 1
     for x in uses:
         for w in (use for use in uses if use.writes):
-            if x != w:
+            if x != w and meets(x, w):
                 needed = max(needed, x.stage - w.stage + after(x.order, w.order))
     return needed
 
 
-def asynchronous_versions(uses: Iterable[Use], waits: Iterable[GroupWait]) -> int | None:
+def asynchronous_versions(
+    uses: Iterable[Use], waits: Iterable[GroupWait], meets: Meets = always
+) -> int | None:
     """The smallest V that needs no extra wait; None if no number of versions is enough."""
     uses, waits = list(uses), list(waits)
     needed = 1
     for x in (use for use in uses if use.group is not None):
-        for w in (use for use in uses if use.writes):
+        for w in (use for use in uses if use.writes and meets(x, use)):
             distances = [_reuse_distance(x, w, wait) for wait in waits if wait.queue == x.queue]
             if not distances:
                 return UNBOUNDED

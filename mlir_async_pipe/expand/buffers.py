@@ -12,6 +12,7 @@ from typing import Any, Literal
 from mlir_async_pipe.affine import product
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root
+from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
@@ -43,6 +44,8 @@ class BufferPlan:
 
     `versions` is V, `slot_bytes` the distance of two slots; `extra_wait` is set where fewer
     versions than the loosest waits want were taken, so that a wait stands before the write.
+    `meeting` holds the pairs of `regions` (by index) that may touch a common element of a
+    slot, one of them writing.
     """
 
     root: Root
@@ -50,6 +53,11 @@ class BufferPlan:
     versions: int
     slot_bytes: int
     extra_wait: bool
+    meeting: frozenset[tuple[int, int]]
+
+    def meets(self, x: Use, w: Use) -> bool:
+        """Whether two accesses may touch a common element."""
+        return (x.access, w.access) in self.meeting
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,7 @@ def plan_buffers(
     regions: list[Region],
     private: frozenset[Any],
     units: Units,
+    index: LoopIndex,
     group_of: dict[int, Group],
     needs: list[Any],
     wait_at: Literal["consumer", "iteration"],
@@ -134,16 +143,15 @@ def plan_buffers(
         if key not in private:
             continue
         found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
-        uses = [_use(region, units, group_of) for region in found]
-        least = synchronous_versions(uses)
-        loosest = asynchronous_versions(uses, waits)
-        versions = least if loosest is None else max(least, loosest)
         assert found[0].root is not None
-        plans.append(
-            BufferPlan(
-                found[0].root, found, versions, _slot_bytes(found), extra_wait=loosest is None
-            )
+        plan = BufferPlan(
+            found[0].root, found, 1, _slot_bytes(found), False, _meeting(found, index)
         )
+        uses = _uses(plan, units, group_of)
+        least = synchronous_versions(uses, plan.meets)
+        loosest = asynchronous_versions(uses, waits, plan.meets)
+        versions = least if loosest is None else max(least, loosest)
+        plans.append(replace(plan, versions=versions, extra_wait=loosest is None))
     if limit is not None:
         plans = _within(limit, loop, plans, units, group_of, diagnostics)
     for plan in plans:
@@ -152,16 +160,36 @@ def plan_buffers(
     return tuple(plans)
 
 
-def _use(region: Region, units: Units, group_of: dict[int, Group]) -> Use:
-    unit = units.unit_of(region.top)
-    group = group_of.get(unit.position) if unit.asynchronous else None
-    return Use(
-        unit.stage,
-        unit.position,
-        region.writes,
-        None if group is None else group.position,
-        None if group is None else group.queue,
+def _meeting(regions: tuple[Region, ...], index: LoopIndex) -> frozenset[tuple[int, int]]:
+    """Which accesses may touch a common element in some two iterations, one of them writing.
+
+    `fragments[0]` and `fragments[1]` never do, so neither waits for the other's slot."""
+    return frozenset(
+        (i, j)
+        for i, a in enumerate(regions)
+        for j, b in enumerate(regions)
+        if (a.writes or b.writes)
+        and index.distances(a, b, same_thread=a.root is not None and a.root.space == "private")
+        is not None
     )
+
+
+def _uses(plan: BufferPlan, units: Units, group_of: dict[int, Group]) -> list[Use]:
+    found = []
+    for number, region in enumerate(plan.regions):
+        unit = units.unit_of(region.top)
+        group = group_of.get(unit.position) if unit.asynchronous else None
+        found.append(
+            Use(
+                unit.stage,
+                unit.position,
+                region.writes,
+                None if group is None else group.position,
+                None if group is None else group.queue,
+                number,
+            )
+        )
+    return found
 
 
 def buffer_value(regions: tuple[Region, ...]) -> Any:
@@ -202,7 +230,7 @@ def _within(
     if _workgroup_bytes(plans) <= limit:
         return plans
     least = [
-        synchronous_versions([_use(r, units, group_of) for r in p.regions])
+        synchronous_versions(_uses(p, units, group_of), p.meets)
         if p.root.space == "workgroup"
         else p.versions
         for p in plans

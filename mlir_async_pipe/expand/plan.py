@@ -115,7 +115,16 @@ def make_plan(
     _check_groups_precede(needs)
     wait_at = annotations.wait_at or "consumer"
     buffers = plan_buffers(
-        loop, regions, private, units, group_of, needs, wait_at, limits.workgroup_bytes, diagnostics
+        loop,
+        regions,
+        private,
+        units,
+        index,
+        group_of,
+        needs,
+        wait_at,
+        limits.workgroup_bytes,
+        diagnostics,
     )
     needs += _reuse_needs(buffers, units, group_of)
     pairs, before, behind = barrier_pairs(units, regions, buffers, index, private, around)
@@ -352,11 +361,9 @@ def _reuse_needs(
     """Async accesses of a slot must be over before the slot is used again V iterations later."""
     needs = []
     for buffer in buffers:
-        accesses = [(units.unit_of(r.top), r.writes) for r in buffer.regions]
-        for source, source_writes in accesses:
-            if not source.asynchronous:
-                continue
-            for target, target_writes in accesses:
-                if source_writes or target_writes:
-                    needs.append(Need(target, group_of[source.position], buffer.versions))
+        tops = [units.unit_of(region.top) for region in buffer.regions]
+        for first, second in sorted(buffer.meeting):
+            source, target = tops[first], tops[second]
+            if source.asynchronous:
+                needs.append(Need(target, group_of[source.position], buffer.versions))
     return list(dict.fromkeys(needs))
