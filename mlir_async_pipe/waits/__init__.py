@@ -17,6 +17,7 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records
 from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.detach import detach
 from mlir_async_pipe.waits.dynamic import switch_on_counters
 from mlir_async_pipe.waits.verify import verify_counts
 from mlir_async_pipe.waits.write import write_counts, write_record
@@ -62,10 +63,14 @@ def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None
     check_depths(analysis, session)
     if options.check:
         verify_counts(counted, session)
+        detach(analysis)
         return
     written = write_counts(counted, options.keep_given, session)
     for item, record in taken:
         if not (options.keep_given and record.given is not None):
             write_record(item, record, session)
     if options.mode == "dynamic":
+        # Looks at every reason and erases waits: no record asks for the graph behind it.
         switch_on_counters(analysis, written, session)
+    else:
+        detach(analysis)

@@ -75,6 +75,21 @@ class Conditions:
         self.all[number].sites.append(site)
         return number
 
+    def while_literal(self, item: Item) -> Literal | bool:
+        """What decides whether an scf.while goes on."""
+        found = self._literals.get(item)
+        if found is None:
+            node = item.frames[0].entry
+            op = self.graph.terminator_of(node)
+            found = self.literal(op.operands[0], item, node)
+        return found
+
+    def forget_handles(self) -> None:
+        """No more conditions can be looked up, only those that were."""
+        self._numbers.clear()
+        for condition in self.all:
+            condition.value = None
+
     def region(self, item: Item) -> int | Literal | None:
         """Which region of a branch runs: its number, a literal (true: region 0), or any."""
         if item not in self._regions:

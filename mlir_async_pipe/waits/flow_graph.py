@@ -44,7 +44,7 @@ class Item:
     `results` and `operands` map result and operand numbers to the ids of those token values
     that some wait can see (operands of loops: by the number of the carried value).
     `callee` is the function that a call reaches, None if it is not known. `trips` is the
-    static trip count of a loop.
+    static trip count of a loop. `op` is the handle, and behind `detach` its text.
     """
 
     kind: ItemKind
@@ -291,6 +291,14 @@ class FlowGraph:
                     ops[op.parent.operation] = None
             self._endless = [self.item_of(op) for op in ops if not is_function(op)]
         return self._endless
+
+    def forget_handles(self) -> None:
+        """What is left is the graph; nothing can be looked up by its op or block."""
+        self._module = None
+        self._terminators = None
+        self._branches = []
+        for table in (self.items, self.nodes, self._positions, self._functions):
+            table.clear()
 
     def root_of(self, item: Item) -> Item:
         """The function (or other isolated op) whose thread runs `item`."""

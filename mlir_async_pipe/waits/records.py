@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
 
@@ -15,6 +17,9 @@ class WitnessStep:
     what: str
     place: Place
     groups: int = 0
+
+
+Explanation = tuple[str, tuple[WitnessStep, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,4 +38,38 @@ class WaitRecord:
     exact: int | None
     given: int | None
     reason: str
-    witness: tuple[WitnessStep, ...] = ()
+    # A factory, since a class attribute would hide that `explained_later` has none yet.
+    witness: tuple[WitnessStep, ...] = field(default_factory=tuple)
+
+    @classmethod
+    def explained_later(
+        cls,
+        place: Place,
+        queue: str,
+        count: int,
+        exact: int | None,
+        given: int | None,
+        explain: Callable[[], Explanation],
+    ) -> WaitRecord:
+        """A record that finds its reason and witness when either is read for the first time.
+
+        Half of the time of a count would go to witnesses, and few of them are ever read.
+        """
+        record = cls.__new__(cls)
+        vars(record).update(
+            place=place, queue=queue, count=count, exact=exact, given=given, _explain=explain
+        )
+        return record
+
+    def __getattr__(self, name: str) -> Any:
+        explain = self.__dict__.get("_explain")
+        if explain is None or name not in ("reason", "witness"):
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        reason, witness = explain()
+        del self.__dict__["_explain"]
+        self.__dict__.update(reason=reason, witness=witness)
+        return self.__dict__[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles hold what the record says, not how it finds out."""
+        return {**vars(self), "reason": self.reason, "witness": self.witness, "_explain": None}

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
@@ -58,6 +60,7 @@ class Solution:
         self.ways_in: dict[tuple[Visit, Item], carried.TurnsUpTo] = {}
         self.ways_through: dict[tuple[BlockPassage, Item, int], carried.TurnsUpTo] = {}
         self.static_ways: dict[tuple[BlockPassage, Item, int], carried.ExactTurns] = {}
+        self.places: dict[Any, Place] = {}
         self._result_numbers: dict[Item, dict[int, int]] = {}
         self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
         frames = {root: events.frames_of(root) for root in events.roots}

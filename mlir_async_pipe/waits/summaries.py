@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.waits import block_search, carried, minplus
-from mlir_async_pipe.waits.conditions import Assumption, Conditions, Literal
+from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
 from mlir_async_pipe.waits.rows import (
@@ -302,14 +302,8 @@ class Summaries:
 
     def while_turns(self, item: Item, assumption: Assumption) -> bool | None:
         """What the condition of an scf.while is known to be: always, never, or open (None)."""
-        literal = self.while_literal(item)
+        literal = self.conditions.while_literal(item)
         return literal if isinstance(literal, bool) else literal.under(assumption)
-
-    def while_literal(self, item: Item) -> Literal | bool:
-        """What decides whether an scf.while goes on."""
-        node = item.frames[0].entry
-        op = self.events.values.graph.terminator_of(node)
-        return self.conditions.literal(op.operands[0], item, node)
 
     def before(self, item: Item, assumption: Assumption, holds: bool) -> Passage:
         """The passage through the first region of an scf.while whose condition then holds, or
@@ -319,7 +313,7 @@ class Summaries:
 
     def while_choices(self, item: Item, assumption: Assumption, holds: bool) -> list[Assumption]:
         """The choices in the first region of an scf.while that decide its condition so."""
-        literal = self.while_literal(item)
+        literal = self.conditions.while_literal(item)
         choices = self.choices(item.frames[0], assumption)
         if isinstance(literal, bool):
             return choices

@@ -27,12 +27,12 @@ class Def:
     "commit": the group of `item`. "copy": the group that will take in this copy. "select":
     one of `sources` (true value, false value) by `condition`; "cast": `sources[0]`. "item":
     result of a nested op or call. "argument": of a block; "unknown": anything else.
-    `uses` are the places (node, position) that read it.
+    `op` made it (None for an argument); `uses` are the places (node, position) that read it.
     """
 
     kind: DefKind
     number: int
-    value: Any
+    op: Any
     node: Node
     position: int
     item: Item | None = None
@@ -86,6 +86,10 @@ class TokenValues:
                 found[here] = None
         return list(found)
 
+    def forget_handles(self) -> None:
+        """No more values can be followed."""
+        self._ids.clear()
+
     # -- one value ---------------------------------------------------------------------
 
     def _define(self, value: Any, number: int) -> Def:
@@ -97,33 +101,33 @@ class TokenValues:
         if item is not None and item.kind == "commit":
             assert item.node is not None
             item.results[0] = number
-            return Def("commit", number, value, item.node, item.position, item)
+            return Def("commit", number, op, item.node, item.position, item)
         if op.name in CALL_OPS or len(op.regions) > 0:
             return self._define_result(value, number, self.graph.item_of(op))
         node, position = self.graph.node_of(op.block), self.graph.position_of(op)
         row = row_of(op)
         if row is not None and row.token:
-            return Def("copy", number, value, node, position)
+            return Def("copy", number, op, node, position)
         if op.name in SELECT_OPS:
             sources = tuple(self._use(op.operands[i], node, position) for i in (1, 2))
-            return Def("select", number, value, node, position, None, sources, op.operands[0])
+            return Def("select", number, op, node, position, None, sources, op.operands[0])
         if op.name in CAST_OPS and len(op.operands) == 1:
             return Def(
                 "cast",
                 number,
-                value,
+                op,
                 node,
                 position,
                 None,
                 (self._use(op.operands[0], node, position),),
             )
-        return Def("unknown", number, value, node, position)
+        return Def("unknown", number, op, node, position)
 
     def _define_argument(self, value: Any, number: int, node: Node) -> Def:
         place = int(value.arg_number)
         frame = node.frame
         item = frame.item
-        found = Def("argument", number, value, node, -1, item)
+        found = Def("argument", number, None, node, -1, item)
         node.arguments[place] = number
         if node is not frame.entry:
             self._follow_predecessors(node, place)
@@ -192,7 +196,7 @@ class TokenValues:
             else:
                 for frame in item.frames[:1] if item.row.flow == "while" else item.frames:
                     self._follow_leaving(frame, place)
-        return Def("item", number, value, item.node, item.position, item)
+        return Def("item", number, item.op, item.node, item.position, item)
 
     def _follow_call(self, value: Any, place: int, item: Item) -> None:
         if item.callee is None:

@@ -8,9 +8,7 @@ A token wait without a count means 0, which is never unsafe.
 
 from __future__ import annotations
 
-from typing import Any
-
-from mlir_async_pipe.diagnostics import CountError, Place
+from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.waits.count import Counted
@@ -20,20 +18,20 @@ from mlir_async_pipe.waits.write import describe, largest_count, wait_rule
 
 def verify_counts(counted: list[Counted], session: Session) -> None:
     """Compare each given count with the exact one; errors are kept in the session."""
-    places: dict[Any, Place] = {}
     for wait in counted:
         rule = wait_rule(wait.item.op)
         given = integer_attribute(wait.item.op, rule.count) or 0
-        record = describe(wait, given, places)
+        largest = largest_count(wait.item.queue, rule)
+        record = describe(wait, given, largest)
         session.record("waits", record)
         if record.exact is None:
             continue
-        best = min(record.count, largest_count(wait.item.queue, rule))
-        if given > record.count:
+        if given > max(0, record.exact):
             session.diagnostics.error(_unsafe(record, given))
-        elif given < best:
+        elif given < record.count:
             session.diagnostics.remark(
-                f"{given} groups may stay in flight behind this wait, but {best} would be safe",
+                f"{given} groups may stay in flight behind this wait, but {record.count} "
+                "would be safe",
                 code="slack",
                 at=record.place,
                 notes=tuple((step.what, step.place) for step in record.witness),
@@ -42,7 +40,7 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
 
 def _unsafe(record: WaitRecord, given: int) -> CountError:
     return CountError(
-        f"the wait lets {given} groups stay in flight, but on some path only {record.count} are "
+        f"the wait lets {given} groups stay in flight, but on some path only {max(0, record.exact or 0)} are "
         "younger than the one it waits for",
         code="unsafe",
         at=record.place,

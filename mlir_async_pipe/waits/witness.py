@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import Event, by_position
@@ -26,11 +25,11 @@ DEEPEST_NESTING = 40
 class Witness:
     """The witness of one wait; `reason` says what kept its count low."""
 
-    def __init__(self, solution: Solution, wait: Item, places: dict[Any, Place]) -> None:
+    def __init__(self, solution: Solution, wait: Item) -> None:
         self.solution = solution
         self.summaries = solution.summaries
         self.events = solution.events
-        self.trail = Trail(places)
+        self.trail = Trail(solution.places)
         self._depth = 0
         visit, value = solution.attained[wait]
         self._outwards(visit, value, wait.position)
@@ -324,7 +323,7 @@ class Witness:
         number: int,
         assumption: Assumption,
     ) -> int | None:
-        op = event.value.owner.operation
+        op = event.op
         if event.kind == "copy":
             self.trail.origin("the awaited copy is issued", op)
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -13,7 +14,7 @@ from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.flow_graph import Item
 from mlir_async_pipe.waits.reasons import REASONS
-from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.records import Explanation, WaitRecord
 from mlir_async_pipe.waits.witness import Witness
 
 
@@ -23,54 +24,63 @@ def write_counts(
     """Write every count; with `keep_given` only where the input has none. Returns what was
     written where."""
     written: list[tuple[Item, WaitRecord]] = []
-    places: dict[Any, Place] = {}
     for wait in counted:
         rule = wait_rule(wait.item.op)
         given = integer_attribute(wait.item.op, rule.count)
         if keep_given and given is not None:
             continue
-        record = write_record(wait.item, describe(wait, given, places), session)
+        largest = largest_count(wait.item.queue, rule)
+        record = describe(wait, given, largest)
+        if wait.count is not None and wait.count > largest:
+            _say_clamped(record, wait.count, largest, session)
+        _write(wait.item, record, session)
         written.append((wait.item, record))
     return written
 
 
 def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord:
     """Write the count of a record, within what the target can express, and keep the record."""
-    rule = wait_rule(item.op)
-    if record.count > largest_count(item.queue, rule):
-        record = _clamped(record, item, rule, session)
-    set_count(item.op, rule, record.count)
-    _explain(record, item, session)
-    session.record("waits", record)
+    largest = largest_count(item.queue, wait_rule(item.op))
+    if record.count > largest:
+        _say_clamped(record, record.count, largest, session)
+        record = dataclasses.replace(record, count=largest)
+    _write(item, record, session)
     return record
 
 
-def describe(wait: Counted, given: int | None, places: dict[Any, Place]) -> WaitRecord:
-    """The record of a wait before the target's limits; `places` caches the places of ops."""
-    reason = "unreachable"
-    steps: tuple[WitnessStep, ...] = ()
-    exact = wait.count
-    if wait.solution is None:
-        reason = "dynamic-queue"
-    elif wait.count is not None:
-        witness = Witness(wait.solution, wait.item, places)
-        reason, steps = witness.reason, witness.steps
-        if wait.count < 0:
-            exact = -1
-            if reason in ("exact", "newest-group"):
-                reason = "uncommitted-copy"
-        elif wait.limited:
-            reason = "correlation-limit"
+def _write(item: Item, record: WaitRecord, session: Session) -> None:
+    set_count(item.op, wait_rule(item.op), record.count)
+    _explain(record, item, session)
+    session.record("waits", record)
+
+
+def describe(wait: Counted, given: int | None, largest: int) -> WaitRecord:
+    """The record of a wait that can express counts up to `largest`."""
     queue = wait.item.queue
-    return WaitRecord(
+    return WaitRecord.explained_later(
         Place.of(wait.item.op),
         "" if queue is None else queue.name,
-        max(0, exact or 0),
-        exact,
+        min(largest, max(0, wait.count or 0)),
+        None if wait.count is None else max(-1, wait.count),
         given,
-        reason,
-        steps,
+        partial(explain, wait),
     )
+
+
+def explain(wait: Counted) -> Explanation:
+    """Why a count is what it is, and the path that attains it."""
+    if wait.solution is None:
+        return "dynamic-queue", ()
+    if wait.count is None:
+        return "unreachable", ()
+    witness = Witness(wait.solution, wait.item)
+    reason = witness.reason
+    if wait.count < 0:
+        if reason in ("exact", "newest-group"):
+            reason = "uncommitted-copy"
+    elif wait.limited:
+        reason = "correlation-limit"
+    return reason, witness.steps
 
 
 def _explain(record: WaitRecord, item: Item, session: Session) -> None:
@@ -111,11 +121,9 @@ def largest_count(queue: Queue | None, rule: WaitRule) -> int:
     return min(representable, queue.largest_count)
 
 
-def _clamped(record: WaitRecord, item: Item, rule: WaitRule, session: Session) -> WaitRecord:
-    largest = largest_count(item.queue, rule)
+def _say_clamped(record: WaitRecord, count: int, largest: int, session: Session) -> None:
     session.diagnostics.remark(
-        f"{record.count} groups may stay in flight, but the wait can express at most {largest}",
+        f"{count} groups may stay in flight, but the wait can express at most {largest}",
         code="count-clamped",
         at=record.place,
     )
-    return dataclasses.replace(record, count=largest)
