@@ -58,7 +58,7 @@ def processes(runs: int) -> dict[str, float]:
 
 def parts(runs: int) -> dict[str, float]:
     """Milliseconds of each row of --mlir-timing, in the quickest of `runs` runs."""
-    passes = "schedule expand barriers count-waits simplify-waits check".split()
+    passes = "schedule expand count-waits simplify-waits check".split()
     words = [f"--async-pipe-{name}" for name in passes]
     best: dict[str, float] = {}
     for _ in range(runs):
