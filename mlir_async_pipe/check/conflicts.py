@@ -17,7 +17,7 @@ from typing import Any, Literal
 from mlir_async_pipe.check.forms import Atom
 from mlir_async_pipe.check.overlap import Comparer, constants_disjoint
 from mlir_async_pipe.check.state import Event, State
-from mlir_async_pipe.check.thread_grid import Overlap, ThreadRange
+from mlir_async_pipe.check.thread_grid import Overlap, ThreadRange, is_thread_condition
 from mlir_async_pipe.check.values import Roots
 
 Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
@@ -208,8 +208,14 @@ def apart(a: Event, b: Event) -> bool:
 
 def thread_ranges(state: State, base: dict[Atom, Any]) -> ThreadRange:
     """The conditions on thread ids that hold on this path, beyond the block's size."""
-    return tuple(
+    ids = tuple(
         (atom, state.facts[atom])
         for atom in base
         if atom.kind == "tid" and state.facts.get(atom, base[atom]) != base[atom]
     )
+    made = [
+        entry
+        for entry in state.facts.items()
+        if entry[0].kind in ("call", "sum") and is_thread_condition(entry[0])
+    ]
+    return (*ids, *sorted(made, key=repr)) if made else ids

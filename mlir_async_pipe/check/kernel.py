@@ -15,7 +15,7 @@ from mlir_async_pipe.check.sites import Sites
 from mlir_async_pipe.check.thread_grid import Threads
 from mlir_async_pipe.check.values import Roots, Values
 from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
-from mlir_async_pipe.ir_helpers import ancestors, is_function, symbol_name, walk
+from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, symbol_name, walk
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import ROWS, row_of
 
@@ -51,12 +51,14 @@ def threads_of(kernel: Any, target: Target | None) -> Threads:
 
     A function without thread ids, barriers and a known size is run by one thread.
     """
-    size = enclosing_launch_size(kernel) if kernel.name == "gpu.launch" else block_size(kernel)
+    is_launch = kernel.name == "gpu.launch"
+    inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
+    size = enclosing_launch_size(inside) if is_launch else block_size(kernel)
     names = {op.name for op in walk(kernel)}
     lanes = target.chip.lanes if target is not None else _usual_lanes(names)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
-    several = any(_is_about_threads(name) for name in names)
+    several = is_launch or any(_is_about_threads(name) for name in names)
     return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
 
 

@@ -25,6 +25,7 @@ from mlir_async_pipe.check.thread_grid import (
     ThreadRange,
     Threads,
     has_numbers,
+    is_about_threads,
     is_common,
     thread_facts,
 )
@@ -74,7 +75,7 @@ class Comparer:
             open_pairs.append((one, other))
         # What this path knows of thread ids holds for the thread that is there now; the other
         # thread was somewhere else, under its own conditions.
-        then = facts if same_thread else {**facts, **thread_facts(self.threads), **dict(ranges[0])}
+        then = facts if same_thread else self._elsewhere(facts, ranges[0])
         open_pairs = [(_ready(x, then, longest), _ready(y, facts, longest)) for x, y in open_pairs]
         if any(_disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in open_pairs):
             return NO
@@ -96,6 +97,11 @@ class Comparer:
         if found.verdict == "yes" and reason:
             return Overlap("cannot tell", reason)
         return found
+
+    def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
+        """What holds for a thread that met the conditions `met`, and is not the one of now."""
+        common = {atom: known for atom, known in facts.items() if not is_about_threads(atom)}
+        return {**common, **thread_facts(self.threads), **dict(met)}
 
 
 def _ready(piece: Piece, facts: Facts, longest: int) -> Piece:
@@ -146,8 +152,7 @@ def _meeting_iterations(
 
 def _shared(piece: Piece, same_thread: bool) -> bool:
     """Whether equal pieces certainly meet: nothing in them differs between the two ends."""
-    unlike = ("any",) if same_thread else ("any", "tid")
-    return not any(atom.kind in unlike for atom in forms.atoms_of(piece.start))
+    return all(is_common(atom, same_thread) for atom, _ in piece.start.terms)
 
 
 def constants_disjoint(a: Piece, b: Piece) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -68,8 +69,33 @@ YES = Overlap("yes")
 
 def is_common(atom: Atom, same_thread: bool) -> bool:
     """Whether the atom has one value for both ends of a comparison."""
-    unlike = ("any",) if same_thread else ("any", "tid")
-    return not any(inner.kind in unlike for inner in forms.atoms_of(forms.of_atom(atom)))
+    leaves = forms.atoms_of(form_under(atom))
+    return not any(inner.kind == "any" or (not same_thread and is_own(inner)) for inner in leaves)
+
+
+def is_own(atom: Atom) -> bool:
+    """Whether the atom itself has a value of its own in each thread: an id, an opaque value
+    that comes from one, or one that was loaded."""
+    if atom.kind == "symbol":
+        return isinstance(atom.key, tuple) and atom.key[0] == "thread"
+    return atom.kind == "tid"
+
+
+@lru_cache(maxsize=1 << 12)
+def is_about_threads(atom: Atom) -> bool:
+    """Whether what is known of the atom is known of one thread only."""
+    return any(is_own(inner) for inner in forms.atoms_of(form_under(atom)))
+
+
+@lru_cache(maxsize=1 << 12)
+def is_thread_condition(atom: Atom) -> bool:
+    """Whether the atom is a number that the position of a thread in its block decides."""
+    return is_about_threads(atom) and has_numbers(form_under(atom))
+
+
+def form_under(atom: Atom) -> Form:
+    """The form that facts about an atom are about."""
+    return Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
 
 
 def has_numbers(form: Form) -> bool:
@@ -163,10 +189,11 @@ class Grid:
         values = _thread_values(rows[:, 0], size, self.threads.lanes)
         keep = np.ones(len(rows), dtype=bool)
         for atom, known in ranges:
+            number = number_of(form_under(atom), values)
             if known.low is not None:
-                keep &= values[atom] >= known.low
+                keep &= number >= known.low
             if known.high is not None:
-                keep &= values[atom] <= known.high
+                keep &= number <= known.high
         return rows[keep]
 
     def _meet(self, a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> Overlap:

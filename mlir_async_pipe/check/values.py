@@ -19,7 +19,8 @@ from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.memory import View
 from mlir_async_pipe.check.state import State, Value
 from mlir_async_pipe.check.thread_grid import Threads, thread_facts
-from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
+from mlir_async_pipe.ir_helpers import constant_value, is_block_argument, is_function
+from mlir_async_pipe.uniformity import sources
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
 
@@ -68,6 +69,7 @@ class Values:
     threads: Threads
     roots: Roots
     _fixed: dict[int, Value | None] = field(default_factory=dict)
+    _symbols: dict[int, Atom] = field(default_factory=dict)
 
     def base_facts(self) -> dict[Atom, Known]:
         """What is known before the first op: the ranges of the thread ids."""
@@ -97,22 +99,49 @@ class Values:
         """A function argument, or the result of an op that was not evaluated."""
         frame, ssa = self.flow.values[number]
         if not hasattr(ssa, "type"):
-            return forms.of_atom(Atom("symbol", ("bit", number)))
+            return forms.of_atom(self.symbol(number))
         constant = constant_value(ssa)
         if constant is not None:
             return Form(constant & 1 if str(ssa.type) == "i1" else constant)
         if is_memory(ssa.type):
             return memory.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
         if is_integer(ssa.type):
-            return forms.of_atom(symbol(number, ssa.type))
+            return self._launch_id(ssa) or forms.of_atom(self.symbol(number))
         return None
+
+    def _launch_id(self, ssa: Any) -> Form | None:
+        """The thread ids and block sizes that gpu.launch gives as block arguments."""
+        place = _launch_place(ssa)
+        if place is None:
+            return None
+        if place in _LAUNCH_THREADS:
+            return _id_of(self, _LAUNCH_THREADS.index(place))
+        if place in _LAUNCH_SIZES and self.threads.size is not None:
+            return Form(self.threads.size[_LAUNCH_SIZES.index(place)])
+        return None
+
+    def symbol(self, number: int) -> Atom:
+        """The atom of an opaque value; what may differ between threads says so in its key.
+
+        Bits are told apart, their truth counts along a path.
+        """
+        found = self._symbols.get(number)
+        if found is None:
+            frame, ssa = self.flow.values[number]
+            key: Any = number
+            if not hasattr(ssa, "type") or str(ssa.type) == "i1":
+                key = ("bit", number)
+            elif self.threads.several and _differs(ssa, frame):
+                key = ("thread", number)
+            found = self._symbols[number] = Atom("symbol", key)
+        return found
 
     def form(self, state: State, number: int) -> Form:
         """The form of an integer; a symbol if the value is no integer form."""
         value = self.get(state, number)
         if isinstance(value, Form):
             return value
-        return forms.of_atom(Atom("symbol", number))
+        return forms.of_atom(self.symbol(number))
 
     def view(self, state: State, number: int) -> View | None:
         """The view of a memref or pointer, None if it is not one."""
@@ -184,7 +213,7 @@ class Values:
         """Bind a new opaque value: what depends on the value before it is of an earlier time."""
         state.env.pop(number, None)
         if is_integer(kind):
-            stale(state, symbol(number, kind))
+            stale(state, self.symbol(number))
 
     def _operand(self, state: State, frame: int, value: Any) -> Form:
         return self.form(state, self.flow.number(frame, value))
@@ -302,9 +331,38 @@ def _mentions(region: memory.Region, atom: Atom) -> bool:
     return any(p is not None and atom in forms.atoms_of(p.start) for p in region.pieces)
 
 
-def symbol(number: int, kind: Any) -> Atom:
-    """The atom of an opaque value; bits are told apart, their truth counts along a path."""
-    return Atom("symbol", ("bit", number) if str(kind) == "i1" else number)
+def _differs(value: Any, frame: int) -> bool:
+    """Whether a value may differ between the threads of a block.
+
+    The kernel's own arguments are the same for all; those of a callee need not be.
+    """
+    seen = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        place = _launch_place(current)
+        if current in seen or (place is not None and place not in _LAUNCH_THREADS):
+            continue
+        seen.add(current)
+        reached, different = sources(current)
+        if different is not None and (frame or not is_function(different)):
+            return True
+        pending.extend(reached)
+    return False
+
+
+# Block arguments of gpu.launch: block ids, thread ids, grid sizes, block sizes, three of each.
+_LAUNCH_THREADS = range(3, 6)
+_LAUNCH_SIZES = range(9, 12)
+
+
+def _launch_place(value: Any) -> int | None:
+    """The position of a block argument of gpu.launch."""
+    if not is_block_argument(value):
+        return None
+    argument = ir.BlockArgument(value)
+    owner = argument.owner.owner
+    return int(argument.arg_number) if owner.name == "gpu.launch" else None
 
 
 def is_memory(kind: Any) -> bool:
@@ -319,7 +377,10 @@ def is_integer(kind: Any) -> bool:
 
 
 def _thread_id(values: Values, op: Any) -> Form:
-    axis = thread_dimension(op)
+    return _id_of(values, thread_dimension(op))
+
+
+def _id_of(values: Values, axis: int) -> Form:
     size = values.threads.size
     if size is not None and size[axis] == 1:
         return forms.ZERO
