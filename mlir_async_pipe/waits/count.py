@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mlir_async_pipe.diagnostics import CountError
@@ -52,15 +53,19 @@ class Analysis:
 
     def _follow_tokens(self) -> None:
         uses = []
+        # Printing a type takes 6 us, comparing it 0.1 us.
+        tokens: list[Any] = []
         for item in self.waits:
             assert item.node is not None
             for operand in item.op.operands:
-                _check_token(operand, item.op)
+                kind = operand.type
+                if kind not in tokens:
+                    _check_token(kind, item.op)
+                    tokens.append(kind)
                 uses.append((operand, item.node, item.position))
         numbers = iter(self.values.follow(uses))
         for item in self.waits:
-            for place in range(len(item.op.operands)):
-                item.operands[place] = next(numbers)
+            item.operands.update(enumerate(islice(numbers, len(item.op.operands))))
 
     def count(self) -> list[Counted]:
         """The exact count of every token wait, in textual order."""
@@ -100,10 +105,10 @@ def waits_on_tokens(op: Any) -> bool:
     )
 
 
-def _check_token(value: Any, op: Any) -> None:
-    if str(value.type) != TOKEN_TYPE:
+def _check_token(kind: Any, op: Any) -> None:
+    if str(kind) != TOKEN_TYPE:
         raise CountError(
-            f"'{op.name}' waits on a value of type {value.type}, which is no token",
+            f"'{op.name}' waits on a value of type {kind}, which is no token",
             code="not-a-token",
             at=op,
             advice=f"wait on the {TOKEN_TYPE} that a commit returns",

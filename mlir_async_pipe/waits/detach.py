@@ -36,7 +36,8 @@ def detach(analysis: Analysis) -> None:
     """Replace all handles in an analysis, whose ops are still there. It counts no more."""
     graph, values = analysis.graph, analysis.values
     for item in graph.items.values():
-        item.op = OpText.of(item.op)
+        # A path is told from commits, calls and regions; a wait's own record has its place.
+        item.op = GONE if item.kind == "wait" else OpText.of(item.op)
     for found in values.defs.values():
         if found.item is not None:
             found.op = found.item.op

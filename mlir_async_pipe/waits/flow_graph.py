@@ -101,12 +101,14 @@ class Node:
 @dataclass(eq=False, slots=True)
 class Frame:
     """Region `number` of `item`. `captured` are the token values that its ops see from
-    outside."""
+    outside, `first_carried` how many arguments of its entry block stand in front of those
+    that a loop carries (None: not counted yet)."""
 
     item: Item
     number: int
     nodes: list[Node] = field(default_factory=list)
     captured: set[int] = field(default_factory=set)
+    first_carried: int | None = None
 
     @property
     def entry(self) -> Node:
@@ -128,6 +130,7 @@ class FlowGraph:
         self.slots: list[Item] = []
         self._positions: dict[Any, int] = {}
         self._module = module_op
+        self._last: Node | None = None
         self._terminators: dict[Any, Any] | None = None
         self._branches: list[Any] = []
         self._endless: list[Item] | None = None
@@ -180,7 +183,11 @@ class FlowGraph:
     def _place(self, item: Item, kept: list[Item]) -> None:
         """Put an item into its block, making the frames around it, and into a list."""
         kept.append(item)
-        node = self.node_of(item.op.block, item.position)
+        block = item.op.block
+        # Ops come block by block; hashing a handle takes 2 us, comparing it 0.1 us.
+        node = self._last
+        if node is None or node.block != block:
+            node = self._last = self.node_of(block, item.position)
         item.node = node
         node.items.append(item)
         self.items[item.op] = item

@@ -48,6 +48,7 @@ class TokenValues:
         self.graph = graph
         self.defs: dict[int, Def] = {}
         self._ids: dict[Any, int] = {}
+        self._last: Item | None = None
         self._work: list[tuple[int, Any]] = []
         self._uses: list[tuple[int, Node, int]] = []
         self._predecessors: dict[Frame, dict[Node, list[tuple[Node, Edge]]]] = {}
@@ -97,13 +98,17 @@ class TokenValues:
         if isinstance(owner, ir.Block):
             return self._define_argument(value, number, self.graph.node_of(owner))
         op = owner.operation
-        item = self.graph.items.get(op)
+        item = self._last
+        if item is None or item.op != op:
+            # Hashing an op takes 0.06 us for each of its results, comparing it 0.1 us.
+            item = self.graph.items.get(op)
         if item is not None and item.kind == "commit":
             assert item.node is not None
             item.results[0] = number
             return Def("commit", number, op, item.node, item.position, item)
         if op.name in CALL_OPS or len(op.regions) > 0:
-            return self._define_result(value, number, self.graph.item_of(op))
+            self._last = item or self.graph.item_of(op)
+            return self._define_result(value, number, self._last)
         node, position = self.graph.node_of(op.block), self.graph.position_of(op)
         row = row_of(op)
         if row is not None and row.token:
@@ -211,11 +216,14 @@ class TokenValues:
 
 def first_carried(frame: Frame) -> int:
     """How many arguments of a loop's entry block stand in front of the carried ones."""
-    item = frame.item
-    assert item.row is not None
-    if item.row.flow == "for":
-        return len(frame.entry.block.arguments) - len(item.row.entry(item.op))
-    return 0
+    if frame.first_carried is None:
+        item = frame.item
+        assert item.row is not None
+        frame.first_carried = 0
+        if item.row.flow == "for":
+            arguments = len(frame.entry.block.arguments)
+            frame.first_carried = arguments - len(item.row.entry(item.op))
+    return frame.first_carried
 
 
 def _capture(value: int, home: Frame, frame: Frame) -> None:
