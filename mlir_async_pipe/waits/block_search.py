@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mlir_async_pipe.waits.flow_graph import Edge, Frame, Node
+from mlir_async_pipe.waits.passages import Passage
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row, resolved
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.conditions import Assumption
-    from mlir_async_pipe.waits.summaries import Passage, Summaries
+    from mlir_async_pipe.waits.summaries import Summaries
 
 PASSING = -1
 """A value that is there from the entry on: its cost is that of the way through."""
@@ -33,8 +34,6 @@ CameFrom = dict[tuple[Place, int, int], tuple[Place, int, int]]
 
 def passage(summaries: Summaries, frame: Frame, assumption: Assumption) -> Passage:
     """The summary of a frame with several blocks."""
-    from mlir_async_pipe.waits.summaries import Passage
-
     reached = search(summaries, frame, assumption, symbolic_start(frame))
     cost = FOREVER
     results: dict[int, Row] = {}

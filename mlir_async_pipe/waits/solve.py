@@ -18,8 +18,9 @@ from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.passages import BlockPassage
 from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, Row, resolved
-from mlir_async_pipe.waits.summaries import BlockPassage, Key, Summaries
+from mlir_async_pipe.waits.summaries import Key, Summaries
 from mlir_async_pipe.waits.trail import Piece
 
 Costs = dict[int, int]
