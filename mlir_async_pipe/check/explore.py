@@ -80,7 +80,7 @@ class Explorer:
         self.plans: list[list[Callable[[State], None]]] = [[] for _ in self.flow.blocks]
         for block in self.flow.blocks:
             # Half of a kernel computes data, which no address depends on.
-            steps = [step for step in block.steps if not self._makes_data(step)]
+            steps = [s for s in block.steps if not (self._makes_data(s) or self._is_fixed(s))]
             self.plans[block.number] = [self._plan(step) for step in steps]
         self.headers = {
             edge.target
@@ -148,6 +148,10 @@ class Explorer:
     def _makes_data(self, step: Any) -> bool:
         """Whether a step only makes values that nothing followed here depends on."""
         return isinstance(step, Run) and step.makes_values and self.needed.isdisjoint(step.results)
+
+    def _is_fixed(self, step: Any) -> bool:
+        """Whether a step is thread arithmetic: the same in every state, computed beforehand."""
+        return isinstance(step, Run) and step.makes_values and self.values.fix(step.op, step.frame)
 
     def _check_periods(self, state: State, value: Form) -> None:
         """A remainder by V of an iteration number: track that number modulo V."""

@@ -18,7 +18,7 @@ from mlir_async_pipe.check.forms import Atom, Form, Known
 from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.memory import View
 from mlir_async_pipe.check.state import State, Value
-from mlir_async_pipe.check.thread_grid import Threads, thread_facts
+from mlir_async_pipe.check.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument, is_function
 from mlir_async_pipe.uniformity import sources
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
@@ -187,27 +187,36 @@ class Values:
         rule = arithmetic.rule_of(op.name)
         if rule is None or (op.name == "arith.select" and str(op.operands[0].type) != "i1"):
             return lambda state: None
-        return self._arithmetic(op, frame, rule)
-
-    def _arithmetic(
-        self, op: Any, frame: int, rule: arithmetic.Rule
-    ) -> Callable[[State], Value | None]:
-        """Apply a rule; thread arithmetic is the same in every state and computed once."""
         numbers = [self.flow.number(frame, operand) for operand in op.operands]
-        base = self.base_facts()
-        known: dict[tuple[Form, ...], Form | None] = {}
+        return lambda state: rule(op, [self.form(state, n) for n in numbers], state.facts)
 
-        def evaluate(state: State) -> Value | None:
-            operands = tuple(self.form(state, number) for number in numbers)
-            if any(atom.kind != "tid" for form in operands for atom in forms.atoms_of(form)):
-                return rule(op, list(operands), state.facts)
-            if any(state.facts.get(atom) != base[atom] for atom in base):
-                return rule(op, list(operands), state.facts)
-            if operands not in known:
-                known[operands] = rule(op, list(operands), state.facts)
-            return known[operands]
+    def fix(self, op: Any, frame: int) -> bool:
+        """Evaluate an op that only thread ids decide, once for all states; False if it is not."""
+        if len(op.results) != 1 or not is_integer(op.results[0].type):
+            return False
+        number = self.flow.number(frame, op.results[0])
+        if constant_value(op.results[0]) is not None or op.name == "arith.select":
+            return False
+        rule = arithmetic.rule_of(op.name)
+        value: Value | None = None
+        if op.name in _IDS:
+            value = _IDS[op.name](self, op)
+        elif rule is not None:
+            operands = [self._thread_form(frame, operand) for operand in op.operands]
+            known = [form for form in operands if form is not None]
+            if len(known) == len(operands):
+                value = rule(op, known, self.base_facts())
+        if not isinstance(value, Form) or not has_numbers(value):
+            return False
+        self._fixed[number] = value
+        return True
 
-        return evaluate
+    def _thread_form(self, frame: int, operand: Any) -> Form | None:
+        """The form of an operand that is a constant or was fixed."""
+        constant = constant_value(operand)
+        number = self.flow.number(frame, operand)
+        value = self._unassigned(number) if constant is not None else self._fixed.get(number)
+        return value if isinstance(value, Form) and has_numbers(value) else None
 
     def forget(self, state: State, number: int, kind: Any) -> None:
         """Bind a new opaque value: what depends on the value before it is of an earlier time."""
