@@ -22,7 +22,13 @@ Weight = Callable[[Item], int]
 
 
 class Balance:
-    """The least sums before and through the items of one module, for one weight."""
+    """The least sums before and through the items of one module, for one weight.
+
+    `at` is the sum behind an item, `starts` that at the start of a block. The paths that
+    attain them: `came_from` is the block in front of a block, `entered` what earlier
+    iterations add in front of the frame of a loop (0 for other frames of ops), `number` the
+    place of an item in its block, `steps` the steps in front of a block, as they are asked for.
+    """
 
     def __init__(
         self, graph: FlowGraph, conditions: Conditions, items: Iterable[Item], weight: Weight
@@ -33,6 +39,11 @@ class Balance:
         layout = Layout(items)
         self.of = layout.of
         self.at: dict[Item, int] = {}
+        self.starts: dict[Node, int] = {}
+        self.came_from: dict[Node, Node] = {}
+        self.entered: dict[Frame, int] = {}
+        self.steps: dict[Node, int] = {}
+        self.number = {item: n for items in self.of.values() for n, item in enumerate(items)}
         self._through: dict[Frame, int] = {}
         roots = layout.roots
         frames = {root: layout.frames(root) for root in roots}
@@ -71,6 +82,7 @@ class Balance:
                 continue
             for edge in node.edges:
                 if end < sums.get(edge.target, FOREVER):
+                    self.came_from[edge.target] = node
                     visits[edge.target] = visits.get(edge.target, 0) + 1
                     sinking = visits[edge.target] > len(frame.nodes)
                     sums[edge.target] = UNBOUNDED if sinking else end
@@ -79,8 +91,12 @@ class Balance:
 
     def _over(self, node: Node, value: int) -> int:
         for item in self.of.get(node, ()):
-            value = _plus(value, self.weight(item) + self._delta(item))
+            value = _plus(value, self.change(item))
         return value
+
+    def change(self, item: Item) -> int:
+        """What an item adds to the sum at least."""
+        return self.weight(item) + self._delta(item)
 
     def _delta(self, item: Item) -> int:
         """What passing an op with regions adds at least."""
@@ -97,15 +113,13 @@ class Balance:
         return min(self._through.get(frame, 0) for frame in frames)
 
     def _record(self, node: Node, value: int, starts: dict[Frame, int]) -> None:
+        self.starts[node] = value
         for item in self.of.get(node, ()):
             if value >= FOREVER:
                 return
-            if item.kind != "nested":
-                value = _plus(value, self.weight(item))
-                self.at[item] = value
-                continue
-            self._enter(item, value, starts)
-            value = _plus(value, self._delta(item))
+            if item.kind == "nested":
+                self._enter(item, value, starts)
+            self.at[item] = value = _plus(value, self.change(item))
 
     def _enter(self, item: Item, value: int, starts: dict[Frame, int]) -> None:
         inner = [frame for frame in item.frames if frame.nodes]
@@ -115,16 +129,19 @@ class Balance:
             trips = item.trips
             if trips != 0:
                 more = None if trips is None else trips - 1
-                starts[inner[0]] = _plus(value, min(0, _turns(self._through[inner[0]], more)))
+                self.entered[inner[0]] = min(0, _turns(self._through[inner[0]], more))
         elif item.row.flow == "while":
             before, after = (self._through[frame] for frame in inner)
-            starts[inner[0]] = _plus(value, _turns(_plus(before, after), None))
-            starts[inner[1]] = _plus(starts[inner[0]], before)
+            self.entered[inner[0]] = _turns(_plus(before, after), None)
+            self.entered[inner[1]] = _plus(self.entered[inner[0]], before)
         else:
             frames = inner
             if item.row.flow == "branch":
                 frames = [f for f in self.conditions.frames(item, {}) if f.nodes]
-            starts.update(dict.fromkeys(frames, value))
+            self.entered.update(dict.fromkeys(frames, 0))
+        for frame in inner:
+            if frame in self.entered:
+                starts[frame] = _plus(value, self.entered[frame])
 
 
 def _plus(left: int, right: int) -> int:

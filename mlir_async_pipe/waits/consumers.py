@@ -10,15 +10,17 @@ same way slots acquired minus slots released must never exceed the `depth` of an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mlir_async_pipe.diagnostics import CountError, Place
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
+from mlir_async_pipe.waits.balance_path import path_to
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.flow_graph import Item
-from mlir_async_pipe.waits.records import WaitRecord
+from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 
 
 def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
@@ -30,8 +32,13 @@ def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
         if queue is None:
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
-        for item, least in _heads(analysis, queue, mine).items():
-            found[item] = _record(item, least, "exact" if least >= 0 else "consumer-ahead")
+        places: dict[Any, Place] = {}
+        balance = _heads(analysis, queue, mine)
+        for item in mine:
+            if item in balance.at:
+                reason = "exact" if balance.at[item] >= 0 else "consumer-ahead"
+                witness = path_to(balance, item, places)
+                found[item] = _record(item, balance.at[item], reason, witness)
     return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
 
 
@@ -41,7 +48,7 @@ def takes_next(item: Item) -> bool:
     return row is not None and row.wait is not None and row.wait.form == "next"
 
 
-def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> dict[Item, int]:
+def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:
     """Producer head minus consumer head behind each wait, the least over all paths."""
     commits = {item for item in analysis.graph.commits if item.queue == queue}
     takes = set(waits)
@@ -54,8 +61,7 @@ def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> dict[Item, in
         return (item in commits) - (item in takes)
 
     items: Iterable[Item] = [*commits, *waits, *analysis.graph.calls]
-    balance = Balance(analysis.graph, analysis.conditions, items, weight)
-    return {item: balance.at[item] for item in waits if item in balance.at}
+    return Balance(analysis.graph, analysis.conditions, items, weight)
 
 
 def _functions_with(analysis: Analysis, items: set[Item]) -> set[Item | None]:
@@ -72,11 +78,13 @@ def _functions_with(analysis: Analysis, items: set[Item]) -> set[Item | None]:
     return found
 
 
-def _record(item: Item, least: int | None, reason: str) -> WaitRecord:
+def _record(
+    item: Item, least: int | None, reason: str, witness: tuple[WitnessStep, ...] = ()
+) -> WaitRecord:
     given = integer_attribute(item.op, "count")
     exact = None if least is None else max(-1, least)
     queue = "" if item.queue is None else item.queue.name
-    return WaitRecord(Place.of(item.op), queue, max(0, exact or 0), exact, given, reason)
+    return WaitRecord(Place.of(item.op), queue, max(0, exact or 0), exact, given, reason, witness)
 
 
 def check_depths(analysis: Analysis, session: Session) -> None:
