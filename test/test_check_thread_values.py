@@ -65,6 +65,35 @@ def test_an_argument_is_the_same_in_all_threads(distance: int, expected: set[str
     assert codes(check(indices)) == expected
 
 
+BOTH_SIDES = """%t = arith.cmpi {condition} : index
+  scf.if %t {{
+    %b = nvgpu.device_async_copy %A[%tid], %s[%tid], 1 : memref<4096xf32> to memref<512xf32, 3>
+    %h = nvgpu.device_async_create_group %b
+    nvgpu.device_async_wait %h {{numGroups = 0 : i32}}
+  }} else {{
+    %w = memref.load {read} : {kind}
+  }}"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "read", "kind", "reasons"),
+    [
+        ("eq, %warp, %c0", "%s[%c1]", "memref<512xf32, 3>", {"divergent-branch": 1}),
+        ("eq, %n, %c0", "%s[%c1]", "memref<512xf32, 3>", {}),
+        ("eq, %warp, %c0", "%A[%c1]", "memref<4096xf32>", {}),
+    ],
+)
+def test_both_sides_of_a_branch_on_the_warp_run(
+    condition: str, read: str, kind: str, reasons: dict[str, int]
+) -> None:
+    """One side copies into workgroup memory, the other one reads it, or global memory."""
+    branch = BOTH_SIDES.format(condition=condition, read=read, kind=kind)
+    behind = "%c128 = arith.constant 128 : index\n%to = arith.addi %tid, %c128 : index"
+    checked = check(behind, branch)
+    (summary,) = checked.report.of("checks")
+    assert (summary.unsafe, summary.reasons) == (0, reasons)
+
+
 LAUNCH = """
 func.func @host(%A: memref<4096xf32>, %s: memref<512xf32, 3>) {{
   %c1 = arith.constant 1 : index

@@ -11,6 +11,7 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,7 +66,7 @@ class Judge:
     sites: list[Site]
     roots: Roots
     comparer: Comparer
-    base_facts: dict[Atom, Any]
+    base_facts: Mapping[Atom, Any]
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     comparisons: int = 0
@@ -206,7 +207,7 @@ def apart(a: Event, b: Event) -> bool:
     )
 
 
-def thread_ranges(state: State, base: dict[Atom, Any]) -> ThreadRange:
+def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
     """The conditions on thread ids that hold on this path, beyond the block's size."""
     ids = tuple(
         (atom, state.facts[atom])

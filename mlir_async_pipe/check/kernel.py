@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.check.conflicts import Finding, Judge
+from mlir_async_pipe.check.divergence import judge_divergent_branches
 from mlir_async_pipe.check.effects import Effects
 from mlir_async_pipe.check.explore import BudgetError, Explorer, PeriodError
 from mlir_async_pipe.check.flow import build
@@ -104,6 +105,7 @@ def check_kernel(
         except BudgetError:
             exhausted = True
         break
+    judge_divergent_branches(judge, sites)
     findings = tuple(judge.findings.values())
     name = symbol_name(kernel) or kernel.name
     return Outcome(

@@ -7,7 +7,7 @@ be are enumerated: no meeting is then a proof, but a meeting counts only within 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -45,7 +45,8 @@ class Threads:
         return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
 
 
-def thread_facts(threads: Threads) -> dict[Atom, Known]:
+@lru_cache(maxsize=64)
+def thread_facts(threads: Threads) -> Mapping[Atom, Known]:
     """The ranges of the thread ids of any thread of the block."""
     size = threads.size or (LARGEST_BLOCK,) * 3
     facts = {Atom("tid", axis): Known(0, size[i] - 1) for i, axis in enumerate("xyz")}
@@ -67,6 +68,7 @@ NO = Overlap("no")
 YES = Overlap("yes")
 
 
+@lru_cache(maxsize=1 << 14)
 def is_common(atom: Atom, same_thread: bool) -> bool:
     """Whether the atom has one value for both ends of a comparison."""
     leaves = forms.atoms_of(form_under(atom))

@@ -6,7 +6,7 @@ made them does not run again, then they are "some earlier value" and cancel no m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,7 @@ class Values:
     _fixed: dict[int, Value | None] = field(default_factory=dict)
     _symbols: dict[int, Atom] = field(default_factory=dict)
 
-    def base_facts(self) -> dict[Atom, Known]:
+    def base_facts(self) -> Mapping[Atom, Known]:
         """What is known before the first op: the ranges of the thread ids."""
         return thread_facts(self.threads)
 
@@ -131,7 +131,7 @@ class Values:
             key: Any = number
             if not hasattr(ssa, "type") or str(ssa.type) == "i1":
                 key = ("bit", number)
-            elif self.threads.several and _differs(ssa, frame):
+            elif self.threads.several and differs(ssa, frame):
                 key = ("thread", number)
             found = self._symbols[number] = Atom("symbol", key)
         return found
@@ -340,7 +340,7 @@ def _mentions(region: memory.Region, atom: Atom) -> bool:
     return any(p is not None and atom in forms.atoms_of(p.start) for p in region.pieces)
 
 
-def _differs(value: Any, frame: int) -> bool:
+def differs(value: Any, frame: int) -> bool:
     """Whether a value may differ between the threads of a block.
 
     The kernel's own arguments are the same for all; those of a callee need not be.
