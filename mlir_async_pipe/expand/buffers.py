@@ -19,6 +19,7 @@ from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.dynamic_shared import overlapping_windows
 from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.slot_views import can_move
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import (
@@ -309,7 +310,7 @@ def _check_versionable(plan: BufferPlan, loop: Operation) -> None:
 
 
 def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
-    """Whether the access uses the buffer itself, or subviews made inside the loop only."""
+    """Whether the access uses the buffer itself, or views made inside the loop only."""
     assert region.access is not None
     memory = region.access.memory
     while True:
@@ -318,6 +319,6 @@ def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
             return root.kind == "dynamic" and loop not in list(ancestors(op))
         if op is None or op.name == "memref.get_global" or memory == root.value:
             return True
-        if op.name != "memref.subview" or loop not in list(ancestors(op)):
+        if not can_move(op) or loop not in list(ancestors(op)):
             return False
         memory = op.operands[0]

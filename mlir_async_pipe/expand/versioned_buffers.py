@@ -15,13 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.affine import product
-from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES, PRIVATE, attribute_names
+from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.privatise import find_global
-from mlir_async_pipe.dependence.regions import DYNAMIC
 from mlir_async_pipe.dynamic_shared import end_of_windows
 from mlir_async_pipe.expand.buffers import BufferPlan, buffer_value
+from mlir_async_pipe.expand.slot_views import (
+    VIEWS,
+    carried_attributes,
+    move_view,
+    replaced,
+    slot_subview,
+    whole_slot,
+)
 from mlir_async_pipe.ir_helpers import (
     FUNCTION_OPS,
     Operation,
@@ -141,7 +148,7 @@ def _new_allocation(op: Operation | None, versioned: Any) -> Value:
         op.name,
         list(op.operands),
         [versioned],
-        _attributes(op),
+        carried_attributes(op),
         ip=before(op),
         loc=op.location,
     ).results[0]
@@ -167,7 +174,7 @@ def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Valu
     """A global of its own for the versions, and its address before the loop."""
     declared = find_global(plan.root)
     assert declared is not None
-    attributes = _attributes(declared)
+    attributes = carried_attributes(declared)
     context = declared.context
     name = f"{plan.root.key}_versions"
     taken = {
@@ -194,13 +201,9 @@ def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Valu
     return value, ip
 
 
-def _attributes(op: Operation) -> dict[str, Any]:
-    return {name: op.attributes[name] for name in attribute_names(op) if name != PRIVATE}
-
-
 def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
     """Slot 0 under the old type: its offset is 0, so the dense layout fits."""
-    view = _subview(
+    view = slot_subview(
         value,
         [0] + [0] * len(shape),
         [],
@@ -214,45 +217,6 @@ def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Valu
     ).results[0]
 
 
-def _subview(
-    value: Value,
-    offsets: list[int],
-    dynamic: list[Value],
-    shape: tuple[int, ...],
-    *,
-    offset: str,
-    ip: Any,
-    loc: Any,
-) -> Value:
-    """A rank-reducing subview of one slot; `offset` is "0" or "?" (in the result's layout)."""
-    kind = ir.MemRefType(value.type)
-    context = kind.context
-    strides = [product(kind.shape[i + 2 :]) for i in range(len(shape))]
-    result = _strided(kind, shape, strides, offset)
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get(offsets, context),
-        "static_sizes": ir.DenseI64ArrayAttr.get([1, *shape], context),
-        "static_strides": ir.DenseI64ArrayAttr.get([1] * (len(shape) + 1), context),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0], context),
-    }
-    return create(
-        "memref.subview", [value, *dynamic], [result], attributes, ip=ip, loc=loc
-    ).results[0]
-
-
-def _strided(kind: Any, shape: tuple[int, ...], strides: list[int], offset: str) -> Any:
-    layout = ir.Attribute.parse(
-        f"strided<[{', '.join(map(str, strides))}], offset: {offset}>", kind.context
-    )
-    return ir.MemRefType.get(
-        list(shape),
-        kind.element_type,
-        layout=layout,
-        memory_space=kind.memory_space,
-        loc=ir.Location.unknown(kind.context),
-    )
-
-
 def move_accesses(
     buffers: list[VersionedBuffer], slots: dict[int, Value], ops: list[Operation]
 ) -> list[list[Operation]]:
@@ -262,60 +226,52 @@ def move_accesses(
     number of versions. Returns, for each of them, the ops that now stand in its place.
     """
     by_key = {root_of(buffer.value).identity: buffer for buffer in buffers}
+    moved: set[Value] = set()
     result = []
     for op in ops:
         current, extra = op, []
         for inner in list(walk(op)) if len(op.regions) else [op]:
-            if inner.name == "memref.subview":
-                moved = _move_subview(inner, by_key, slots)
-                current = moved if inner is op else current
+            if inner.name in VIEWS:
+                buffer = by_key.get(root_of(inner.operands[0]).identity)
+                if buffer is None:
+                    continue
+                slot = slots[buffer.plan.versions]
+                made = move_view(
+                    inner, buffer.value, buffer.shape, slot, inner.operands[0] in moved
+                )
+                moved.add(made[-1].results[0])
+                if inner is op:
+                    *before_it, current = made
+                    extra += before_it
                 continue
-            for access in _direct_accesses(inner, by_key):
+            for access in _direct_accesses(inner, by_key, moved):
                 buffer = by_key[root_of(access.memory).identity]
                 slot = slots[buffer.plan.versions]
                 if access.takes_slot_index:
-                    moved = _with_leading_index(buffer, access, slot)
-                    current = moved if inner is op else current
-                    inner = moved
+                    with_index = _with_leading_index(buffer, access, slot)
+                    current = with_index if inner is op else current
+                    inner = with_index
                 else:
-                    view = _slot_view(buffer, access, slot)
+                    view = whole_slot(
+                        buffer.value, buffer.shape, slot, before(inner), inner.location
+                    )
+                    inner.operands[access.memory_operand] = view.results[0]
                     extra += [view] if inner is op else []
         result.append([*extra, current])
     return result
 
 
-def _direct_accesses(op: Operation, by_key: dict[Any, VersionedBuffer]) -> list[Access]:
+def _direct_accesses(
+    op: Operation, by_key: dict[Any, VersionedBuffer], moved: set[Value]
+) -> list[Access]:
     """Accesses that name the buffer itself, last operand first: each is moved on its own,
     and moving one shifts the operands behind it."""
     found = [
         access
         for access in accesses(op)
-        if root_of(access.memory).identity in by_key and not _is_subview(access.memory)
+        if root_of(access.memory).identity in by_key and access.memory not in moved
     ]
     return sorted(found, key=lambda access: -access.memory_operand)
-
-
-def _is_subview(memory: Value) -> bool:
-    op = defining_op(memory)
-    return op is not None and op.name == "memref.subview"
-
-
-def _slot_view(buffer: VersionedBuffer, access: Access, slot: Value) -> Operation:
-    """A view of one slot for an access that cannot take a slot index."""
-    op = access.op
-    view = _subview(
-        buffer.value,
-        [DYNAMIC] + [0] * len(buffer.shape),
-        [slot],
-        buffer.shape,
-        offset="?",
-        ip=before(op),
-        loc=op.location,
-    )
-    op.operands[access.memory_operand] = view
-    made = defining_op(view)
-    assert made is not None
-    return made
 
 
 def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) -> Operation:
@@ -326,50 +282,11 @@ def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) ->
     operands = list(op.operands)
     operands[access.memory_operand] = buffer.value
     operands.insert(access.index_operands.start, slot)
-    attributes = _attributes(op)
+    attributes = carried_attributes(op)
     if "operandSegmentSizes" in attributes:
         sizes = [len(g) + (1 if g == access.index_operands else 0) for g in groups.values()]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    return _replaced(op, operands, [result.type for result in op.results], attributes)
-
-
-def _move_subview(
-    op: Operation, by_key: dict[Any, VersionedBuffer], slots: dict[int, Value]
-) -> Operation:
-    """Put the slot in front of a subview of the buffer itself; a subview further down the
-    chain only learns that its offset is not known."""
-    buffer = by_key.get(root_of(op.operands[0]).identity)
-    if buffer is None:
-        return op
-    if _is_subview(op.operands[0]):
-        op.results[0].set_type(_freed(op.results[0].type))
-        return op
-    attributes = _attributes(op)
-    for name, front in (("static_offsets", DYNAMIC), ("static_sizes", 1), ("static_strides", 1)):
-        values = [front, *ir.DenseI64ArrayAttr(attributes[name])]
-        attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
-    sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-    sizes[1] += 1
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    operands = [buffer.value, slots[buffer.plan.versions], *list(op.operands)[1:]]
-    return _replaced(op, operands, [_freed(op.results[0].type)], attributes)
-
-
-def _replaced(
-    op: Operation, operands: list[Value], results: list[Any], attributes: dict[str, Any]
-) -> Operation:
-    made = create(op.name, operands, results, attributes, ip=before(op), loc=op.location)
-    for old, new in zip(op.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
-    return made
-
-
-def _freed(kind: Any) -> Any:
-    """The memref type with an unknown offset."""
-    memref = ir.MemRefType(kind)
-    strides, _ = memref.get_strides_and_offset()
-    return _strided(memref, tuple(memref.shape), list(strides), "?")
+    return replaced(op, operands, [result.type for result in op.results], attributes)
 
 
 def simplify_views(buffers: list[VersionedBuffer]) -> None:
@@ -394,14 +311,14 @@ def _takes_any_layout(user: Operation, memory: Value) -> bool:
 
 def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
     """Erase globals that the versioned ones replaced, where nobody refers to them now."""
-    replaced = {b.plan.root.key for b in buffers if b.plan.root.kind == "global"}
-    if not replaced:
+    old_names = {b.plan.root.key for b in buffers if b.plan.root.kind == "global"}
+    if not old_names:
         return
     found: dict[str, list[Operation]] = {}
     for op in walk(module):
         if op.name == "memref.get_global":
             name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-            if name in replaced:
+            if name in old_names:
                 found.setdefault(name, []).append(op)
     live: set[str] = set()
     for name, ops in found.items():
@@ -413,5 +330,5 @@ def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
     for op in list(walk(module)):
         if op.name == "memref.global":
             name = symbol_name(op)
-            if name in replaced - live:
+            if name in old_names - live:
                 op.erase()
