@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 from typing import Any
 
-from mlir_async_pipe.affine import Arithmetic, is_induction_variable
+from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.integer_ops import is_induction_variable
 from mlir_async_pipe.ir_helpers import (
     Value,
     defining_op,

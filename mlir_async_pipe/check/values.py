@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.affine import thread_dimension
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, may_alias, root_of
 from mlir_async_pipe.check import arithmetic, forms, memory
@@ -19,6 +18,7 @@ from mlir_async_pipe.check.graph import Flow
 from mlir_async_pipe.check.memory import View
 from mlir_async_pipe.check.state import State, Value
 from mlir_async_pipe.check.thread_grid import Threads, has_numbers, thread_facts
+from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument, is_function
 from mlir_async_pipe.uniformity import sources
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS

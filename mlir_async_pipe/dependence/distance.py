@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.affine import Arithmetic, Linear, scale_range
+from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import may_alias
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
 from mlir_async_pipe.uniformity import THREAD_DEPENDENT
+from mlir_async_pipe.value_ranges import scale_range
 from mlir_async_pipe.vocabulary import is_pure
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.affine import Linear, evaluate, product, thread_dimension
+from mlir_async_pipe.affine import Linear
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.enumeration import evaluate
+from mlir_async_pipe.integer_ops import product, thread_dimension
 from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, parent
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.

@@ -9,7 +9,6 @@ from itertools import product as product_of
 from math import prod
 from typing import Any, Literal
 
-from mlir_async_pipe.affine import product
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root
 from mlir_async_pipe.dependence.distance import LoopIndex
@@ -22,6 +21,7 @@ from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.slot_views import can_move
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Units
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import (
     Operation,
     ancestors,

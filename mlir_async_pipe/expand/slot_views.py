@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.affine import product
 from mlir_async_pipe.annotations import PRIVATE, attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.dependence.regions import DYNAMIC
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, before, create, defining_op
 
 REINTERPRET = "memref.reinterpret_cast"

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.affine import product
 from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import root_of
@@ -29,6 +28,7 @@ from mlir_async_pipe.expand.slot_views import (
     slot_subview,
     whole_slot,
 )
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import (
     FUNCTION_OPS,
     Operation,

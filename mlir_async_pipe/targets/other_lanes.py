@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.affine import thread_dimension
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.ir_helpers import Operation, Value, clone, create, defining_op
 from mlir_async_pipe.targets.index_builder import IndexBuilder
 from mlir_async_pipe.targets.wave_layout import Block

@@ -19,14 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.affine import (
-    Arithmetic,
-    evaluate,
-    product,
-    thread_dimension,
-)
+from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.enumeration import evaluate
+from mlir_async_pipe.integer_ops import product, thread_dimension
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, is_function
 from mlir_async_pipe.targets.block_size import BlockSize
 from mlir_async_pipe.uniformity import Uniformity

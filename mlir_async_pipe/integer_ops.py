@@ -1,0 +1,85 @@
+"""The integer ops that address arithmetic is made of, and how chains of them are followed.
+
+CASTS, ADD, SUB, MUL, DIVISIONS, REMAINDERS      op names by what they compute
+FOLLOWED                                          all ops that the analyses look through
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import Value, defining_op, is_block_argument
+
+CASTS = ("arith.index_cast", "arith.index_castui", "index.casts", "index.castu")
+ADD = ("arith.addi", "index.add")
+SUB = ("arith.subi", "index.sub")
+MUL = ("arith.muli", "index.mul")
+DIVISIONS = ("arith.divui", "arith.divsi", "index.divu", "index.divs")
+REMAINDERS = ("arith.remui", "arith.remsi", "index.remu", "index.rems")
+FOLLOWED = frozenset(
+    (
+        *ADD,
+        *SUB,
+        *MUL,
+        *CASTS,
+        *DIVISIONS,
+        *REMAINDERS,
+        "affine.apply",
+        "arith.shli",
+        "arith.shrui",
+        "arith.andi",
+        "arith.ori",
+        "arith.xori",
+        "arith.select",
+        "arith.minui",
+        "arith.minsi",
+        "arith.maxui",
+        "arith.maxsi",
+    )
+)
+
+
+def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) -> Any:
+    """Compute `step` bottom-up without Python recursion: chains may be 10^5 ops long."""
+    if value in known:
+        return known[value]
+    pending = [value]
+    while pending:
+        current = pending[-1]
+        if current in known:
+            pending.pop()
+            continue
+        op = defining_op(current)
+        missing = (
+            [o for o in op.operands if o not in known]
+            if op is not None and op.name in FOLLOWED
+            else []
+        )
+        if missing:
+            pending.extend(missing)
+            continue
+        known[current] = step(current, known.__getitem__)
+        pending.pop()
+    return known[value]
+
+
+def thread_dimension(op: Any) -> int:
+    """0, 1, 2 for the dimension x, y, z of a gpu id op."""
+    text = str(op.attributes["dimension"])
+    return next(i for i, axis in enumerate("xyz") if f" {axis}>" in text)
+
+
+def product(sizes: Any) -> int:
+    """The product of a sequence of integers."""
+    return reduce(lambda a, b: a * b, sizes, 1)
+
+
+def is_induction_variable(value: Value) -> bool:
+    """Whether the value is the induction variable of an scf.for."""
+    if not is_block_argument(value):
+        return False
+    argument = ir.BlockArgument(value)
+    return argument.arg_number == 0 and argument.owner.owner.operation.name == "scf.for"
