@@ -6,10 +6,9 @@
                                       for e in 1 .. S-1:   units of stage >= e,
                                                            iteration trips - 1 + e - stage
 
-A value that is used `lag` steps after it was made travels in a shift register: `lag`
-iter_args r_1 … r_lag of the kernel, of which r_n is the value of n steps ago. At the
-kernel's entry r_n is what prologue step S-1-n made, or, where that would be an iteration
-before the first, the loop's own initial value.
+Register r_n of the kernel holds a value of n steps ago (see `sources`). At the kernel's entry
+that is what prologue step S-1-n made, or, where that would be an iteration before the first,
+the loop's own initial value.
 
 Slot indices repeat after V iterations, so a lag counts modulo V only: with copy in stage 0,
 reader in stage 2 and V = 3 the copy's slot is the slot the reader had one step before, one
@@ -19,35 +18,17 @@ register instead of two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.annotations import EMPTY
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
 from mlir_async_pipe.expand.plan import Plan
-from mlir_async_pipe.expand.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
+from mlir_async_pipe.expand.sources import Source, Sources
 from mlir_async_pipe.expand.synchronise import Step, Synchronisation, Wait
 from mlir_async_pipe.ir_helpers import Operation, Value, captured, create, defining_op, remap
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a used value comes from: made by a unit of the body, `distance` iterations
-    earlier, through the iter_args `chain` (empty for a token that is waited for later)."""
-
-    value: Value
-    chain: tuple[int, ...]
-    distance: int
-
-    @property
-    def line(self) -> Source:
-        """The shift register that holds it: one for all distances, unless the iter_args on
-        the way have initial values of their own."""
-        return self if self.chain else Source(self.value, (), 0)
 
 
 class Emitter:
@@ -70,68 +51,22 @@ class Emitter:
         self.block = plan.loop.regions[0].blocks[0]
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
-        self.epilogue_steps = 0 if plan.epilogue == "predicate" else plan.last_stage
-        self.initial = list(self.loop.operands)[3:]
-        *_, end = self.block.operations
-        self.yielded = list(end.operation.operands)
-        self.makers = self._makers()
-        self.recurrences: dict[Any, Recurrence] = {}
-        self.registers: dict[Source, int] = {}
+        self.epilogue_steps = plan.peeled_epilogue
+        self.sources = Sources(plan, kernel, synchronisation)
         self.values: dict[tuple[Value, int, int], Value] = {}
         self.carried_out: dict[tuple[Source, int], Value] = {}
         self.dummy_token: Value | None = None
 
-    # -- who makes what ---------------------------------------------------------------------
-
-    def _makers(self) -> dict[Value, dict[int, KernelUnit]]:
-        """For each value of the body the units that make it, by stage (several stages only
-        for rematerialised ops)."""
-        makers: dict[Value, dict[int, KernelUnit]] = {}
-        for unit in self.kernel.units:
-            for op in unit.ops:
-                for result in op.results:
-                    makers.setdefault(result, {})[unit.stage] = unit
-        return makers
-
-    def _stage_of_maker(self, value: Value, user_stage: int) -> int:
-        stages = self.makers[value]
-        return user_stage if user_stage in stages else next(iter(stages))
-
-    def _source(self, value: Value) -> Source | Recurrence | None:
-        """None for the induction variable and values from outside."""
-        if value in self.makers:
-            return Source(value, (), 0)
-        if value in self.recurrences:
-            return self.recurrences[value]
-        owner = value.owner
-        if not isinstance(owner, ir.Block) or owner != self.block:
-            return None
-        number = ir.BlockArgument(value).arg_number - 1
-        if number < 0:
-            return None
-        chain = [number]
-        current = self.yielded[number]
-        while isinstance(current.owner, ir.Block) and current.owner == self.block:
-            number = ir.BlockArgument(current).arg_number - 1
-            if number < 0 or number in chain:
-                return None
-            chain.append(number)
-            current = self.yielded[number]
-        return Source(current, tuple(chain), len(chain)) if current in self.makers else None
-
     def _made(self, source: Source, user_stage: int, step: int) -> Value:
         """The value as it was made in a step of the prologue, the kernel or the epilogue."""
-        return self.values[(source.value, self._stage_of_maker(source.value, user_stage), step)]
-
-    def _lag(self, source: Source, user_stage: int) -> int:
-        return user_stage + source.distance - self._stage_of_maker(source.value, user_stage)
+        return self.values[
+            (source.value, self.sources.stage_of_maker(source.value, user_stage), step)
+        ]
 
     # -- the three parts --------------------------------------------------------------------
 
     def emit(self) -> tuple[list[Value], Operation]:
         """Write everything; returns the results of the loop and the kernel loop."""
-        self._collect_recurrences()
-        self._collect_registers()
         for t in range(self.last_stage):
             self._prologue_step(t)
         loop = self._kernel_loop()
@@ -140,88 +75,6 @@ class Emitter:
         self._drain()
         return self._results(), loop
 
-    def _uses(self) -> list[tuple[Value, int]]:
-        """Every (value, stage of the user) of the kernel's units."""
-        found = []
-        for unit in self.kernel.units:
-            inside = {result for op in unit.ops for result in op.results}
-            for op in unit.ops:
-                found += [(v, unit.stage) for v in captured(op) if v not in inside]
-        return found
-
-    def _collect_recurrences(self) -> None:
-        """Slot counters, and iter_args that never meet a value of the body."""
-        uses = self._uses()
-        for versions, placeholder in self.kernel.slots.items():
-            stages = {stage for value, stage in uses if value == placeholder}
-            if stages:
-                self.recurrences[placeholder] = SlotRecurrence.over(versions, stages)
-        arguments = list(self.block.arguments)[1:]
-        used = {value for value, _ in uses}
-        pending = [
-            argument
-            for argument, result in zip(arguments, self.loop.results, strict=True)
-            if (argument in used or list(result.uses)) and self._source(argument) is None
-        ]
-        while pending:
-            argument = pending.pop()
-            if argument in self.recurrences:
-                continue
-            number = arguments.index(argument)
-            following = self.yielded[number]
-            stage = min((s for v, s in uses if v == argument), default=self.last_stage)
-            self.recurrences[argument] = ArgumentRecurrence(
-                stage, number, arguments, self.initial, self.yielded
-            )
-            if following in arguments:
-                pending.append(following)
-        self._align_argument_recurrences()
-
-    def _align_argument_recurrences(self) -> None:
-        """Arguments that feed each other advance together, in the earliest of their stages."""
-        own = [r for r in self.recurrences.values() if isinstance(r, ArgumentRecurrence)]
-        stage = min((r.stage for r in own), default=0)
-        for recurrence in own:
-            recurrence.stage = stage
-
-    def _collect_registers(self) -> None:
-        for value, stage in self._uses():
-            self._need_register(self._source(value), stage, 0)
-        for wait, late in self._kernel_and_epilogue_waits():
-            self._need_register(self._token(wait), wait.stage, late)
-        for argument, result in zip(list(self.block.arguments)[1:], self.loop.results, strict=True):
-            if list(result.uses):
-                # The result is the argument of one more iteration, read behind the epilogue.
-                self._need_register(self._source(argument), self.last_stage, self.epilogue_steps)
-        for group in self.synchronisation.drains:
-            token = self._last_token(group)
-            self._need_register(token, self.last_stage, self.epilogue_steps)
-
-    def _need_register(self, source: Any, stage: int, late: int) -> None:
-        """`late`: how many steps behind the kernel's end the earliest use stands."""
-        if isinstance(source, Source):
-            lag = self._lag(source, stage) - late
-            self.registers[source.line] = max(self.registers.get(source.line, 0), lag)
-        elif source is not None:
-            source.need(source.lag(stage) - late)
-
-    def _kernel_and_epilogue_waits(self) -> list[tuple[Wait, int]]:
-        """Each wait, and how many steps behind the kernel's end it stands: in the epilogue
-        part of what it looks back at is the epilogue itself."""
-        steps = (
-            (self.synchronisation.kernel, 0),
-            *((step, e) for e, step in enumerate(self.synchronisation.epilogue)),
-        )
-        return [
-            (wait, late)
-            for step, late in steps
-            for before in step.before.values()
-            for wait in before.waits
-        ]
-
-    def _token(self, wait: Wait) -> Source:
-        return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
-
     # -- prologue ---------------------------------------------------------------------------
 
     def _prologue_step(self, t: int) -> None:
@@ -229,7 +82,7 @@ class Emitter:
             return self._in_prologue(value, stage, t)
 
         def token(wait: Wait) -> Value:
-            return self._made(self._token(wait), wait.stage, t - wait.lag)
+            return self._made(self.sources.token(wait), wait.stage, t - wait.lag)
 
         def condition(stage: int) -> Value | None:
             if self.plan.short_trip != "predicate":
@@ -244,14 +97,14 @@ class Emitter:
         iteration = t - stage
         if value == self.block.arguments[0]:
             return self.integers.first_plus(iteration)
-        source = self._source(value)
+        source = self.sources.of(value)
         if source is None:
             return value
         if not isinstance(source, Source):
             return source.at_iteration(iteration, self.integers)
         if iteration < source.distance:
-            return self.initial[source.chain[iteration]]
-        return self._made(source, stage, t - self._lag(source, stage))
+            return self.sources.initial[source.chain[iteration]]
+        return self._made(source, stage, t - self.sources.lag(source, stage))
 
     def _empty_groups(self, t: int) -> None:
         """Where several stages share the hardware's FIFO, commit an empty group for each
@@ -280,12 +133,12 @@ class Emitter:
     def _kernel_loop(self) -> Operation:
         entries: list[Value] = []
         places: dict[Source, int] = {}
-        for source, count in self.registers.items():
+        for source, count in self.sources.registers.items():
             if count > 0:
                 places[source] = len(entries)
                 entries += [self._entry(source, n) for n in range(1, count + 1)]
         bases: dict[Any, int] = {}
-        for key, recurrence in self.recurrences.items():
+        for key, recurrence in self.sources.recurrences.items():
             bases[key] = len(entries)
             entries += recurrence.entries(self.last_stage, self.integers)
         ends = self._ends_of_stages()
@@ -296,7 +149,7 @@ class Emitter:
         outer, self.ip = self.ip, ir.InsertionPoint(block)
         self.integers.enter(self.ip)
         now = self.last_stage
-        for key, recurrence in self.recurrences.items():
+        for key, recurrence in self.sources.recurrences.items():
             recurrence.bind(carried[bases[key] : bases[key] + recurrence.width])
 
         def register(source: Source, n: int) -> Value:
@@ -305,16 +158,16 @@ class Emitter:
         def look_up(value: Value, stage: int) -> Value:
             if value == self.block.arguments[0]:
                 return self.integers.plus_steps(arguments[0], self.last_stage - stage)
-            source = self._source(value)
+            source = self.sources.of(value)
             if source is None:
                 return value
             if not isinstance(source, Source):
                 return source.in_step(stage)
-            lag = self._lag(source, stage)
+            lag = self.sources.lag(source, stage)
             return self._made(source, stage, now) if lag == 0 else register(source, lag)
 
         def token(wait: Wait) -> Value:
-            source = self._token(wait)
+            source = self.sources.token(wait)
             if wait.lag == 0:
                 return self._made(source, wait.stage, now)
             return register(source, wait.lag)
@@ -327,21 +180,21 @@ class Emitter:
         step = self.synchronisation.kernel
         self._step(step, lambda unit: True, look_up, token, now, condition)
         following: list[Value] = []
-        for source, count in self.registers.items():
+        for source, count in self.sources.registers.items():
             if count > 0:
                 following.append(self._made(source, 0, now))
                 following += [register(source, n) for n in range(1, count)]
-        for recurrence in self.recurrences.values():
-            following += recurrence.advanced(self.integers, self.recurrences)
+        for recurrence in self.sources.recurrences.values():
+            following += recurrence.advanced(self.integers, self.sources.recurrences)
         create("scf.yield", following, ip=self.ip, loc=self.location)
         self.ip = outer
         self.integers.leave(self.ip)
         results = list(loop.results)
         for source, start in places.items():
-            for n in range(1, self.registers[source] + 1):
+            for n in range(1, self.sources.registers[source] + 1):
                 # r_n behind the loop is what the step n before epilogue step 1 made.
                 self.carried_out[(source, 1 - n)] = results[start + n - 1]
-        for key, recurrence in self.recurrences.items():
+        for key, recurrence in self.sources.recurrences.items():
             recurrence.bind(results[bases[key] : bases[key] + recurrence.width])
         return loop
 
@@ -355,18 +208,18 @@ class Emitter:
 
     def _entry(self, source: Source, n: int) -> Value:
         """What register r_n holds when the kernel begins."""
-        stage = self._stage_of_maker(source.value, 0)
+        stage = self.sources.stage_of_maker(source.value, 0)
         iteration = self.last_stage - n - stage
         if iteration >= 0:
             return self._made(source, stage, self.last_stage - n)
         if source.chain and source.distance + iteration >= 0:
-            return self.initial[source.chain[source.distance + iteration]]
+            return self.sources.initial[source.chain[source.distance + iteration]]
         return self._dummy(source)
 
     def _dummy(self, source: Source) -> Value:
         """What stands in for a group of an iteration before the first: one that is over."""
         if source.value not in self.kernel.tokens.values():
-            return self.initial[source.chain[0]]
+            return self.sources.initial[source.chain[0]]
         if self.dummy_token is None:
             self.dummy_token = self._empty_group(source.value)
         return self.dummy_token
@@ -400,15 +253,17 @@ class Emitter:
             return self._in_epilogue(value, stage, e)
 
         def token(wait: Wait) -> Value:
-            return self._behind_kernel(self._token(wait), wait.stage, e - wait.lag)
+            return self._behind_kernel(self.sources.token(wait), wait.stage, e - wait.lag)
 
         step = self.synchronisation.epilogue[e - 1]
         self._step(
             step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
         )
-        live = [r for r in self.recurrences.values() if e < self.epilogue_steps or r.has_results]
+        live = [
+            r for r in self.sources.recurrences.values() if e < self.epilogue_steps or r.has_results
+        ]
         for recurrence in live:
-            recurrence.prepare(self.integers, self.recurrences)
+            recurrence.prepare(self.integers, self.sources.recurrences)
         for recurrence in live:
             recurrence.commit()
 
@@ -416,12 +271,12 @@ class Emitter:
         if value == self.block.arguments[0]:
             # iteration trips - 1 + e - stage, and the kernel ends at trips - last_stage
             return self.integers.end_plus(self.last_stage - 1 + e - stage)
-        source = self._source(value)
+        source = self.sources.of(value)
         if source is None:
             return value
         if not isinstance(source, Source):
             return source.in_step(stage)
-        return self._behind_kernel(source, stage, e - self._lag(source, stage))
+        return self._behind_kernel(source, stage, e - self.sources.lag(source, stage))
 
     def _behind_kernel(self, source: Source, stage: int, e: int) -> Value:
         """The value of epilogue step e, or of the kernel's step e <= 0 through a register."""
@@ -439,20 +294,14 @@ class Emitter:
                     self._in_epilogue(argument, self.last_stage, self.epilogue_steps + 1)
                 )
             else:
-                results.append(self.initial[len(results)])
+                results.append(self.sources.initial[len(results)])
         return results
-
-    def _last_token(self, group: Group) -> Source:
-        """The youngest instance of a group, for a user behind the last step: that of the last
-        iteration, or with a predicated kernel that of the last step."""
-        late = self.epilogue_steps or min(self.last_stage, group.stage)
-        return Source(self.kernel.tokens[group.number], (), late + 1 - self.last_stage)
 
     def _drain(self) -> None:
         """Wait for what is still in flight behind the loop."""
         for group in self.synchronisation.drains:
-            token = self._last_token(group)
-            late = self.epilogue_steps + 1 - self._lag(token, self.last_stage)
+            token = self.sources.last_token(group)
+            late = self.epilogue_steps + 1 - self.sources.lag(token, self.last_stage)
             self._wait(token.value, self._behind_kernel(token, group.stage, late))
 
     # -- one step ---------------------------------------------------------------------------
