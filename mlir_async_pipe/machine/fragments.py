@@ -7,6 +7,11 @@ elements in a 32-bit register (2 for f16, 4 for i8, 1 for tf32):
     B  register r, element j:  row t e + j + 4 e r  column g
     C  register r, element j:  row g + 8 r          column 2 t + j
 
+NVIDIA warpgroup of 128 lanes (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"),
+with warp = lane / 32:
+
+    D  register 4 b + 2 r + j:  row 16 warp + g + 8 r   column 8 b + 2 t + j
+
 AMD (CDNA3 ISA, matrix fused multiply-add), for an m x n x k product on 64 lanes, with K
 elements of A a lane and l = lane:
 
@@ -66,6 +71,17 @@ def nvidia(m: int, n: int, k: int, element_bits: int) -> tuple[Fragment, Fragmen
         _fragment(t * packed + j + wide * b, g, (k, n)),
         _fragment(g + 8 * c, 2 * t + np.arange(2), (m, n)),
     )
+
+
+def warpgroup(m: int, n: int) -> Fragment:
+    """The accumulator of wgmma on 128 lanes; m is a multiple of 64, and each 64 rows take
+    n / 2 registers of their own, one behind the other."""
+    lane = np.arange(128)[:, None, None, None, None]
+    g, t, warp = lane % 32 // 4, lane % 4, lane // 32
+    tile = np.arange(m // 64)[:, None, None, None]
+    block = np.arange(n // 8)[:, None, None]
+    half = np.arange(2)[:, None]
+    return _fragment(64 * tile + 16 * warp + g + 8 * half, 8 * block + 2 * t + np.arange(2), (m, n))
 
 
 def cdna(m: int, n: int, k: int) -> tuple[Fragment, Fragment, Fragment]:

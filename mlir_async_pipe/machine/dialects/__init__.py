@@ -23,4 +23,5 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     vector,
     vector_elements,
     vector_sums,
+    warpgroup,
 )

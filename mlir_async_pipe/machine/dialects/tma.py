@@ -125,10 +125,13 @@ def _box(unit: Unit, tensor: Tensor, coordinates: list[Array]) -> tuple[Array, A
 
 def _place(shared: MemRef, number: int, chunks: int) -> Array:
     """Where element `number` of a box lies in workgroup memory."""
-    offset = number * shared.element_bytes
-    if chunks > 1:
-        offset ^= ((offset // 128) % chunks) * 16
-    return shared.address + offset
+    return shared.address + swizzled(number * shared.element_bytes, chunks)
+
+
+def swizzled(offset: Any, chunks: int) -> Any:
+    """Where byte `offset` of a box lies, counted from the box's first byte; `chunks` of 16
+    bytes make a swizzle."""
+    return offset ^ ((offset // 128) % chunks) * 16
 
 
 # mbarriers ------------------------------------------------------------------------------
@@ -167,16 +170,7 @@ def wait(site: Site) -> Execute:
     return execute
 
 
-def _refuse(why: str) -> Any:
-    def build(site: Site) -> Execute:
-        raise site.unsupported(why)
-
-    return build
-
-
-semantics("nvvm.cp.async.bulk.tensor.global.shared.cta")(
-    _refuse("its tensor map is made by the driver and opaque; the nvgpu form runs")
-)
-semantics("nvgpu.warpgroup.mma", "nvvm.wgmma.mma_async")(
-    _refuse("operands in shared-memory descriptors are analysis only")
-)
+@semantics("nvvm.cp.async.bulk.tensor.global.shared.cta")
+def opaque_map(site: Site) -> Execute:
+    """Refused: nothing in the module says what the map describes."""
+    raise site.unsupported("its tensor map is made by the driver and opaque; the nvgpu form runs")
