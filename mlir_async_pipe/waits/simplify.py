@@ -34,6 +34,7 @@ from mlir_async_pipe.waits.in_flight import (
     Transfer,
     is_kernel,
 )
+from mlir_async_pipe.waits.uncounted_marks import uncounted_marks
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class SimplifyWaitsOptions:
 
 @dataclass(frozen=True)
 class Simplification:
-    """One op that went: `what` is "redundant-wait", "merged-wait" or "redundant-commit"."""
+    """One op that went: `what` is "redundant-wait", "merged-wait", "redundant-commit" or
+    "uncounted-mark"."""
 
     what: str
     op: str
@@ -77,6 +79,8 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
             _drop(item.op, what, session)
     if options.keep_commits:
         return
+    for mark in uncounted_marks(module_op, target):
+        _drop(mark, "uncounted-mark", session)
     idle = idle_commits(Analysis(module_op.operation, target))
     for commit in idle:
         _drop(commit, "redundant-commit", session)
@@ -94,6 +98,7 @@ def _drop(op: Any, what: str, session: Session) -> None:
 _SENTENCES = {
     "redundant-wait": "'{}' never blocks: no more groups are in flight than it allows",
     "merged-wait": "'{}' is followed by a wait that is at least as strict",
+    "uncounted-mark": "no wait behind '{}' can count it",
     "redundant-commit": "nobody waits for the group of '{}'; its ops join the next group",
 }
 
