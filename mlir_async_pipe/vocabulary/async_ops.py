@@ -196,8 +196,8 @@ NVIDIA_ROWS = (
         completion="mbarrier",
         analysis_only=True,
     ),
-    # nvgpu.warpgroup.mma commits and waits by itself when it is lowered, so as an op it is
-    # synchronous; the wgmma ops below it are not.
+    # nvgpu.warpgroup.mma commits and waits by itself when it is lowered (for all but its
+    # `waitGroup` groups), and its operands are descriptors: no access of memory is followed.
     Row(
         "nvgpu.warpgroup.mma",
         ("descriptor_a", "descriptor_b", "matrix_c"),
