@@ -281,14 +281,24 @@ def _load_store_copies(body: Body) -> list[tuple[Statement, Statement]]:
             continue
         if root_of(found[0].memory).space != "workgroup":
             continue
-        load = defining_op(statement.op.operands[0])
+        load = _stored_load(statement.op)
         if load is None or load not in by_op or len(users(load.results[0])) != 1:
             continue
-        source = accesses(load)
+        source = [access for inner in walk(load) for access in accesses(inner)]
         reads_one = len(source) == 1 and not source[0].writes
         if reads_one and root_of(source[0].memory).space == "global":
             pairs.append((by_op[load], statement))
     return pairs
+
+
+def _stored_load(store: Operation) -> Operation | None:
+    """The op that loads what is stored, also where a condition selects it or else zeros."""
+    op = defining_op(store.operands[0])
+    if op is not None and op.name == "arith.select" and len(users(op.results[0])) == 1:
+        sources = [defining_op(value) for value in list(op.operands)[1:]]
+        loads = [source for source in sources if source is not None and accesses(source)]
+        return loads[0] if len(loads) == 1 else None
+    return op
 
 
 def _with_producers(body: Body, chosen: set[int]) -> set[int]:

@@ -197,6 +197,14 @@ PROGRAMS = {
         "%v = vector.transfer_read %src[%t], %pad : memref<64xf32>, vector<1xf32>\n"
         f"vector.transfer_write %v, %buf[%t] : vector<1xf32>, {SHARED}"
     ),
+    "vector.maskedload": memref_program(
+        "%one = arith.constant 1 : index\n"
+        "%mask = vector.create_mask %one : vector<1xi1>\n"
+        "%none = arith.constant dense<0.0> : vector<1xf32>\n"
+        "%v = vector.maskedload %src[%t], %mask, %none"
+        " : memref<64xf32>, vector<1xi1>, vector<1xf32> into vector<1xf32>\n"
+        f"vector.store %v, %buf[%t] : {SHARED}, vector<1xf32>"
+    ),
     "memref.atomic_rmw": memref_program(
         f"%v = memref.load %src[%t] : memref<64xf32>\n"
         f"%old = memref.atomic_rmw assign %v, %buf[%t] : (f32, {SHARED}) -> f32"

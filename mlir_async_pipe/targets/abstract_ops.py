@@ -36,6 +36,7 @@ from mlir_async_pipe.targets.abstract_plan import (
     tokens_of,
 )
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.masked_loads import NONZERO_FILL
 from mlir_async_pipe.targets.nvidia_ops import (
     create_copies,
     create_group,
@@ -49,7 +50,8 @@ from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool) -> None:
     """Lower the abstract ops of every function below `root`.
 
-    Raises LoweringError (sync-fallback) with `strict` where a scope must run in place.
+    Raises LoweringError (nonzero-fill) where a masked copy leaves something else than zeros,
+    and (sync-fallback) with `strict` where a scope must run in place.
     """
     plans = plan_functions(root, chip)
     for plan in plans:
@@ -75,6 +77,14 @@ def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
         if not isinstance(kind, NotCopies) or (Place.of(scope), kind.reason) in told:
             continue
         told.add((Place.of(scope), kind.reason))
+        if kind.code == NONZERO_FILL:
+            raise LoweringError(
+                f"{chip.name} cannot copy this: {kind.reason}",
+                code="nonzero-fill",
+                at=kind.at,
+                notes=(("the scope that it is copied in", scope),),
+                advice="load zeros there, and put the other value in where the copy is read",
+            )
         notes = ((kind.reason, kind.at),)
         if strict:
             raise LoweringError(

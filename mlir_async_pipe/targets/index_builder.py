@@ -50,6 +50,14 @@ class IndexBuilder:
         """A modulo b, both taken as unsigned"""
         return self.constant(0) if _is(b, 1) else self._binary("arith.remui", a, b)
 
+    def smallest(self, a: Value, b: Value | int) -> Value:
+        """The smaller of two signed numbers"""
+        return self._binary("arith.minsi", a, b)
+
+    def largest(self, a: Value, b: Value | int) -> Value:
+        """The larger of two signed numbers"""
+        return self._binary("arith.maxsi", a, b)
+
     def compare(self, predicate: str, a: Value, b: Value | int) -> Value:
         """An i1; `predicate` is a key of `_PREDICATES`."""
         number = _PREDICATES[predicate]

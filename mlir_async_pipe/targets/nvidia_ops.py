@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Operation, Value, before, create, erase
+from mlir_async_pipe.ir_helpers import Operation, Value, before, create, erase, operations
+from mlir_async_pipe.targets.index_builder import IndexBuilder
+from mlir_async_pipe.targets.kept_elements import kept_elements
 from mlir_async_pipe.targets.scopes import CopyPair
 from mlir_async_pipe.vocabulary import accesses
 
@@ -17,19 +19,22 @@ BYPASS_BYTES = 16
 def create_copies(pair: CopyPair) -> None:
     """load; store  -->  nvgpu.device_async_copy, one for each piece of the pair.
 
-    The copies stand where the store stood; the load and the store are erased.
+    The copies stand where the store stood; the load and the store are erased. A masked pair
+    gives the number of elements that each copy reads; it writes zeros behind them.
     """
+    _hoist_load(pair)
     (source,), (target,) = accesses(pair.load), accesses(pair.store)
     context = pair.store.context
     elements = pair.piece_bytes // pair.element_bytes
     attributes: dict[str, Any] = {
         "dstElements": ir.IntegerAttr.get(ir.IndexType.get(context), elements),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
-            [1, len(target.indices), 1, len(source.indices), 0], context
+            [1, len(target.indices), 1, len(source.indices), 1 if pair.kept else 0], context
         ),
     }
     if pair.piece_bytes == BYPASS_BYTES:
         attributes["bypassL1"] = ir.UnitAttr.get(context)
+    build = IndexBuilder(before(pair.store), pair.store.location)
     for first in range(0, pair.elements, elements):
         create(
             "nvgpu.device_async_copy",
@@ -38,13 +43,22 @@ def create_copies(pair: CopyPair) -> None:
                 *_shifted(target.indices, first, pair.store),
                 source.memory,
                 *_shifted(source.indices, first, pair.store),
+                *kept_elements(pair.kept, first, elements, build),
             ],
             [ir.Type.parse(TOKEN_TYPE, context)],
             attributes,
             ip=before(pair.store),
             loc=pair.store.location,
         )
-    erase([pair.load, pair.store])
+    erase([pair.load, *reversed(pair.through), pair.store])
+
+
+def _hoist_load(pair: CopyPair) -> None:
+    """scf.if { pure ops; load }  -->  pure ops; load; scf.if: its subscripts reach the store."""
+    for op in pair.through:
+        if op.name == "scf.if":
+            for inner in operations(op.regions[0].blocks[0])[:-1]:
+                inner.move_before(op)
 
 
 def create_group(ip: Any, loc: Any) -> Operation:

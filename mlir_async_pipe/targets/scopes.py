@@ -7,8 +7,9 @@
     }) {queue = 0 : i64} : () -> ()
 
 A scope copies if all it writes is workgroup memory, each value written is the result of a load
-from global memory with no other use, and no two copies may touch the same element: a commit
-group orders nothing inside itself. Reads that only make addresses happen at issue, which is
+from global memory with no other use, zero where a mask or a condition leaves elements out
+(`masked_loads`), and no two copies may touch the same element: a commit group orders nothing
+inside itself. Reads that only make addresses happen at issue, which is
 within the time that the scope allows.
 """
 
@@ -20,14 +21,20 @@ from dataclasses import dataclass
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.buffers import root_of
-from mlir_async_pipe.ir_helpers import Operation, defining_op, users, walk
+from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.masked_loads import (
+    SYNC_FALLBACK,
+    LoadedValue,
+    NotLoaded,
+    Part,
+    loaded_value,
+)
 from mlir_async_pipe.targets.scope_overlap import find_overlap
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
 
 SCOPE = "async_pipe.scope"
 _STORES = ("memref.store", "vector.store")
-_LOADS = ("memref.load", "vector.load")
 _CONTROL = ("scf.if", "scf.for", "scf.index_switch", "cf.br", "cf.cond_br", "cf.switch")
 
 
@@ -36,11 +43,14 @@ class CopyPair:
     """A load and the store of its result: `elements` of `element_bytes` each.
 
     `piece_bytes` is the size of one asynchronous copy; the pair becomes
-    elements * element_bytes / piece_bytes of them.
+    elements * element_bytes / piece_bytes of them. What not all parts of `kept` keep is zero;
+    `through` are the selections and conditions between load and store, the last one first.
     """
 
     load: Operation
     store: Operation
+    kept: tuple[Part, ...]
+    through: tuple[Operation, ...]
     elements: int
     element_bytes: int
     piece_bytes: int
@@ -55,10 +65,14 @@ class Copies:
 
 @dataclass(frozen=True)
 class NotCopies:
-    """The chip cannot issue the scope asynchronously: a sentence, and the op that it is about."""
+    """The chip cannot issue the scope asynchronously: a sentence, and the op that it is about.
+
+    `code` is `nonzero-fill` where that is refused, else `sync-fallback`.
+    """
 
     reason: str
     at: Operation
+    code: str = SYNC_FALLBACK
 
 
 def classify(scope: Operation, chip: Chip) -> Copies | NotCopies:
@@ -105,21 +119,19 @@ def _classify_op(op: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair 
 
 def _pair(store: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair | NotCopies:
     (target,) = accesses(store)
-    load = defining_op(store.operands[0])
     if root_of(target.memory).space != "workgroup":
         return NotCopies(f"'{store.name}' does not write workgroup memory", store)
-    if load is None or load.name not in _LOADS:
-        return NotCopies(f"the value that '{store.name}' writes is computed, not loaded", store)
-    if len(users(load.results[0])) > 1 or load.block != store.block:
-        return NotCopies(f"the value that '{load.name}' reads has another use", load)
-    (source,) = accesses(load)
+    found = loaded_value(store)
+    if isinstance(found, NotLoaded):
+        return NotCopies(found.reason, found.at, found.code)
+    (source,) = accesses(found.load)
     if root_of(source.memory).space != "global":
-        return NotCopies(f"'{load.name}' does not read global memory", load)
-    return _sized_pair(source, target, chip, arithmetic)
+        return NotCopies(f"'{found.load.name}' does not read global memory", found.load)
+    return _sized_pair(found, source, target, chip, arithmetic)
 
 
 def _sized_pair(
-    source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
+    found: LoadedValue, source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
 ) -> CopyPair | NotCopies:
     """Choose the widest pieces that the chip has and that both addresses are aligned for."""
     element = element_bytes(target.memory)
@@ -147,4 +159,5 @@ def _sized_pair(
             f"that are known to be aligned to {aligned}",
             target.op,
         )
-    return CopyPair(source.op, target.op, elements, element, max(fitting))
+    piece = max(fitting)
+    return CopyPair(found.load, target.op, found.kept, found.through, elements, element, piece)

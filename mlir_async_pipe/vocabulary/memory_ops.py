@@ -58,6 +58,11 @@ MEMORY_ROWS = {
             ),
         ),
         Row(
+            "vector.maskedload",
+            ("memory", "indices*", "mask", "padding"),
+            (AccessRule("read", "memory", "indices", extents.vector_result),),
+        ),
+        Row(
             "vector.transfer_write",
             ("value", "memory", "indices*", "mask?"),
             (
