@@ -10,7 +10,7 @@ blocks hash by identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -238,6 +238,3 @@ def erase(ops: Iterable[Operation]) -> None:
     """Erase ops that nobody uses any more, last first."""
     for op in reversed(list(ops)):
         op.erase()
-
-
-Pattern = Callable[[Operation], bool]

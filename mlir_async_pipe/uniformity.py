@@ -36,6 +36,8 @@ _SAME = frozenset(
         "gpu.subgroup_size",
         "gpu.dynamic_shared_memory",
         "memref.get_global",
+        # The first lane's value, broadcast.
+        "rocdl.readfirstlane",
     }
 )
 # Pure, but different for every thread.
@@ -123,7 +125,7 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     assert op is not None
     if op.name in THREAD_DEPENDENT:
         return (), op
-    if op.name in _SAME or op.name == "rocdl.readfirstlane":
+    if op.name in _SAME:
         return (), None
     if op.name == "memref.dim":
         return (op.operands[1],), None

@@ -69,7 +69,6 @@ class Judge:
     base_facts: Mapping[Atom, Any]
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
-    comparisons: int = 0
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
@@ -161,7 +160,6 @@ class Judge:
         return self.sites[event.site].space != "private"
 
     def _overlap(self, later: Event, earlier: Event, state: State, *, same_thread: bool) -> Overlap:
-        self.comparisons += 1
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", "may-alias")
         now = later.threads

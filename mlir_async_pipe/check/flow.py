@@ -207,15 +207,16 @@ class _Builder:
                 current = self.op(op, frame, current)
         return current
 
-    def _if(self, op: Any, frame: int, current: Block) -> Block:
-        after = self.block()
-        edges = []
+    def _sides(self, op: Any, frame: int, after: Block) -> list[Edge]:
+        """An edge into each region of a branch; each yields to `after`, a missing one goes
+        there at once."""
 
         def leave(block: Block, last: Any) -> None:
             block.exit = Goto(
                 Edge(after.number, self._pairs(op.results, frame, last.operands, frame))
             )
 
+        edges = []
         for region in op.regions:
             inner = self.block()
             edges.append(Edge(inner.number))
@@ -223,29 +224,23 @@ class _Builder:
                 self.region(region, frame, inner, leave)
             else:
                 inner.exit = Goto(Edge(after.number))
-        condition = op.operands[0] if op.name == "scf.if" else None
-        number = self.flow.number(frame, condition if condition is not None else op)
-        current.exit = Branch(number, edges[0], edges[1])
+        return edges
+
+    def _if(self, op: Any, frame: int, current: Block) -> Block:
+        after = self.block()
+        then, otherwise = self._sides(op, frame, after)
+        number = self.flow.number(frame, op.operands[0] if op.name == "scf.if" else op)
+        current.exit = Branch(number, then, otherwise)
         return after
 
     def _switch(self, op: Any, frame: int, current: Block) -> Block:
         after = self.block()
-        edges = []
-
-        def leave(block: Block, last: Any) -> None:
-            block.exit = Goto(
-                Edge(after.number, self._pairs(op.results, frame, last.operands, frame))
-            )
-
-        for region in op.regions:
-            inner = self.block()
-            edges.append(Edge(inner.number))
-            self.region(region, frame, inner, leave)
+        default, *chosen = self._sides(op, frame, after)
         cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
         current.exit = Switch(
             self.flow.number(frame, op.operands[0]),
-            tuple((int(case), edge) for case, edge in zip(cases, edges[1:], strict=True)),
-            edges[0],
+            tuple((int(case), edge) for case, edge in zip(cases, chosen, strict=True)),
+            default,
         )
         return after
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir_async_pipe.buffers import Root, root_of, space_of
 from mlir_async_pipe.check.conflicts import Site
-from mlir_async_pipe.check.graph import Bracket, Flow, Run
+from mlir_async_pipe.check.graph import Flow, Run
 from mlir_async_pipe.check.values import Roots
 from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
@@ -188,14 +188,6 @@ class Sites:
         """Ops outside the vocabulary that touch no memory which a copy could."""
         known = op.name in _HARMLESS or op.name in ALLOCATION_OPS
         return known or op.name.startswith(_HARMLESS_PREFIXES)
-
-    def scopes_closed(self) -> bool:
-        """Whether the kernel has no abstract scope at all."""
-        return not any(
-            isinstance(step, Bracket) and step.kind == "scope"
-            for block in self.flow.blocks
-            for step in block.steps
-        )
 
 
 def is_local(root: Root) -> bool:
