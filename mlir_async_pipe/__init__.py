@@ -6,8 +6,6 @@ Nothing is imported until it is asked for, so that `use("…")` can choose the b
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from typing import Any
 
 __version__ = "0.1.0"
@@ -26,17 +24,6 @@ _EXPORTS = {
 }
 
 __all__ = ["__version__", *_EXPORTS]
-
-
-class _Package(types.ModuleType):
-    """Keeps the call `check` from being hidden by the subpackage of the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _EXPORTS and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

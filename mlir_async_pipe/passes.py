@@ -47,7 +47,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-count-waits": "mlir_async_pipe.waits",
     "async-pipe-simplify-waits": "mlir_async_pipe.waits.simplify",
     "async-pipe-tokens": "mlir_async_pipe.waits.attach_tokens",
-    "async-pipe-check": "mlir_async_pipe.check",
+    "async-pipe-check": "mlir_async_pipe.checker",
     "async-pipe-to-nvvm": "mlir_async_pipe.targets.to_nvvm",
     "async-pipe-to-rocdl": "mlir_async_pipe.targets.to_rocdl",
     "async-pipe": "mlir_async_pipe.one_shot",

@@ -141,7 +141,7 @@ def test_a_workgroup_memory_limit_is_kept():
 @pytest.mark.parametrize("call", ["pipeline", "count_waits", "check", "lower"])
 def test_calls_are_not_hidden_by_subpackages_of_the_same_name(call):
     import mlir_async_pipe
-    from mlir_async_pipe.check import CheckOptions
+    from mlir_async_pipe.checker import CheckOptions
 
     assert CheckOptions().chip == ""
     assert getattr(mlir_async_pipe, call) is getattr(api, call)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.arithmetic import compare
-from mlir_async_pipe.check.forms import Atom, Form, Known
-from mlir_async_pipe.check.memory import BYTES, Piece, Region
-from mlir_async_pipe.check.overlap import Comparer
-from mlir_async_pipe.check.paths import at_least, hull, split
-from mlir_async_pipe.check.thread_grid import Threads
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import compare
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.memory import BYTES, Piece, Region
+from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.paths import at_least, hull, split
+from mlir_async_pipe.checker.thread_grid import Threads
 
 K = Atom("iteration", 0)
 N = Atom("symbol", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.check.graph import Flow
+from mlir_async_pipe.checker.graph import Flow
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
 from mlir_async_pipe.vocabulary import is_pure, row_of
 

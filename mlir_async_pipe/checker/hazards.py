@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlir_async_pipe.check.conflicts import Finding, Site
+from mlir_async_pipe.checker.conflicts import Finding, Site
 from mlir_async_pipe.diagnostics import HazardError, Place
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import row_of

@@ -13,9 +13,9 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.arithmetic import exact, settle
-from mlir_async_pipe.check.forms import Atom, Form, Known
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import exact, settle
+from mlir_async_pipe.checker.forms import Atom, Form, Known
 
 
 class Side(NamedTuple):

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.arithmetic import settle
-from mlir_async_pipe.check.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.check.memory import Piece, Region, as_bytes
-from mlir_async_pipe.check.thread_grid import (
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import settle
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
+from mlir_async_pipe.checker.thread_grid import (
     NO,
     YES,
     Grid,

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.check.memory import Frame, Piece, Region, View
-from mlir_async_pipe.check.thread_grid import ThreadRange
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.memory import Frame, Piece, Region, View
+from mlir_async_pipe.checker.thread_grid import ThreadRange
 
 
 class Token(NamedTuple):

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlir_async_pipe.check.forms import Atom
-from mlir_async_pipe.check.overlap import Comparer, constants_disjoint
-from mlir_async_pipe.check.state import Event, State
-from mlir_async_pipe.check.thread_grid import Overlap, ThreadRange, is_thread_condition
-from mlir_async_pipe.check.values import Roots
+from mlir_async_pipe.checker.forms import Atom
+from mlir_async_pipe.checker.overlap import Comparer, constants_disjoint
+from mlir_async_pipe.checker.state import Event, State
+from mlir_async_pipe.checker.thread_grid import Overlap, ThreadRange, is_thread_condition
+from mlir_async_pipe.checker.values import Roots
 
 Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
 

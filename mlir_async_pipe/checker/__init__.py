@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import passes
-from mlir_async_pipe.check import hazards
-from mlir_async_pipe.check.flow import callable_functions
-from mlir_async_pipe.check.hazards import CheckSummary, Hazard
-from mlir_async_pipe.check.kernel import Outcome, check_kernel, kernels
+from mlir_async_pipe.checker import hazards
+from mlir_async_pipe.checker.flow import callable_functions
+from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import row_of

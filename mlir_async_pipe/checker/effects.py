@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.check import forms, memory
-from mlir_async_pipe.check.conflicts import Judge, thread_ranges
-from mlir_async_pipe.check.forms import Atom, Form, Known
-from mlir_async_pipe.check.graph import Flow
-from mlir_async_pipe.check.sites import Sites
-from mlir_async_pipe.check.state import Event, Group, Issue, Pending, State, Token, rewrite_region
-from mlir_async_pipe.check.thread_grid import ThreadRange
-from mlir_async_pipe.check.values import Values, is_memory
+from mlir_async_pipe.checker import forms, memory
+from mlir_async_pipe.checker.conflicts import Judge, thread_ranges
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.state import Event, Group, Issue, Pending, State, Token, rewrite_region
+from mlir_async_pipe.checker.thread_grid import ThreadRange
+from mlir_async_pipe.checker.values import Values, is_memory
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import Row, row_of
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.check.conflicts import Finding, Judge
-from mlir_async_pipe.check.sites import Sites
-from mlir_async_pipe.check.values import differs
+from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.values import differs
 from mlir_async_pipe.ir_helpers import ancestors
 
 REASON = "divergent-branch"

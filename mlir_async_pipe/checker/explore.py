@@ -19,12 +19,12 @@ from functools import partial
 from math import gcd, lcm
 from typing import Any
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.arithmetic import UndecidedError, exact, settle
-from mlir_async_pipe.check.bounding import bound
-from mlir_async_pipe.check.effects import Effects
-from mlir_async_pipe.check.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.check.graph import (
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import UndecidedError, exact, settle
+from mlir_async_pipe.checker.bounding import bound
+from mlir_async_pipe.checker.effects import Effects
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
     Bracket,
@@ -39,11 +39,11 @@ from mlir_async_pipe.check.graph import (
     Stop,
     Switch,
 )
-from mlir_async_pipe.check.graph_facts import live_values, needed_values
-from mlir_async_pipe.check.merging import covers, forget_facts, key_of, widened
-from mlir_async_pipe.check.paths import at_least, at_most, split
-from mlir_async_pipe.check.state import State, Value
-from mlir_async_pipe.check.values import Values
+from mlir_async_pipe.checker.graph_facts import live_values, needed_values
+from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
+from mlir_async_pipe.checker.paths import at_least, at_most, split
+from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.values import Values
 
 # Slots repeat after V <= 64 iterations in every ring that fits into workgroup memory.
 LARGEST_PERIOD = 64

@@ -6,7 +6,7 @@ arithmetic on fragments does not, and is never looked at.
 
 from __future__ import annotations
 
-from mlir_async_pipe.check.graph import (
+from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
     Branch,
@@ -17,7 +17,7 @@ from mlir_async_pipe.check.graph import (
     Step,
     Switch,
 )
-from mlir_async_pipe.check.loops import is_data
+from mlir_async_pipe.checker.loops import is_data
 
 
 def needed_values(flow: Flow) -> set[int]:

@@ -12,12 +12,12 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, may_alias, root_of
-from mlir_async_pipe.check import arithmetic, forms, memory
-from mlir_async_pipe.check.forms import Atom, Form, Known
-from mlir_async_pipe.check.graph import Flow
-from mlir_async_pipe.check.memory import View
-from mlir_async_pipe.check.state import State, Value
-from mlir_async_pipe.check.thread_grid import Threads, has_numbers, thread_facts
+from mlir_async_pipe.checker import arithmetic, forms, memory
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.memory import View
+from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument, is_function
 from mlir_async_pipe.uniformity import sources

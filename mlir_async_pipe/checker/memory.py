@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import Form
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.vocabulary.extents import element_bits
 
 # What MLIR prints as `?` in sizes, strides and offsets.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.check.memory import View
-from mlir_async_pipe.check.paths import hull
-from mlir_async_pipe.check.state import State
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.memory import View
+from mlir_async_pipe.checker.paths import hull
+from mlir_async_pipe.checker.state import State
 
 
 def forget_facts(state: State, live: set[int]) -> None:

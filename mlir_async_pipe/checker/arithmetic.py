@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import Atom, Facts, Form
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Facts, Form
 
 Rule = Callable[[Any, list[Form], Facts], Form | None]
 

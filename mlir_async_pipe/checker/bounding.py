@@ -9,10 +9,10 @@ an access may be one that never was, so a conflict with it cannot be told for ce
 
 from __future__ import annotations
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import Atom, Form, Known
-from mlir_async_pipe.check.memory import Region
-from mlir_async_pipe.check.state import Event, Group, State, rewrite_region
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.memory import Region
+from mlir_async_pipe.checker.state import Event, Group, State, rewrite_region
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6

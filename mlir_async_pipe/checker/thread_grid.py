@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from mlir_async_pipe.check import forms
-from mlir_async_pipe.check.forms import Atom, Form, Known
-from mlir_async_pipe.check.memory import Piece
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.memory import Piece
 
 Verdict = Literal["no", "yes", "cannot tell"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.check.conflicts import Finding, Judge
-from mlir_async_pipe.check.divergence import judge_divergent_branches
-from mlir_async_pipe.check.effects import Effects
-from mlir_async_pipe.check.explore import BudgetError, Explorer, PeriodError
-from mlir_async_pipe.check.flow import build
-from mlir_async_pipe.check.hazards import CheckSummary
-from mlir_async_pipe.check.overlap import Comparer
-from mlir_async_pipe.check.sites import Sites
-from mlir_async_pipe.check.thread_grid import Threads
-from mlir_async_pipe.check.values import Roots, Values
+from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.divergence import judge_divergent_branches
+from mlir_async_pipe.checker.effects import Effects
+from mlir_async_pipe.checker.explore import BudgetError, Explorer, PeriodError
+from mlir_async_pipe.checker.flow import build
+from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.values import Roots, Values
 from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
 from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, symbol_name, walk
 from mlir_async_pipe.targets import Target

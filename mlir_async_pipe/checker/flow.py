@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.check.graph import (
+from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
     Bracket,
@@ -29,7 +29,7 @@ from mlir_async_pipe.check.graph import (
     Run,
     Switch,
 )
-from mlir_async_pipe.check.loops import (
+from mlir_async_pipe.checker.loops import (
     find_inductions,
     find_merges,
     is_value_op,

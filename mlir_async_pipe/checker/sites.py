@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.buffers import Root, root_of, space_of
-from mlir_async_pipe.check.conflicts import Site
-from mlir_async_pipe.check.graph import Flow, Run
-from mlir_async_pipe.check.values import Roots
+from mlir_async_pipe.checker.conflicts import Site
+from mlir_async_pipe.checker.graph import Flow, Run
+from mlir_async_pipe.checker.values import Roots
 from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
