@@ -21,21 +21,13 @@ from typing import Any, Literal
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.annotations import LoopAnnotations, find_loops, read_loop
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import may_alias, root_of
+from mlir_async_pipe.copies import copies_of, only_reads_workgroup
 from mlir_async_pipe.diagnostics import InputError
-from mlir_async_pipe.ir_helpers import (
-    Operation,
-    Value,
-    captured,
-    defining_op,
-    set_integer,
-    users,
-    walk,
-)
+from mlir_async_pipe.ir_helpers import Operation, set_integer, walk
 from mlir_async_pipe.passes import register
+from mlir_async_pipe.producers import with_producers
 from mlir_async_pipe.report import Session
-from mlir_async_pipe.statements import Body, Statement, numbering, read_body
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.statements import Body, numbering, read_body
 
 
 @dataclass(frozen=True)
@@ -202,9 +194,8 @@ def _decide_by_count(
             code="conflicting-annotations",
             at=loop,
         )
-    copies = [s for s in body.statements if is_copy(s.op)]
-    copies += [s for pair in _load_store_copies(body) for s in pair]
-    ahead = copies or [s for s in body.statements if _only_reads_workgroup(s.op)]
+    copies = copies_of(body)
+    ahead = copies or [s for s in body.statements if only_reads_workgroup(s.op)]
     if not ahead:
         raise InputError(
             "cannot pipeline: the loop copies nothing from global to workgroup memory, and loads "
@@ -219,7 +210,7 @@ def _decide_by_count(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=loop
         )
         return None
-    first = _with_producers(body, {s.number for s in ahead})
+    first = with_producers(body, {s.number for s in ahead})
     if len(first) == len(body.statements):
         raise InputError(
             "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
@@ -240,108 +231,6 @@ def _decide_by_count(
         for s in body.statements
     )
     return Decision(body, slots, found.wait_at or "iteration")
-
-
-def _only_reads_workgroup(op: Operation) -> bool:
-    """Whether a statement loads fragments: it reads workgroup memory and writes none."""
-    found = [access for inner in walk(op) for access in accesses(inner)]
-    return bool(found) and all(
-        not access.writes and root_of(access.memory).space == "workgroup" for access in found
-    )
-
-
-def is_copy(op: Operation) -> bool:
-    """Whether a statement does nothing to memory but copy it asynchronously from global to
-    workgroup memory; the copies may stand in regions (grouped, or under a guard)."""
-    touching = [inner for inner in walk(op) if accesses(inner)]
-    return bool(touching) and all(_is_async_copy(inner) for inner in touching)
-
-
-def _is_async_copy(op: Operation) -> bool:
-    row = row_of(op)
-    if row is None or not row.asynchronous(op):
-        return False
-    found = accesses(op)
-    reads = [a for a in found if not a.writes]
-    writes = [a for a in found if a.writes]
-    return bool(reads and writes) and all(
-        root_of(a.memory).space == space
-        for group, space in ((reads, "global"), (writes, "workgroup"))
-        for a in group
-    )
-
-
-def _load_store_copies(body: Body) -> list[tuple[Statement, Statement]]:
-    """Pairs of a load from global and the store of just that value to workgroup memory."""
-    by_op = {s.op: s for s in body.statements}
-    pairs = []
-    for statement in body.statements:
-        found = accesses(statement.op)
-        if len(found) != 1 or not found[0].writes or found[0].asynchronous:
-            continue
-        if root_of(found[0].memory).space != "workgroup":
-            continue
-        load = _stored_load(statement.op)
-        if load is None or load not in by_op or len(users(load.results[0])) != 1:
-            continue
-        source = [access for inner in walk(load) for access in accesses(inner)]
-        reads_one = len(source) == 1 and not source[0].writes
-        if reads_one and root_of(source[0].memory).space == "global":
-            pairs.append((by_op[load], statement))
-    return pairs
-
-
-def _stored_load(store: Operation) -> Operation | None:
-    """The op that loads what is stored, also where a condition selects it or else zeros."""
-    op = defining_op(store.operands[0])
-    if op is not None and op.name == "arith.select" and len(users(op.results[0])) == 1:
-        sources = [defining_op(value) for value in list(op.operands)[1:]]
-        loads = [source for source in sources if source is not None and accesses(source)]
-        return loads[0] if len(loads) == 1 else None
-    return op
-
-
-def _with_producers(body: Body, chosen: set[int]) -> set[int]:
-    """`chosen` and every statement they depend on, through values and through memory."""
-    by_op = {s.op: s.number for s in body.statements}
-    needed = set(chosen)
-    pending = list(chosen)
-    seen: set[Value] = set()
-    while pending:
-        number = pending.pop()
-        found = _value_producers(body.statements[number].op, by_op, seen)
-        found |= {
-            s.number
-            for s in body.statements[:number]
-            if s.number not in needed and _feeds_through_memory(s.op, body.statements[number].op)
-        }
-        pending.extend(found - needed)
-        needed |= found
-    return needed
-
-
-def _value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:
-    producers: set[int] = set()
-    pending = list(captured(op))
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        producer = defining_op(value)
-        if producer is None:
-            continue
-        if producer in by_op:
-            producers.add(by_op[producer])
-        elif producer.block == op.block:
-            pending.extend(captured(producer))
-    return producers
-
-
-def _feeds_through_memory(producer: Operation, consumer: Operation) -> bool:
-    written = [root_of(a.memory) for op in walk(producer) for a in accesses(op) if a.writes]
-    read = [root_of(a.memory) for op in walk(consumer) for a in accesses(op) if not a.writes]
-    return any(may_alias(w, r) for w in written for r in read)
 
 
 def write(decision: Decision) -> None:

@@ -155,7 +155,7 @@ def test_no_buffer_has_a_version_too_many(program, context, monkeypatch):
     an extra wait none does. (Buffers with one writer: two writers of an iteration may share a
     slot in turn, which the rule does not look for.)"""
     original = plan_module.plan_buffers
-    original_needs = plan_module._reuse_needs
+    original_needs = plan_module.reuse_needs
 
     def plan_with(root, versions: int, extra_wait: bool) -> None:
         def plan_buffers(*arguments):
@@ -170,12 +170,12 @@ def test_no_buffer_has_a_version_too_many(program, context, monkeypatch):
             )
 
         monkeypatch.setattr(plan_module, "plan_buffers", plan_buffers)
-        monkeypatch.setattr(plan_module, "_reuse_needs", reuse_needs)
+        monkeypatch.setattr(plan_module, "reuse_needs", reuse_needs)
 
     for schedule in sample(program, legal=True)[:3] if SAMPLES != "all" else ():
         source = text_with_caller(program, schedule, TRIPS)
         monkeypatch.setattr(plan_module, "plan_buffers", original)
-        monkeypatch.setattr(plan_module, "_reuse_needs", original_needs)
+        monkeypatch.setattr(plan_module, "reuse_needs", original_needs)
         _, session = expanded(context, source)
         (record,) = session.records["loops"]
         for buffer in record.buffers:

@@ -149,10 +149,10 @@ def expand(plan: Plan, module: Any) -> None:
     kernel = build_kernel(plan, buffers)
     emitter = Emitter(plan, kernel, synchronisation, integers, ip)
     if plan.orders_before:
-        emitter.write_barrier()
+        emitter.steps.write_barrier()
     results, kernel_loop = emitter.emit()
     if plan.orders_behind:
-        emitter.write_barrier()
+        emitter.steps.write_barrier()
     if guard is not None:
         end = operations(guard.regions[0].blocks[0])[-1]
         for number, result in enumerate(results):

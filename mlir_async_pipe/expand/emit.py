@@ -17,18 +17,16 @@ register instead of two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.annotations import EMPTY
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
-from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
+from mlir_async_pipe.expand.kernel_units import Kernel
 from mlir_async_pipe.expand.plan import Plan
 from mlir_async_pipe.expand.sources import Source, Sources
-from mlir_async_pipe.expand.synchronise import Step, Synchronisation, Wait
-from mlir_async_pipe.ir_helpers import Operation, Value, captured, create, defining_op, remap
+from mlir_async_pipe.expand.steps import StepWriter
+from mlir_async_pipe.expand.synchronise import Synchronisation, Wait
+from mlir_async_pipe.ir_helpers import Operation, Value, create
 
 
 class Emitter:
@@ -46,20 +44,19 @@ class Emitter:
         self.kernel = kernel
         self.synchronisation = synchronisation
         self.integers = integers
-        self.ip = ip
+        self.steps = StepWriter(plan, kernel, integers, ip)
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
         self.epilogue_steps = plan.peeled_epilogue
         self.sources = Sources(plan, kernel, synchronisation)
-        self.values: dict[tuple[Value, int, int], Value] = {}
         self.carried_out: dict[tuple[Source, int], Value] = {}
         self.dummy_token: Value | None = None
 
     def _made(self, source: Source, user_stage: int, step: int) -> Value:
         """The value as it was made in a step of the prologue, the kernel or the epilogue."""
-        return self.values[
+        return self.steps.values[
             (source.value, self.sources.stage_of_maker(source.value, user_stage), step)
         ]
 
@@ -90,7 +87,7 @@ class Emitter:
             return self.integers.has_iteration(t - stage)
 
         step = self.synchronisation.prologue[t]
-        self._step(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
+        self.steps.write(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
         self._empty_groups(t)
 
     def _in_prologue(self, value: Value, stage: int, t: int) -> Value:
@@ -113,20 +110,7 @@ class Emitter:
         for group in self.plan.groups:
             stages = {g.stage for g in self.plan.groups if g.queue == group.queue}
             if group.physical and group.stage > t >= min(stages):
-                self._empty_group(self.kernel.tokens[group.number])
-
-    def _empty_group(self, token: Value) -> Value:
-        """A group without copies, on the queue of the group that makes `token`."""
-        maker = defining_op(token)
-        assert maker is not None
-        attributes = (
-            {"queue": maker.attributes["queue"]}
-            if "queue" in maker.attributes
-            else {EMPTY: ir.UnitAttr.get(self.loop.context)}
-        )
-        kind = ir.Type.parse(TOKEN_TYPE, self.loop.context)
-        made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
-        return made.results[0]
+                self.steps.empty_group(self.kernel.tokens[group.number])
 
     # -- kernel -----------------------------------------------------------------------------
 
@@ -146,8 +130,8 @@ class Emitter:
         block = loop.regions[0].blocks[0]
         arguments = list(block.arguments)
         carried = arguments[1:]
-        outer, self.ip = self.ip, ir.InsertionPoint(block)
-        self.integers.enter(self.ip)
+        outer, self.steps.ip = self.steps.ip, ir.InsertionPoint(block)
+        self.integers.enter(self.steps.ip)
         now = self.last_stage
         for key, recurrence in self.sources.recurrences.items():
             recurrence.bind(carried[bases[key] : bases[key] + recurrence.width])
@@ -178,7 +162,7 @@ class Emitter:
             return self.integers.is_before(arguments[0], ends[stage])
 
         step = self.synchronisation.kernel
-        self._step(step, lambda unit: True, look_up, token, now, condition)
+        self.steps.write(step, lambda unit: True, look_up, token, now, condition)
         following: list[Value] = []
         for source, count in self.sources.registers.items():
             if count > 0:
@@ -186,9 +170,9 @@ class Emitter:
                 following += [register(source, n) for n in range(1, count)]
         for recurrence in self.sources.recurrences.values():
             following += recurrence.advanced(self.integers, self.sources.recurrences)
-        create("scf.yield", following, ip=self.ip, loc=self.location)
-        self.ip = outer
-        self.integers.leave(self.ip)
+        create("scf.yield", following, ip=self.steps.ip, loc=self.location)
+        self.steps.ip = outer
+        self.integers.leave(self.steps.ip)
         results = list(loop.results)
         for source, start in places.items():
             for n in range(1, self.sources.registers[source] + 1):
@@ -221,7 +205,7 @@ class Emitter:
         if source.value not in self.kernel.tokens.values():
             return self.sources.initial[source.chain[0]]
         if self.dummy_token is None:
-            self.dummy_token = self._empty_group(source.value)
+            self.dummy_token = self.steps.empty_group(source.value)
         return self.dummy_token
 
     def _create_loop(self, entries: list[Value]) -> Operation:
@@ -235,7 +219,7 @@ class Emitter:
             [value.type for value in entries],
             attributes,
             regions=1,
-            ip=self.ip,
+            ip=self.steps.ip,
             loc=self.location,
         )
         types = [self.loop.operands[0].type, *(value.type for value in entries)]
@@ -256,7 +240,7 @@ class Emitter:
             return self._behind_kernel(self.sources.token(wait), wait.stage, e - wait.lag)
 
         step = self.synchronisation.epilogue[e - 1]
-        self._step(
+        self.steps.write(
             step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
         )
         live = [
@@ -302,74 +286,4 @@ class Emitter:
         for group in self.synchronisation.drains:
             token = self.sources.last_token(group)
             late = self.epilogue_steps + 1 - self.sources.lag(token, self.last_stage)
-            self._wait(token.value, self._behind_kernel(token, group.stage, late))
-
-    # -- one step ---------------------------------------------------------------------------
-
-    def _step(
-        self,
-        step: Step,
-        active: Callable[[KernelUnit], bool],
-        look_up: Callable[[Value, int], Value],
-        token: Callable[[Wait], Value],
-        key: int,
-        condition: Callable[[int], Value | None],
-    ) -> None:
-        """Clone the active units with the waits and barriers in front of them.
-
-        `condition(stage)` says when the stage's iteration exists, None where it always does.
-        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
-        of the steady state, and no barrier becomes divergent.
-        """
-        self._synchronise(step, -1, token)
-        for unit in self.kernel.units:
-            if not active(unit):
-                continue
-            if unit.position is not None:
-                self._synchronise(step, unit.position, token)
-            self._clone(unit, look_up, key, condition(unit.stage))
-
-    def _clone(
-        self,
-        unit: KernelUnit,
-        look_up: Callable[[Value, int], Value],
-        key: int,
-        condition: Value | None,
-    ) -> None:
-        mapping: dict[Value, Value] = {}
-        for op in unit.ops:
-            for value in captured(op):
-                if value not in mapping:
-                    mapping[value] = look_up(value, unit.stage)
-            copy = op.clone(ip=self.ip).operation
-            remap(copy, mapping)
-            if condition is not None:
-                copy = guarded(copy, condition, self.integers)
-            for old, new in zip(op.results, copy.results, strict=True):
-                mapping[old] = new
-                self.values[(old, unit.stage, key)] = new
-
-    def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
-        before = step.before.get(position)
-        if before is None:
-            return
-        for wait in before.waits:
-            self._wait(self.kernel.tokens[wait.group.number], token(wait))
-        if before.barrier:
-            self.write_barrier()
-
-    def _wait(self, group_token: Value, value: Value) -> None:
-        maker = defining_op(group_token)
-        assert maker is not None
-        if "queue" in maker.attributes:
-            attributes = {"queue": maker.attributes["queue"]}
-            create("async_pipe.wait_queue", [value], (), attributes, ip=self.ip, loc=self.location)
-        else:
-            create("nvgpu.device_async_wait", [value], (), ip=self.ip, loc=self.location)
-
-    def write_barrier(self) -> None:
-        """Fence exactly the address spaces that the barrier orders."""
-        spaces = sorted({space for pair in self.plan.barriers for space in pair.spaces})
-        listed = ", ".join(f"#gpu.address_space<{space}>" for space in spaces)
-        attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", self.loop.context)}
-        create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
+            self.steps.wait(token.value, self._behind_kernel(token, group.stage, late))

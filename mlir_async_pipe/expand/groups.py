@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.dependence.memory import Dependence
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.expand.units import Unit, Units, is_physical, physical_copy
+from mlir_async_pipe.expand.statement_places import is_physical, physical_copy
+from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, defining_op
 from mlir_async_pipe.vocabulary import queue_of, row_of
 

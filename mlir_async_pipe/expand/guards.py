@@ -16,7 +16,8 @@ from mlir_async_pipe.annotations import attribute_names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
 from mlir_async_pipe.expand.integers import Integers
-from mlir_async_pipe.expand.units import Units, is_physical
+from mlir_async_pipe.expand.statement_places import is_physical
+from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import Operation, Value, create, integer_attribute
 from mlir_async_pipe.statements import is_statement
 from mlir_async_pipe.vocabulary import operand_groups, row_of

@@ -19,7 +19,8 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.plan import Plan
-from mlir_async_pipe.expand.units import SCOPE, Unit
+from mlir_async_pipe.expand.statement_places import SCOPE
+from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
 from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
 from mlir_async_pipe.vocabulary import row_of

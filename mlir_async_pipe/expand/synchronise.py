@@ -23,7 +23,8 @@ from typing import Protocol
 
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair
 from mlir_async_pipe.expand.groups import Group
-from mlir_async_pipe.expand.plan import Need, Plan
+from mlir_async_pipe.expand.needs import Need
+from mlir_async_pipe.expand.plan import Plan
 from mlir_async_pipe.expand.units import Unit
 
 Moment = tuple[float, float]

@@ -1,0 +1,113 @@
+"""Which async statements become one `async_pipe.scope`.
+
+    %v = memref.load %A[%i] {async}                "async_pipe.scope"() ({
+    %w = arith.addf %v, %c                -->        load, addf, store
+    memref.store %w, %b[0] {async}                 })
+
+A scope hands on memory only: a value that leaves it would be used before it exists.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.diagnostics import PipelineError
+from mlir_async_pipe.expand.statement_places import Place, is_async, is_physical
+from mlir_async_pipe.ir_helpers import Operation, captured, defining_op
+from mlir_async_pipe.statements import Body
+
+
+def form_scopes(
+    body: Body, places: dict[Operation, Place], textual: dict[Operation, int]
+) -> tuple[frozenset[Operation], list[tuple[Operation, ...]]]:
+    """Async statements that are no physical async ops, joined where values flow between
+    them: neighbours in kernel order and of one stage that use each other's values.
+
+    Returns those statements, and the ops of each scope in textual order.
+    """
+    ranked = sorted(places, key=lambda op: (places[op].order, textual[op]))
+    scopes: list[tuple[Operation, ...]] = []
+    scoped: set[Operation] = set()
+    run: list[Operation] = []
+    for op in [*ranked, None]:
+        joins = op is not None and is_async(op) and not is_physical(op)
+        if run and (not joins or op is None or places[op].stage != places[run[-1]].stage):
+            scopes += _connected(body, run, textual)
+            run = []
+        if joins and op is not None:
+            run.append(op)
+            scoped.add(op)
+    return frozenset(scoped), scopes
+
+
+def _connected(
+    body: Body, run: list[Operation], textual: dict[Operation, int]
+) -> list[tuple[Operation, ...]]:
+    """Split a run of async statements into the parts that share values, with the pure ops
+    on the way; raises PipelineError (async-value-escapes) if a value leaves its scope."""
+    leader = {op: op for op in run}
+    between: dict[Operation, set[Operation]] = {op: set() for op in run}
+
+    def find(op: Operation) -> Operation:
+        while leader[op] != op:
+            op = leader[op]
+        return op
+
+    for op in run:
+        for producer, path in _producers_on_the_way(op, body, set(run)):
+            leader[find(op)] = find(producer)
+            between[op] |= path
+    parts: dict[Operation, list[Operation]] = {}
+    for op in run:
+        parts.setdefault(find(op), []).append(op)
+    result = []
+    for members in parts.values():
+        ops = set(members).union(*(between[op] for op in members))
+        ordered = tuple(sorted(ops, key=lambda op: textual[op]))
+        _check_closed(ordered, body)
+        result.append(ordered)
+    return sorted(result, key=lambda ops: textual[ops[0]])
+
+
+def _producers_on_the_way(
+    op: Operation, body: Body, run: set[Operation]
+) -> list[tuple[Operation, set[Operation]]]:
+    """Statements of `run` whose values reach `op` through pure ops, and those pure ops."""
+    found: list[tuple[Operation, set[Operation]]] = []
+    reaches: dict[Operation, bool] = {}
+
+    def visit(current: Operation, path: tuple[Operation, ...]) -> None:
+        for value in captured(current):
+            producer = defining_op(value)
+            if producer is None or producer.block != body.block:
+                continue
+            if producer in run:
+                found.append((producer, set(path)))
+            elif producer in body.pure and reaches.get(producer, True):
+                before = len(found)
+                visit(producer, (*path, producer))
+                reaches[producer] = len(found) > before
+
+    visit(op, ())
+    return found
+
+
+def _check_closed(ops: tuple[Operation, ...], body: Body) -> None:
+    inside = set(ops)
+    for op in ops:
+        for result in op.results:
+            for use in result.uses:
+                user = use.owner.operation
+                while user.block != body.block:
+                    user = user.parent.operation
+                if user not in inside:
+                    raise PipelineError(
+                        f"cannot pipeline: the value of async '{op.name}' is used outside its "
+                        f"async stage by '{user.name}'; async statements hand on memory only",
+                        code="async-value-escapes",
+                        at=op,
+                        notes=(("the user", user),),
+                    )
+
+
+def first_statement(ops: tuple[Operation, ...], places: dict[Operation, Place]) -> Operation:
+    """The statement of a scope that comes first in order."""
+    return min((op for op in ops if op in places), key=lambda op: places[op].order)

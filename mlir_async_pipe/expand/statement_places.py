@@ -1,0 +1,59 @@
+"""What the op form says about one statement: its stage, its order, and whether it is async."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mlir_async_pipe.annotations as names
+from mlir_async_pipe.ir_helpers import Operation, walk
+from mlir_async_pipe.vocabulary import row_of
+
+SCOPE = "async_pipe.scope"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Stage and order of an op; smaller runs earlier in the pipeline."""
+
+    stage: int
+    order: int
+
+
+def statement_place(op: Operation, number: int) -> Place:
+    """Where the annotations put a statement; `number` is its order if it has none."""
+    stage = names.stage_of(op)
+    assert stage is not None
+    order = names.order_of(op)
+    return Place(stage, number if order is None else order)
+
+
+def is_async(op: Operation) -> bool:
+    """Whether a statement completes later than it is issued."""
+    return names.ASYNC in op.attributes or op.name == SCOPE or is_physical(op)
+
+
+def is_physical(op: Operation) -> bool:
+    """Whether the op is asynchronous by itself, without a scope around it."""
+    return physical_copy(op) is not None
+
+
+def physical_copy(op: Operation) -> Operation | None:
+    """The first async copy that an op is, or leaves in flight behind its regions.
+
+    A guarded copy (`scf.if` around it) is committed behind the region, whether or not the
+    guard let it happen, so that every iteration has its group. What waits inside its own
+    regions, like the kernel of an inner pipeline, leaves nothing to be committed.
+    """
+    if len(op.regions) == 0:
+        row = row_of(op)
+        return op if row is not None and row.asynchronous(op) else None
+    found = None
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is None:
+            continue
+        if row.wait is not None or (row.asynchronous(inner) and len(inner.regions)):
+            return None
+        if row.asynchronous(inner) and found is None:
+            found = inner
+    return found

@@ -1,0 +1,117 @@
+"""Writes one step of a pipeline: its units, and the waits, barriers and groups around them.
+
+wait %token                     in front of the first unit that needs the group
+barrier                         in front of the first unit that another thread must not meet
+copy A[%k + 64] -> %a[%slot]    the unit, cloned
+group                           behind the last unit of the group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.annotations import EMPTY
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.expand.guards import guarded
+from mlir_async_pipe.expand.integers import Integers
+from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
+from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.synchronise import Step, Wait
+from mlir_async_pipe.ir_helpers import Value, captured, create, defining_op, remap
+
+
+class StepWriter:
+    """Writes at the insertion point `ip`; `values` holds what each step made: (value of the
+    body, stage of its unit, key of the step) -> value."""
+
+    def __init__(self, plan: Plan, kernel: Kernel, integers: Integers, ip: Any) -> None:
+        self.kernel = kernel
+        self.integers = integers
+        self.ip = ip
+        self.context = plan.loop.context
+        self.location = plan.loop.location
+        self.values: dict[tuple[Value, int, int], Value] = {}
+        spaces = sorted({space for pair in plan.barriers for space in pair.spaces})
+        listed = ", ".join(f"#gpu.address_space<{space}>" for space in spaces)
+        self._fenced = ir.Attribute.parse(f"[{listed}]", self.context)
+
+    def write(
+        self,
+        step: Step,
+        active: Callable[[KernelUnit], bool],
+        look_up: Callable[[Value, int], Value],
+        token: Callable[[Wait], Value],
+        key: int,
+        condition: Callable[[int], Value | None],
+    ) -> None:
+        """Clone the active units with the waits and barriers in front of them.
+
+        `condition(stage)` says when the stage's iteration exists, None where it always does.
+        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
+        of the steady state, and no barrier becomes divergent.
+        """
+        self._synchronise(step, -1, token)
+        for unit in self.kernel.units:
+            if not active(unit):
+                continue
+            if unit.position is not None:
+                self._synchronise(step, unit.position, token)
+            self._clone(unit, look_up, key, condition(unit.stage))
+
+    def _clone(
+        self,
+        unit: KernelUnit,
+        look_up: Callable[[Value, int], Value],
+        key: int,
+        condition: Value | None,
+    ) -> None:
+        mapping: dict[Value, Value] = {}
+        for op in unit.ops:
+            for value in captured(op):
+                if value not in mapping:
+                    mapping[value] = look_up(value, unit.stage)
+            copy = op.clone(ip=self.ip).operation
+            remap(copy, mapping)
+            if condition is not None:
+                copy = guarded(copy, condition, self.integers)
+            for old, new in zip(op.results, copy.results, strict=True):
+                mapping[old] = new
+                self.values[(old, unit.stage, key)] = new
+
+    def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
+        before = step.before.get(position)
+        if before is None:
+            return
+        for wait in before.waits:
+            self.wait(self.kernel.tokens[wait.group.number], token(wait))
+        if before.barrier:
+            self.write_barrier()
+
+    def wait(self, group_token: Value, value: Value) -> None:
+        """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
+        maker = defining_op(group_token)
+        assert maker is not None
+        if "queue" in maker.attributes:
+            attributes = {"queue": maker.attributes["queue"]}
+            create("async_pipe.wait_queue", [value], (), attributes, ip=self.ip, loc=self.location)
+        else:
+            create("nvgpu.device_async_wait", [value], (), ip=self.ip, loc=self.location)
+
+    def write_barrier(self) -> None:
+        """Fence exactly the address spaces that the barrier orders."""
+        attributes = {"address_spaces": self._fenced}
+        create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
+
+    def empty_group(self, token: Value) -> Value:
+        """A group without copies, on the queue of the group that makes `token`."""
+        maker = defining_op(token)
+        assert maker is not None
+        attributes = (
+            {"queue": maker.attributes["queue"]}
+            if "queue" in maker.attributes
+            else {EMPTY: ir.UnitAttr.get(self.context)}
+        )
+        kind = ir.Type.parse(TOKEN_TYPE, self.context)
+        made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
+        return made.results[0]
