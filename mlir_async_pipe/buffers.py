@@ -117,16 +117,22 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
 
 def space_of(memory: Value, allocation: Any = None) -> Space:
     """The memory space of a memref value; an alloca without a space is private."""
+    found = space_of_type(memory.type)
+    if found == "global" and allocation is not None and allocation.name == "memref.alloca":
+        return "private" if ir.MemRefType(memory.type).memory_space is None else "global"
+    return found
+
+
+def space_of_type(kind: Any) -> Space:
+    """The memory space that a memref or pointer type names; "global" where it names none."""
     try:
-        space = ir.MemRefType(memory.type).memory_space
+        space = ir.MemRefType(kind).memory_space
     except ValueError:
-        return _pointer_space(str(memory.type))
+        return _pointer_space(str(kind))
     text = str(space) if space is not None else ""
     if "workgroup" in text or text.startswith("3"):
         return "workgroup"
     if "private" in text or text.startswith("5"):
-        return "private"
-    if not text and allocation is not None and allocation.name == "memref.alloca":
         return "private"
     return "global"
 

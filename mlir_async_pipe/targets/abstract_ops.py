@@ -43,17 +43,22 @@ from mlir_async_pipe.targets.nvidia_ops import (
     create_wait,
 )
 from mlir_async_pipe.targets.scope_inlining import inline_scope
-from mlir_async_pipe.targets.scopes import Copies, NotCopies
+from mlir_async_pipe.targets.scopes import Copies, CopyPair, NotCopies, Refuse
+from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 
 
-def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool) -> None:
+def lower_abstract_ops(
+    root: Any, chip: Chip, session: Session, *, strict: bool, refuse: Refuse | None = None
+) -> None:
     """Lower the abstract ops of every function below `root`.
+
+    `refuse` says of a copy why the chip cannot issue it although it has the size.
 
     Raises LoweringError (nonzero-fill) where a masked copy leaves something else than zeros,
     and (sync-fallback) with `strict` where a scope must run in place.
     """
-    plans = plan_functions(root, chip)
+    plans = plan_functions(root, chip, refuse)
     for plan in plans:
         _report(plan, chip, session, strict)
     gone = [commit for plan in plans for commit in plan.gone_commits]
@@ -72,33 +77,21 @@ def lower_abstract_ops(root: Any, chip: Chip, session: Session, *, strict: bool)
 
 def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
     told: set[tuple[Place, str]] = set()
+
+    def is_new(at: Operation, what: str) -> bool:
+        """Prologue, kernel and epilogue hold copies of one scope of the input: said once."""
+        known = (Place.of(at), what) in told
+        told.add((Place.of(at), what))
+        return not known
+
     for scope, kind in plan.scopes:
-        # Prologue, kernel and epilogue hold copies of one scope of the input: said once.
-        if not isinstance(kind, NotCopies) or (Place.of(scope), kind.reason) in told:
+        if isinstance(kind, NotCopies):
+            if is_new(scope, kind.reason):
+                _report_in_place(scope, kind, chip, session, strict)
             continue
-        told.add((Place.of(scope), kind.reason))
-        if kind.code == NONZERO_FILL:
-            raise LoweringError(
-                f"{chip.name} cannot copy this: {kind.reason}",
-                code="nonzero-fill",
-                at=kind.at,
-                notes=(("the scope that it is copied in", scope),),
-                advice="load zeros there, and put the other value in where the copy is read",
-            )
-        notes = ((kind.reason, kind.at),)
-        if strict:
-            raise LoweringError(
-                f"{chip.name} cannot run this scope asynchronously",
-                code="sync-fallback",
-                at=scope,
-                notes=notes,
-            )
-        session.diagnostics.remark(
-            f"this scope runs in place: {chip.name} cannot run it asynchronously",
-            code="sync-fallback",
-            at=scope,
-            notes=notes,
-        )
+        for pair in kind.pairs:
+            if pair.narrowed_by is not None and is_new(pair.store, "narrow"):
+                _report_narrow(pair, pair.narrowed_by, session)
     queues = plan.asynchronous_queues
     if len(queues) > 1:
         listed = ", ".join("not constant" if q is None else str(q) for q in sorted(queues, key=str))
@@ -115,6 +108,49 @@ def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
                 code="dynamic-queue",
                 at=wait,
             )
+
+
+def _report_in_place(
+    scope: Operation, kind: NotCopies, chip: Chip, session: Session, strict: bool
+) -> None:
+    if kind.code == NONZERO_FILL:
+        raise LoweringError(
+            f"{chip.name} cannot copy this: {kind.reason}",
+            code="nonzero-fill",
+            at=kind.at,
+            notes=(("the scope that it is copied in", scope),),
+            advice="load zeros there, and put the other value in where the copy is read",
+        )
+    notes = ((kind.reason, kind.at),)
+    if strict:
+        raise LoweringError(
+            f"{chip.name} cannot run this scope asynchronously",
+            code="sync-fallback",
+            at=scope,
+            notes=notes,
+        )
+    session.diagnostics.remark(
+        f"this scope runs in place: {chip.name} cannot run it asynchronously",
+        code="sync-fallback",
+        at=scope,
+        notes=notes,
+    )
+
+
+def _report_narrow(pair: CopyPair, narrow: Access, session: Session) -> None:
+    session.diagnostics.remark(
+        f"copied {pair.piece_bytes} bytes at a time: nothing says that the addresses of "
+        f"'{narrow.op.name}' are aligned for more",
+        code="narrow-copies",
+        at=narrow.op,
+        notes=(
+            (
+                "state it with `llvm.align` on the argument, `memref.assume_alignment`, or "
+                "`alignment` on a vector.load or vector.store",
+                narrow.op,
+            ),
+        ),
+    )
 
 
 def _remove_waits(plan: Plan, gone: list[Operation]) -> None:

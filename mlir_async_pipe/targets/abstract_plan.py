@@ -23,7 +23,7 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.nvidia_ops import TOKEN_TYPE
-from mlir_async_pipe.targets.scopes import SCOPE, Copies, NotCopies, classify
+from mlir_async_pipe.targets.scopes import SCOPE, Copies, NotCopies, Refuse, classify
 
 COMMIT = "async_pipe.commit_queue"
 WAITS = ("async_pipe.wait_queue", "async_pipe.consumer_wait")
@@ -51,7 +51,7 @@ class Plan:
         return {queue_number(s) for s, found in self.scopes if isinstance(found, Copies)}
 
 
-def plan_functions(root: Any, chip: Chip) -> list[Plan]:
+def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[Plan]:
     """Decide about the abstract ops of every function below `root` that has any.
 
     Queues belong to a thread, not to a function: a commit also covers copies that callees
@@ -60,7 +60,7 @@ def plan_functions(root: Any, chip: Chip) -> list[Plan]:
     plans = [Plan(function) for function in functions(root)]
     for plan in plans:
         ops = [op for op in walk(plan.function) if op.name == SCOPE]
-        plan.scopes = [(op, classify(op, chip)) for op in ops]
+        plan.scopes = [(op, classify(op, chip, refuse)) for op in ops]
     for connected in _connected(plans):
         kinds = {op: kind for plan in connected for op, kind in plan.scopes}
         leaking = _leaking_queues(kinds)

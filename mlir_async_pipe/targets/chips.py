@@ -20,7 +20,9 @@ class CopyForm:
     `op` is the amdgpu op. With `wave_base` its destination is one address for the whole wave
     and lane i writes at base + i * bytes (the base travels in the scalar register M0); else
     each lane names its own. `source_spaces` are the memref memory spaces that the op reads
-    ("" is none). `waits` are the forms in which its completion can be awaited: "marks"
+    ("" is none), at addresses that are multiples of `source_alignment` bytes or of the copy's
+    size, whichever is less (CDNA3 ISA, "Memory Alignment": two address bits are ignored from a
+    dword on). `waits` are the forms in which its completion can be awaited: "marks"
     (rocdl.wait.asyncmark, in groups) or "counter" (rocdl.s.wait.asynccnt, in ops).
     """
 
@@ -28,9 +30,16 @@ class CopyForm:
     wave_base: bool
     source_spaces: tuple[str, ...]
     waits: tuple[Literal["marks", "counter"], ...]
+    source_alignment: int = 16
 
 
-GATHER = CopyForm("amdgpu.gather_to_lds", True, ("", "global", "fat_raw_buffer"), ("marks",))
+GATHER = CopyForm(
+    "amdgpu.gather_to_lds",
+    True,
+    ("", "global", "fat_raw_buffer"),
+    ("marks",),
+    source_alignment=4,
+)
 ASYNC_LOAD = CopyForm("amdgpu.global_load_async_to_lds", False, ("global",), ("marks", "counter"))
 
 

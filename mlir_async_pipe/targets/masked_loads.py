@@ -26,6 +26,7 @@ from mlir_async_pipe.ir_helpers import (
     terminator,
     users,
 )
+from mlir_async_pipe.targets.transfers import in_bounds, moves_row
 from mlir_async_pipe.vocabulary import accesses, is_pure, operand_groups, row_of
 from mlir_async_pipe.vocabulary.extents import shape_of
 
@@ -174,28 +175,14 @@ def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotLoaded:
     if kept is None:
         return _no_prefix(load)
     if load.name == "vector.transfer_read":
-        if not _is_row(load):
+        if not moves_row(load):
             return NotLoaded("its elements are not next to each other in memory", load)
-        if not _in_bounds(load):
+        if not in_bounds(load):
             (access,) = accesses(load)
             kept = (*kept, UntilEnd(access.memory, access.indices[-1]))
     if kept and not _is_zero(otherwise):
         return _nonzero(load)
     return kept
-
-
-def _is_row(transfer: Operation) -> bool:
-    """Whether a transfer reads neighbours in the last dimension, as vector.load does."""
-    taken = ir.AffineMapAttr(transfer.attributes["permutation_map"]).value
-    last = ir.AffineExpr.get_dim(taken.n_dims - 1, transfer.context)
-    return list(taken.results) == [last]
-
-
-def _in_bounds(transfer: Operation) -> bool:
-    if "in_bounds" not in transfer.attributes:
-        return False
-    flags = list(ir.ArrayAttr(transfer.attributes["in_bounds"]))
-    return bool(flags) and all(ir.BoolAttr(flag).value for flag in flags)
 
 
 def _kept_by_mask(mask: Value) -> tuple[Part, ...] | None:

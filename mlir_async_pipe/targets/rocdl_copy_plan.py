@@ -85,15 +85,15 @@ def read_copy(op: Operation) -> Copy:
     )
 
 
-def plan_copy(op: Operation, chip: Chip, block: Block | None, uniformity: Uniformity) -> Plan:
+def plan_copy(copy: Copy, chip: Chip, block: Block | None, uniformity: Uniformity) -> Plan:
     """Decide how `chip` issues a copy.
 
     Raises LoweringError at the copy: copy-width, copy-space, unknown-block-size, wave-layout,
-    dynamic-stride, divergent-copy.
+    dynamic-stride, partial-wave, divergent-copy.
     """
     form = chip.copy_form
     assert form is not None
-    copy = read_copy(op)
+    op = copy.op
     _check_source(copy, form, chip)
     piece = _piece_elements(copy, chip)
     pieces = copy.elements // piece

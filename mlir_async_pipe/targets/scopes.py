@@ -15,26 +15,27 @@ within the time that the scope allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.alignment import access_alignment, element_bytes, static_strides
+from mlir_async_pipe.alignment import element_bytes
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.copy_width import copy_width
 from mlir_async_pipe.targets.masked_loads import (
     SYNC_FALLBACK,
-    LoadedValue,
     NotLoaded,
     Part,
     loaded_value,
 )
 from mlir_async_pipe.targets.scope_overlap import find_overlap
+from mlir_async_pipe.targets.transfers import is_plain
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
 
 SCOPE = "async_pipe.scope"
-_STORES = ("memref.store", "vector.store")
+_STORES = ("memref.store", "vector.store", "vector.transfer_write")
 _CONTROL = ("scf.if", "scf.for", "scf.index_switch", "cf.br", "cf.cond_br", "cf.switch")
 
 
@@ -43,7 +44,8 @@ class CopyPair:
     """A load and the store of its result: `elements` of `element_bytes` each.
 
     `piece_bytes` is the size of one asynchronous copy; the pair becomes
-    elements * element_bytes / piece_bytes of them. What not all parts of `kept` keep is zero;
+    elements * element_bytes / piece_bytes of them. `narrowed_by` is the access whose unknown
+    alignment forbids a wider one, if there is such. What not all parts of `kept` keep is zero;
     `through` are the selections and conditions between load and store, the last one first.
     """
 
@@ -54,6 +56,7 @@ class CopyPair:
     elements: int
     element_bytes: int
     piece_bytes: int
+    narrowed_by: Access | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,11 @@ class NotCopies:
     code: str = SYNC_FALLBACK
 
 
-def classify(scope: Operation, chip: Chip) -> Copies | NotCopies:
+Refuse = Callable[[CopyPair], str | None]
+"""Why a chip cannot issue a pair for reasons of its own, None if it can."""
+
+
+def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Copies | NotCopies:
     """Whether all that `scope` does can be issued as asynchronous copies on `chip`."""
     if not chip.copy_bytes:
         return NotCopies(f"{chip.name} has no asynchronous copy to workgroup memory", scope)
@@ -83,7 +90,7 @@ def classify(scope: Operation, chip: Chip) -> Copies | NotCopies:
     pairs: list[CopyPair] = []
     written: list[Access] = []
     for op in _inside(scope):
-        found = _classify_op(op, chip, arithmetic)
+        found = _classify_op(op, chip, arithmetic, refuse)
         if isinstance(found, NotCopies):
             return found
         if isinstance(found, CopyPair):
@@ -99,13 +106,15 @@ def _inside(scope: Operation) -> Iterator[Operation]:
     return (op for op in walk(scope) if op != scope)
 
 
-def _classify_op(op: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair | NotCopies | None:
+def _classify_op(
+    op: Operation, chip: Chip, arithmetic: Arithmetic, refuse: Refuse | None
+) -> CopyPair | NotCopies | None:
     """What one op means for its scope; None: nothing that hinders copying."""
     if is_pure(op) or op.name in _CONTROL:
         return None
     row = row_of(op)
     if op.name in _STORES:
-        return _pair(op, chip, arithmetic)
+        return _pair(op, chip, arithmetic, refuse)
     if row is not None and row.asynchronous(op) and row.queue == chip.copy_queue:
         return None
     if row is not None and row.accesses and row.wait is None:
@@ -117,47 +126,32 @@ def _classify_op(op: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair 
     return NotCopies(f"'{op.name}' is no copy", op)
 
 
-def _pair(store: Operation, chip: Chip, arithmetic: Arithmetic) -> CopyPair | NotCopies:
+def _pair(
+    store: Operation, chip: Chip, arithmetic: Arithmetic, refuse: Refuse | None
+) -> CopyPair | NotCopies:
     (target,) = accesses(store)
     if root_of(target.memory).space != "workgroup":
         return NotCopies(f"'{store.name}' does not write workgroup memory", store)
+    if store.name == "vector.transfer_write" and not is_plain(store):
+        return NotCopies("it may leave elements of its row unwritten, which no copy does", store)
     found = loaded_value(store)
     if isinstance(found, NotLoaded):
         return NotCopies(found.reason, found.at, found.code)
     (source,) = accesses(found.load)
     if root_of(source.memory).space != "global":
         return NotCopies(f"'{found.load.name}' does not read global memory", found.load)
-    return _sized_pair(found, source, target, chip, arithmetic)
-
-
-def _sized_pair(
-    found: LoadedValue, source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
-) -> CopyPair | NotCopies:
-    """Choose the widest pieces that the chip has and that both addresses are aligned for."""
-    element = element_bytes(target.memory)
-    extent = target.extent
-    if element == 0 or extent is None or len(extent) > 1:
-        return NotCopies("its elements are no whole number of bytes in one row", target.op)
-    for access in (source, target):
-        strides = static_strides(access.memory)
-        if not strides or strides[-1] != 1:
-            return NotCopies("its elements are not next to each other in memory", access.op)
-    elements = extent[0] if extent else 1
-    total = elements * element
-    aligned = min(
-        access_alignment(access.memory, access.indices, arithmetic) for access in (source, target)
+    width = copy_width(source, target, chip, arithmetic)
+    if isinstance(width, str):
+        return NotCopies(width, store)
+    pair = CopyPair(
+        found.load,
+        store,
+        found.kept,
+        found.through,
+        width.elements,
+        element_bytes(target.memory),
+        width.piece_bytes,
+        width.narrowed_by,
     )
-    fitting = [
-        size
-        for size in chip.copy_bytes
-        if size <= aligned and total % size == 0 and size % element == 0
-    ]
-    if not fitting:
-        sizes = ", ".join(map(str, chip.copy_bytes))
-        return NotCopies(
-            f"{chip.name} copies {sizes} bytes, and this copy has {total} bytes at addresses "
-            f"that are known to be aligned to {aligned}",
-            target.op,
-        )
-    piece = max(fitting)
-    return CopyPair(found.load, target.op, found.kept, found.through, elements, element, piece)
+    refused = refuse(pair) if refuse is not None else None
+    return pair if refused is None else NotCopies(refused, store)

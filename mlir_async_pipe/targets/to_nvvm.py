@@ -37,6 +37,7 @@ from mlir_async_pipe.targets.shared_memory import (
     top_level,
 )
 from mlir_async_pipe.targets.vector_alignment import annotate_alignment
+from mlir_async_pipe.targets.workgroup_alignment import align_workgroup_buffers
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
@@ -76,6 +77,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     chip = chip_of(options.chip, session)
     for gpu_module in gpu_modules(root):
         _check_known(gpu_module)
+    align_workgroup_buffers(root)
     lower_abstract_ops(root, chip, session, strict=options.strict)
     clamp_counts(root, session)
     shared: dict[str, DynamicShared] = {}

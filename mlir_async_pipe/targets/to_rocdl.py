@@ -28,7 +28,7 @@ from mlir_async_pipe.targets.empty_groups import drop_empty_groups
 from mlir_async_pipe.targets.mark_scope import check_scope
 from mlir_async_pipe.targets.other_lanes import Wave
 from mlir_async_pipe.targets.rocdl_copies import rewrite_copy
-from mlir_async_pipe.targets.rocdl_copy_plan import COPY, Plan, plan_copy
+from mlir_async_pipe.targets.rocdl_copy_plan import COPY, Plan, plan_copy, read_copy
 from mlir_async_pipe.targets.rocdl_waits import (
     Form,
     check_control,
@@ -46,7 +46,9 @@ from mlir_async_pipe.targets.shared_memory import (
     workgroup_buffers,
 )
 from mlir_async_pipe.targets.vector_alignment import annotate_alignment
+from mlir_async_pipe.targets.wave_copies import WaveCopies
 from mlir_async_pipe.targets.wave_layout import Block
+from mlir_async_pipe.targets.workgroup_alignment import align_workgroup_buffers
 from mlir_async_pipe.uniformity import Uniformity
 
 
@@ -101,7 +103,9 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     chip = chip_of(options, session)
     root = module.operation
     _check_foreign(root, chip)
-    lower_abstract_ops(root, chip, session, strict=options.strict)
+    align_workgroup_buffers(root)
+    refuse = WaveCopies(root, chip).refuse
+    lower_abstract_ops(root, chip, session, strict=options.strict, refuse=refuse)
     check_scope(root, chip, session)
     drop_empty_groups(root, chip, session)
     _lower_copies(root, chip, options, session)
@@ -122,7 +126,9 @@ def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session:
     blocks = {
         function: _block(function, root, chip) for function in map(enclosing_function, copies)
     }
-    plans = [plan_copy(op, chip, blocks[enclosing_function(op)], uniformity) for op in copies]
+    plans = [
+        plan_copy(read_copy(op), chip, blocks[enclosing_function(op)], uniformity) for op in copies
+    ]
     check_control([*groups, *waits], uniformity)
     pieces = {plan.copy.op: plan.pieces for plan in plans}
     planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)

@@ -1,0 +1,43 @@
+"""Lets workgroup buffers begin at multiples of 16 bytes, so that copies into them may be wide.
+
+    workgroup(%a : memref<512xf32, …>)        -->  workgroup(%a : memref<512xf32, …> {llvm.align = 16})
+    memref.global "private" @a : memref<…>    -->  memref.global "private" @a : memref<…> {alignment = 16}
+
+Where a buffer begins is the compiler's to choose; a larger `llvm.align` of the author stays.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import space_of_type
+from mlir_async_pipe.ir_helpers import Operation, integer_attribute, set_integer, walk
+from mlir_async_pipe.targets.shared_memory import ALIGNMENT_BYTES, attributions
+
+_ATTRIBUTES = "workgroup_attrib_attrs"
+
+
+def align_workgroup_buffers(root: Operation) -> None:
+    """Raise the alignment of every attribution and global in workgroup memory below `root`."""
+    for op in walk(root):
+        if op.name == "memref.global":
+            kind = ir.TypeAttr(op.attributes["type"]).value
+            known = integer_attribute(op, "alignment") or 1
+            if space_of_type(kind) == "workgroup" and known < ALIGNMENT_BYTES:
+                set_integer(op, "alignment", ALIGNMENT_BYTES, 64)
+        elif count := len(attributions(op)):
+            _align_attributions(op, count)
+
+
+def _align_attributions(function: Operation, count: int) -> None:
+    context = function.context
+    i64 = ir.IntegerType.get_signless(64, context)
+    entries: list[dict[str, ir.Attribute]] = [{} for _ in range(count)]
+    if _ATTRIBUTES in function.attributes:
+        given = ir.ArrayAttr(function.attributes[_ATTRIBUTES])
+        entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
+    for entry in entries:
+        known = ir.IntegerAttr(entry["llvm.align"]).value if "llvm.align" in entry else 1
+        entry["llvm.align"] = ir.IntegerAttr.get(i64, max(known, ALIGNMENT_BYTES))
+    function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(entry, context) for entry in entries], context
+    )
