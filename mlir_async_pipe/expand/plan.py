@@ -1,28 +1,25 @@
 """Everything that is decided about a loop before the first edit.
 
 `make_plan` either returns a complete plan or raises a located PipelineError; nothing after
-it can fail. The steps, in order: units, dependences through values, buffers and their
-privatisation, dependences through memory, legality, groups, versions, wait needs, barrier
-pairs.
+it can fail. The steps, in order: what holds whatever the schedule (`analysis`), units, legality,
+groups, wait needs, versions, barrier pairs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import mlir_async_pipe.annotations as names
-from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.memory import Assertions, memory_dependences
-from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.expand.analysis import Analysis, analyse
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
-from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers, private_buffers
+from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
 from mlir_async_pipe.expand.legality import check_memory, check_values
 from mlir_async_pipe.expand.needs import Need, needs_of, reuse_needs
+from mlir_async_pipe.expand.statement_places import in_op_form
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.trip_count import static_trip_count
 from mlir_async_pipe.expand.units import Units
@@ -75,7 +72,8 @@ def make_plan(
     """
     annotations = names.read_loop(loop)
     _check_inner_loops(loop)
-    units = Units(read_body(loop))
+    body = read_body(loop)
+    units = Units(body, in_op_form(body))
     trips = static_trip_count(loop)
     if trips is not None and trips < units.last_stage and annotations.short_trip != "predicate":
         diagnostics.remark(
@@ -88,18 +86,32 @@ def make_plan(
     check_values(units)
     if "predicate" in (annotations.epilogue, annotations.short_trip):
         check_guardable(units)
-    arithmetic = Arithmetic(around.launch_size(loop))
-    index = LoopIndex(loop, arithmetic)
-    regions = regions_of([s.op for s in units.body.statements], arithmetic)
-    regions = [_with_unit_asynchrony(region, units) for region in regions]
-    assertions = Assertions(annotations.independent, limits.noalias_arguments)
-    private, unproven = private_buffers(loop, regions, around, arithmetic.block_size)
-    dependences = memory_dependences(regions, private, index, assertions)
-    check_memory(dependences, unproven, units)
-    groups = form_groups(units, dependences, diagnostics)
+    analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
+    check_memory(analysis.dependences, analysis.unproven, units)
+    return plan_schedule(
+        analysis,
+        units,
+        annotations.wait_at or "consumer",
+        annotations,
+        limits,
+        diagnostics,
+    )
+
+
+def plan_schedule(
+    analysis: Analysis,
+    units: Units,
+    wait_at: Literal["consumer", "iteration"],
+    annotations: names.LoopAnnotations,
+    limits: Limits,
+    diagnostics: Diagnostics,
+) -> Plan:
+    """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
+    loop = analysis.body.loop
+    regions, index, private = analysis.regions, analysis.index, analysis.private
+    groups = form_groups(units, analysis.dependences, diagnostics)
     group_of = {member.position: group for group in groups for member in group.members}
-    needs = needs_of(dependences, units, group_of)
-    wait_at = annotations.wait_at or "consumer"
+    needs = needs_of(analysis.dependences, units, group_of)
     buffers = plan_buffers(
         loop,
         regions,
@@ -113,7 +125,7 @@ def make_plan(
         diagnostics,
     )
     needs += reuse_needs(buffers, units, group_of)
-    pairs, before, behind = barrier_pairs(units, regions, buffers, index, private, around)
+    pairs, before, behind = barrier_pairs(units, regions, buffers, index, private, analysis.around)
     return Plan(
         loop,
         units,
@@ -125,7 +137,7 @@ def make_plan(
         # Without a guarantee of S-1 iterations an epilogue could not be peeled.
         "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
         annotations.short_trip,
-        trips,
+        static_trip_count(loop),
         units.last_stage,
         before,
         behind,
@@ -141,10 +153,3 @@ def _check_inner_loops(loop: Operation) -> None:
             code="inner-loop-first",
             at=loop,
         )
-
-
-def _with_unit_asynchrony(region: Region, units: Units) -> Region:
-    """An access is async if its unit is: a scope makes all that is inside so."""
-    if units.unit_of(region.top).asynchronous == region.asynchronous:
-        return region
-    return replace(region, asynchronous=units.unit_of(region.top).asynchronous)

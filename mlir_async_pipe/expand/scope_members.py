@@ -10,25 +10,26 @@ A scope hands on memory only: a value that leaves it would be used before it exi
 from __future__ import annotations
 
 from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.expand.statement_places import Place, is_async, is_physical
+from mlir_async_pipe.expand.statement_places import Place, StatementPlaces, is_physical
 from mlir_async_pipe.ir_helpers import Operation, captured, defining_op
 from mlir_async_pipe.statements import Body
 
 
 def form_scopes(
-    body: Body, places: dict[Operation, Place], textual: dict[Operation, int]
+    body: Body, schedule: StatementPlaces, textual: dict[Operation, int]
 ) -> tuple[frozenset[Operation], list[tuple[Operation, ...]]]:
     """Async statements that are no physical async ops, joined where values flow between
     them: neighbours in kernel order and of one stage that use each other's values.
 
     Returns those statements, and the ops of each scope in textual order.
     """
+    places = schedule.places
     ranked = sorted(places, key=lambda op: (places[op].order, textual[op]))
     scopes: list[tuple[Operation, ...]] = []
     scoped: set[Operation] = set()
     run: list[Operation] = []
     for op in [*ranked, None]:
-        joins = op is not None and is_async(op) and not is_physical(op)
+        joins = op in schedule.asynchronous and not is_physical(op)
         if run and (not joins or op is None or places[op].stage != places[run[-1]].stage):
             scopes += _connected(body, run, textual)
             run = []

@@ -1,4 +1,7 @@
-"""What the op form says about one statement: its stage, its order, and whether it is async."""
+"""Where the statements of a loop run: their stages and orders, and which complete later.
+
+Read off the op form, or made up by a scheduler that tries schedules without editing the loop.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.ir_helpers import Operation, walk
+from mlir_async_pipe.statements import Body
 from mlir_async_pipe.vocabulary import row_of
 
 SCOPE = "async_pipe.scope"
@@ -17,6 +21,23 @@ class Place:
 
     stage: int
     order: int
+
+
+@dataclass(frozen=True)
+class StatementPlaces:
+    """A schedule: where each statement runs, and which statements complete later than they are
+    issued. Ops are keys, so no attribute of them may change while it is in use."""
+
+    places: dict[Operation, Place]
+    asynchronous: frozenset[Operation]
+
+
+def in_op_form(body: Body) -> StatementPlaces:
+    """The schedule that stands on the ops of a loop."""
+    return StatementPlaces(
+        {s.op: statement_place(s.op, s.number) for s in body.statements},
+        frozenset(s.op for s in body.statements if is_async(s.op)),
+    )
 
 
 def statement_place(op: Operation, number: int) -> Place:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.expand.pure_places import PurePlaces, rematerialisable
 from mlir_async_pipe.expand.scope_members import first_statement, form_scopes
-from mlir_async_pipe.expand.statement_places import Place, is_async, statement_place
+from mlir_async_pipe.expand.statement_places import Place, StatementPlaces
 from mlir_async_pipe.ir_helpers import Operation, Value, defining_op
 from mlir_async_pipe.statements import Body
 
@@ -36,14 +36,16 @@ class Unit:
 
 
 class Units:
-    """All units of a loop in kernel order, and where each op and value belongs."""
+    """All units of a loop under a schedule, in kernel order, and where each op and value
+    belongs."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, schedule: StatementPlaces) -> None:
         self.body = body
-        self.statement_places = {s.op: statement_place(s.op, s.number) for s in body.statements}
+        self.statement_places = schedule.places
+        self._asynchronous = schedule.asynchronous
         self.rematerialised = rematerialisable(body)
         textual = {op: number for number, op in enumerate(body.ops)}
-        self._scoped, self._scopes = form_scopes(body, self.statement_places, textual)
+        self._scoped, self._scopes = form_scopes(body, schedule, textual)
         self.pure_places = PurePlaces(
             body, self.statement_places, self._places_of_issue(), self.rematerialised
         ).find()
@@ -98,7 +100,7 @@ class Units:
                 ops,
                 stage,
                 position,
-                asynchronous=any(is_async(op) for op in ops),
+                asynchronous=not self._asynchronous.isdisjoint(ops),
                 scoped=any(op in self._scoped for op in ops),
                 pure=not any(op in self.statement_places for op in ops),
             )
