@@ -35,6 +35,7 @@ LATENCY = "async_pipe.latency"
 PART_STAGES = "async_pipe.part_stages"
 PART_ORDERS = "async_pipe.part_orders"
 EMPTY = "async_pipe.empty"
+COPIES = "async_pipe.copies"
 REASON = "async_pipe.reason"
 DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
 
@@ -55,7 +56,7 @@ LOOP_NAMES = (
     PART_STAGES,
     PART_ORDERS,
 )
-OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, PRIVATE, EMPTY, REASON)
+OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, PRIVATE, EMPTY, COPIES, REASON)
 CHOICES = {
     WAIT_AT: ("consumer", "iteration"),
     EPILOGUE: ("peel", "predicate"),

@@ -135,6 +135,12 @@ def integer_attribute(op: Operation, name: str) -> int | None:
         return None
 
 
+def attributes_of(op: Operation) -> dict[str, Any]:
+    """All attributes of an op by name, inherent ones too."""
+    names = [getattr(entry, "name", entry) for entry in op.attributes]
+    return {name: op.attributes[name] for name in names}
+
+
 def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
     """Set an integer attribute of the given width; 0 bits stands for `index`."""
     kind = (

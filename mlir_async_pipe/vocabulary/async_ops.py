@@ -322,6 +322,25 @@ TOKEN_FORMS = {
     "async_pipe.wait_queue": "async_pipe.wait_queue",
 }
 
-# A group of the token form without operands has to carry it: without any attribute it prints
-# as text that does not parse again.
+# The same for ops whose queue has no op with a token of its own: where the target's copies use
+# that queue, the abstract ops stand for it.
+ABSTRACT_FORMS = {
+    "rocdl.asyncmark": "async_pipe.commit_queue",
+    "rocdl.wait.asyncmark": "async_pipe.wait_queue",
+}
+
+# A group of the token form without operands has to carry one of these: without any attribute
+# it prints as text that does not parse again.
 NO_COPIES = "async_pipe.empty"
+UNNAMED_COPIES = "async_pipe.copies"
+
+
+def token_form(op: Any, copy_queue: Queue | None) -> str | None:
+    """The op with a token that stands for a commit or wait; None if there is none.
+
+    `copy_queue` is the FIFO of the target's copies, None without a target.
+    """
+    form = TOKEN_FORMS.get(op.name)
+    if form is None and copy_queue is not None and ASYNC_ROWS[op.name].queue == copy_queue:
+        form = ABSTRACT_FORMS.get(op.name)
+    return form

@@ -8,12 +8,12 @@ Ops with regions that have no row may run their regions any number of times, in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.ir_helpers import attributes_of, constant_value
 
 Flow = Literal["for", "branch", "while", "once", "parallel", "isolated"]
 
@@ -114,6 +114,18 @@ REGION_ROWS = {
     )
 }
 
+# Ops whose regions can be given more values on the way in, round and out.
+CARRYING_OPS = (
+    "scf.for",
+    "affine.for",
+    "scf.if",
+    "affine.if",
+    "scf.index_switch",
+    "scf.while",
+    "scf.execute_region",
+    "memref.alloca_scope",
+)
+
 
 def selected_region(op: Any, row: RegionRow, value: int) -> int:
     """Which region of a "branch" op runs if its condition has this constant value."""
@@ -151,6 +163,28 @@ def _default_and_cases(op: Any) -> list[range]:
             found.append(range(start, start + size))
             start += size
     return found
+
+
+def with_successor_operands(
+    op: Any, more: Sequence[Sequence[Any]]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Operands and attributes of a branch that hands `more[i]` on to successor i as well."""
+    ranges = BRANCH_ROWS[op.name].operands(op)
+    operands = list(op.operands)
+    made = operands[: ranges[0].start]
+    for old, added in zip(ranges, more, strict=True):
+        made += [*operands[old.start : old.stop], *added]
+    attributes = attributes_of(op)
+    if "operandSegmentSizes" in attributes:
+        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
+        sizes[1] += len(more[0])
+        sizes[2] += sum(len(added) for added in more[1:])
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    if "case_operand_segments" in attributes:
+        cases = ir.DenseI32ArrayAttr(attributes["case_operand_segments"])
+        grown = [size + len(added) for size, added in zip(cases, more[1:], strict=True)]
+        attributes["case_operand_segments"] = ir.DenseI32ArrayAttr.get(grown, op.context)
+    return made, attributes
 
 
 BRANCH_ROWS = {

@@ -6,244 +6,229 @@
 
 A wait that lets N groups stay in flight retires the (N + 1)-th youngest group and all older
 ones, so it gets the token of that one. A *history* is the list of the youngest groups at a
-point, youngest first; loops carry it as iter_args, branches merge it in results. Where some
-path has fewer than N + 1 groups the wait retires none of them on every path and stays as it is.
+point, youngest first; loops, branches and blocks hand it on. Where some path has fewer than
+N + 1 groups the wait retires none of them on every path and stays as it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import (
+    Block,
+    Operation,
+    Value,
+    attributes_of,
     before,
     create,
     functions,
     integer_attribute,
-    operations,
-    terminator,
     walk,
 )
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
-from mlir_async_pipe.vocabulary.async_ops import NO_COPIES, TOKEN_FORMS
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.async_ops import token_form
+from mlir_async_pipe.waits.carry import Carrier, Variables
 from mlir_async_pipe.waits.count import TOKEN_TYPE
+from mlir_async_pipe.waits.forward import Forward
+from mlir_async_pipe.waits.group_tokens import group_with_token
+from mlir_async_pipe.waits.histories import History, changes_history
+from mlir_async_pipe.waits.skeleton import Skeleton
 from mlir_async_pipe.waits.write import wait_rule
-
-History = list[Any]
-"""Tokens of the youngest groups, youngest first; it ends where some path has no older group."""
 
 DEEPEST_HISTORY = 64
 
 
 @dataclass(frozen=True)
 class TokensOptions:
-    """Options of `async-pipe-tokens`: none."""
+    """Options of `async-pipe-tokens`.
+
+    `chip` says where the module is going: queues that have no op with a token of their own get
+    the abstract ops, if they are the queue of that chip's copies.
+    """
+
+    chip: str = ""
 
 
 @passes.register(
-    "async-pipe-tokens", "give count-form waits the tokens of the groups that they retire"
+    "async-pipe-tokens",
+    "give count-form waits the tokens of the groups that they retire",
+    TokensOptions,
 )
-def attach_tokens(module_op: Any, options: Any, session: Session) -> None:
+def attach_tokens(module_op: Any, options: TokensOptions, session: Session) -> None:
     """Attach tokens in every function; what cannot be followed stays, with a remark."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
     for function in functions(module_op):
-        queues: dict[Queue | None, int] = {}
+        waits: dict[Queue, list[Operation]] = {}
         for op in walk(function):
-            if is_count_wait(op):
-                queue = queue_of(op, session.target)
-                queues[queue] = max(queues.get(queue, 0), integer_attribute(op, _count(op)) or 0)
-        for queue, most in queues.items():
+            queue = queue_of(op, target) if has_only_a_count(op) else None
             if queue is not None:
-                depth = min(most + 1, DEEPEST_HISTORY)
-                _Attacher(queue, depth, session.target, session).function(function)
+                waits.setdefault(queue, []).append(op)
+        for queue, found in waits.items():
+            _attach(function, queue, found, target, session)
 
 
-def is_count_wait(op: Any) -> bool:
-    """Whether a wait has a count and no tokens, and a form with tokens exists."""
+def has_only_a_count(op: Operation) -> bool:
+    """Whether an op is a wait with a constant count and no tokens."""
     row = row_of(op)
-    if row is None or row.wait is None or op.name not in TOKEN_FORMS:
+    if row is None or row.wait is None or row.wait.form == "next" or len(op.operands):
         return False
-    return len(op.operands) == 0 and integer_attribute(op, row.wait.count) is not None
+    return integer_attribute(op, row.wait.count) is not None
 
 
-def _count(op: Any) -> str:
-    return wait_rule(op).count
-
-
-class _Attacher:
-    """Attaches tokens for one queue of one function."""
-
-    def __init__(self, queue: Queue, depth: int, target: Target | None, session: Session) -> None:
-        self.queue = queue
-        self.depth = depth
-        self.target = target
-        self.session = session
-
-    def function(self, function: Any) -> None:
-        """Follow the body of a function; nothing is known about groups before it."""
-        blocks = list(function.regions[0].blocks)
-        for block in blocks:
-            # The history at a block with predecessors is not followed.
-            self._block(block, [])
-
-    def _block(self, block: Any, history: History) -> History:
-        for op in operations(block):
-            history = self._op(op, history)
-        return history
-
-    def _op(self, op: Any, history: History) -> History:
-        row = row_of(op)
-        if row is not None and row.commits == "group" and self._is_mine(op):
-            token = self._commit(op)
-            return [] if token is None else [token, *history][: self.depth]
-        if is_count_wait(op) and self._is_mine(op):
-            self._wait(op, history)
-            return history
-        if op.name in CALL_OPS and self.queue.scope == "thread":
-            return []
-        if not any(self._matters(inner) for inner in (walk(op) if len(op.regions) else ())):
-            return history
-        if op.name == "scf.for" and not self._loses_track(op):
-            return self._loop(op, history)
-        if op.name == "scf.if":
-            return self._branch(op, history)
-        for region in op.regions:
-            for block in region.blocks:
-                self._block(block, [])
-        return []
-
-    def _loses_track(self, loop: Any) -> bool:
-        """Whether something in a loop may commit groups that cannot be followed."""
-        for op in walk(loop):
-            if op.name in CALL_OPS and self.queue.scope == "thread":
-                return True
-            followed = len(op.regions) == 0 or op.name in ("scf.for", "scf.if")
-            if not followed and any(self._matters(inner) for inner in walk(op)):
-                return True
-        return False
-
-    def _is_mine(self, op: Any) -> bool:
-        return queue_of(op, self.target) == self.queue
-
-    def _matters(self, op: Any) -> bool:
-        row = row_of(op)
-        if op.name in CALL_OPS:
-            return True
-        return row is not None and (row.commits is not None or is_count_wait(op))
-
-    def _commit(self, op: Any) -> Any:
-        """The token of a commit, which takes its token form if it has none yet."""
-        if len(op.results):
-            return op.results[0]
-        name = TOKEN_FORMS.get(op.name)
-        if name is None:
-            return None
-        attributes = {NO_COPIES: ir.UnitAttr.get(op.context)}
-        made = create(name, (), [_token(op)], attributes, ip=before(op), loc=op.location)
-        op.erase()
-        return made.results[0]
-
-    def _wait(self, op: Any, history: History) -> None:
-        count = integer_attribute(op, _count(op)) or 0
-        if count >= len(history):
-            self.session.diagnostics.remark(
-                f"the wait retires no group on every path: fewer than {count + 1} are known here",
+def _attach(
+    function: Operation,
+    queue: Queue,
+    waits: list[Operation],
+    target: Target | None,
+    session: Session,
+) -> None:
+    """Attach tokens to the waits of one queue in one function."""
+    copies = None if target is None else target.chip.copy_queue
+    bare = [op for op in waits if token_form(op, copies) is None]
+    for op in bare:
+        session.diagnostics.remark(
+            f"no op with a token stands for groups of {queue.name}"
+            + ("" if target is not None else "; with a chip whose copies use it there may be"),
+            code="no-token-form",
+            at=op,
+        )
+    if bare:
+        return
+    depth = min(DEEPEST_HISTORY, 1 + max(_count(op) for op in waits))
+    known = History(queue, depth, target)
+    skeleton = Skeleton(
+        function,
+        lambda op: changes_history(op, queue, target) or _waits_on(op, queue, target),
+        lambda op: changes_history(op, queue, target),
+    )
+    lengths = Forward(skeleton, known, 0, exact=True)
+    retiring = _retiring(skeleton, lengths)
+    for block, answers in retiring.items():
+        bare_waits = [op for op in skeleton.of(block) if has_only_a_count(op)]
+        for op, answer in zip(bare_waits, answers, strict=True):
+            if answer:
+                continue
+            session.diagnostics.remark(
+                f"the wait retires no group on every path: fewer than {_count(op) + 1} are known here",
                 code="no-group",
                 at=op,
             )
-            return
-        name = TOKEN_FORMS[op.name]
-        made = create(
-            name,
-            [history[count]],
-            (),
-            _attributes(op) if name == op.name else None,
-            ip=before(op),
-            loc=op.location,
-        )
+    if any(map(any, retiring.values())):
+        _Attacher(skeleton, known, lengths, copies, retiring).run([])
+
+
+def _waits_on(op: Operation, queue: Queue, target: Target | None) -> bool:
+    return has_only_a_count(op) and queue_of(op, target) == queue
+
+
+def _count(op: Operation) -> int:
+    return max(0, integer_attribute(op, wait_rule(op).count) or 0)
+
+
+def _retiring(skeleton: Skeleton, lengths: Forward[int]) -> dict[Block, list[bool]]:
+    """For the waits of each block, whether every path to it has more groups than it leaves in
+    flight (no turn of a loop around it may have fewer)."""
+    return {
+        block: [
+            _count(op) < length
+            for op, length in lengths.through(block, start)
+            if has_only_a_count(op)
+        ]
+        for block, start in lengths.at_block.items()
+    }
+
+
+@dataclass
+class _Attacher(Carrier):
+    """Carries the history of one queue through one function, and gives it to the waits."""
+
+    skeleton: Skeleton
+    known: History
+    lengths: Forward[int]
+    copies: Queue | None
+    retiring: dict[Block, list[bool]]
+    kind: Any = field(init=False)
+    _no_group: Value | None = None
+
+    def __post_init__(self) -> None:
+        self.kind = _token(self.skeleton.root)
+
+    def over(self, op: Operation, variables: Variables) -> Variables:
+        """A commit comes first in the history, a wait takes from it."""
+        row = row_of(op)
+        if row is not None and row.wait is not None:
+            # A block that a loop without turns holds has no answers.
+            answers = self.retiring.get(op.block)
+            if answers and answers.pop(0):
+                self._wait(op, variables[_count(op)])
+            return variables
+        length = self.known.over(op, len(variables))
+        if not (self.known.is_commit(op) and self.known.has_token(op)):
+            return variables[:length]
+        token = op.results[0] if len(op.results) else self._commit(op)
+        return [token, *variables][:length]
+
+    def _commit(self, op: Operation) -> Value:
+        name = token_form(op, self.copies)
+        assert name is not None
+        return group_with_token(op, name, self.kind)
+
+    def _wait(self, op: Operation, token: Value) -> None:
+        name = token_form(op, self.copies)
+        assert name is not None
+        attributes = attributes_of(op) if name == op.name else {}
+        if name == "async_pipe.wait_queue":
+            i64 = ir.IntegerType.get_signless(64, op.context)
+            attributes.setdefault("queue", ir.IntegerAttr.get(i64, 0))
+        count = _count(op)
+        made = create(name, [token], (), attributes, ip=before(op), loc=op.location)
         rule = wait_rule(made)
         kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
         made.attributes[rule.count] = ir.IntegerAttr.get(kind, count)
         op.erase()
 
-    def _loop(self, op: Any, history: History) -> History:
-        """Carry the history through a loop: iter_args in, yields round, results out."""
-        carried = len(history)
-        made = create(
-            op.name,
-            [*op.operands, *history],
-            [*(result.type for result in op.results), *[_token(op)] * carried],
-            _attributes(op),
-            regions=1,
-            ip=before(op),
-            loc=op.location,
-        )
-        old = op.regions[0].blocks[0]
-        types = [argument.type for argument in old.arguments]
-        types += [_token(op)] * carried
-        block = made.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
-        for inner in operations(old):
-            block.append(inner)
-        arguments = list(block.arguments)
-        kept = len(types) - carried
-        for argument, new in zip(old.arguments, arguments[:kept], strict=True):
-            argument.replace_all_uses_with(new)
-        behind = self._block(block, arguments[kept:])
-        # Nothing in the body loses track, so the history behind it is no shorter.
-        _yield_more(terminator(block), behind[:carried])
-        return _replace(op, made)
+    def width_at(self, block: Block) -> int:
+        """As many groups as are known on every path to the block."""
+        return self.lengths.at_block.get(block, 0)
 
-    def _branch(self, op: Any, history: History) -> History:
-        """Follow both sides; the groups known on both of them become results."""
-        sides = []
-        for region in op.regions:
-            blocks = list(region.blocks)
-            sides.append(self._block(blocks[0], history) if blocks else history)
-        known = min(len(side) for side in sides)
-        made = create(
-            op.name,
-            list(op.operands),
-            [*(result.type for result in op.results), *[_token(op)] * known],
-            _attributes(op),
-            regions=2,
-            ip=before(op),
-            loc=op.location,
-        )
-        for region, new, side in zip(op.regions, made.regions, sides, strict=True):
-            block = new.blocks.append()
-            blocks = list(region.blocks)
-            for inner in operations(blocks[0]) if blocks else ():
-                block.append(inner)
-            if not blocks:
-                create("scf.yield", ip=ir.InsertionPoint(block), loc=op.location)
-            _yield_more(terminator(block), side[:known])
-        return _replace(op, made)
+    def width_of_loop(self, op: Operation) -> int:
+        """A loop with a constant trip count may hand on more than its first turn gets."""
+        return max(self.width_at(op.regions[0].blocks[0]), self.width_behind(op))
+
+    def handed(self, variables: Variables, width: int) -> Variables:
+        """What the first turns of such a loop do not have is no group: no wait reads it."""
+        missing = max(0, width - len(variables))
+        return [*variables[:width], *[self._placeholder() for _ in range(missing)]]
+
+    def _placeholder(self) -> Value:
+        if self._no_group is None:
+            root = self.skeleton.root
+            ip, loc = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0]), root.location
+            i32 = ir.IntegerType.get_signless(32, root.context)
+            attributes = {"value": ir.IntegerAttr.get(i32, 0)}
+            zero = create("arith.constant", (), [i32], attributes, ip=ip, loc=loc).results
+            # Tokens are i32 for the back ends, and the cast goes when they are converted.
+            cast = "builtin.unrealized_conversion_cast"
+            self._no_group = create(cast, zero, [self.kind], ip=ip, loc=loc).results[0]
+        return self._no_group
+
+    def width_behind(self, op: Operation) -> int:
+        """As many groups as are known behind every branch."""
+        return self.lengths.behind.get(op.regions[0].blocks[0], 0)
+
+    def apart(self, op: Operation, block: Block) -> Variables:
+        """Nothing is known about groups in front of such a region."""
+        return []
+
+    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+        """What is still known behind it."""
+        return variables[: self.known.behind_apart(op, len(variables))]
 
 
-def _token(op: Any) -> Any:
+def _token(op: Operation) -> Any:
     return ir.Type.parse(TOKEN_TYPE, op.context)
-
-
-def _attributes(op: Any) -> dict[str, Any]:
-    names = [getattr(entry, "name", entry) for entry in op.attributes]
-    return {name: op.attributes[name] for name in names}
-
-
-def _yield_more(op: Any, values: History) -> None:
-    """Hand on more values at the end of a block."""
-    create(op.name, [*op.operands, *values], ip=before(op), loc=op.location)
-    op.erase()
-
-
-def _replace(old: Any, new: Any) -> History:
-    """Replace an op by one with more results; the additional ones are the history behind it."""
-    results = list(new.results)
-    for result, replacement in zip(old.results, results, strict=False):
-        result.replace_all_uses_with(replacement)
-    history = results[len(old.results) :]
-    old.erase()
-    return history
