@@ -208,3 +208,48 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+func.func private @produce()
+func.func private @consume()
+func.func @barrier_loses_a_side() {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c16 step %c1 {
+    // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
+    func.call @produce() : () -> ()
+    // expected-error @below {{cannot pipeline: 'gpu.barrier' stands between accesses that cannot be analysed, and the schedule moves 'func.call', which is in front of it, away from it [opaque-barrier]}}
+    // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
+    gpu.barrier
+    // expected-note @below {{the barrier runs in front of this statement and in its stage}}
+    func.call @consume() : () -> ()
+  } {async_pipe.stage = [0, 1], async_pipe.independent}
+  return
+}
+
+// -----
+
+func.func private @produce()
+func.func private @consume()
+func.func @barrier_goes_with_another_statement() {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %x = arith.constant 1.0 : f32
+  scf.for %i = %c0 to %c16 step %c1 {
+    // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
+    func.call @produce() : () -> ()
+    // expected-error @below {{the schedule moves 'func.call', which is in front of it, away from it [opaque-barrier]}}
+    // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
+    gpu.barrier
+    // expected-note @below {{the barrier runs in front of this statement and in its stage}}
+    %y = scf.execute_region -> f32 no_inline {
+      %sum = arith.addf %x, %x : f32
+      scf.yield %sum : f32
+    }
+    func.call @consume() : () -> ()
+  } {async_pipe.stage = [0, 2, 0], async_pipe.independent}
+  return
+}

@@ -35,6 +35,36 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
     `shape` is the static shape of the region's base; the result is a boolean array of that
     shape, None where the subscripts cannot be evaluated. Raises OutOfBounds.
     """
+    found = _starts(region, shape, block)
+    if found is None:
+        return None
+    _, starts = found
+    covered = np.zeros(shape, dtype=bool)
+    covered.ravel()[np.unique(starts)[:, None] + _offsets(region, shape)] = True
+    return covered
+
+
+def elements_by_thread(
+    region: Region, shape: tuple[int, ...], block: Size
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Every touch of an element: the linear numbers of the threads and the row-major numbers
+    of the elements, both of shape (touches,).
+
+    None where the subscripts cannot be evaluated. Raises OutOfBounds.
+    """
+    found = _starts(region, shape, block)
+    if found is None:
+        return None
+    threads, starts = found
+    offsets = _offsets(region, shape)
+    return np.repeat(threads, offsets.size), (starts[:, None] + offsets).ravel()
+
+
+def _starts(
+    region: Region, shape: tuple[int, ...], block: Size
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """For each point of the enumeration its linear thread, and the row-major number of the
+    first element; None where the subscripts cannot be evaluated. Raises OutOfBounds."""
     if region.subscripts is None or region.extent is None or region.access is None:
         return None
     points = _points(region, block)
@@ -45,25 +75,26 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
     if any(numbers is None for numbers in subscripts):
         return None
     active = _active(region.access.active_lanes, threads, block)
-    flat = np.broadcast_arrays(*[s for s in subscripts if s is not None], active)
-    columns = [column.ravel()[flat[-1].ravel()] for column in flat[:-1]]
-    return _cover(columns, region.extent, shape)
-
-
-def _cover(
-    columns: list[np.ndarray], extent: tuple[int, ...], shape: tuple[int, ...]
-) -> np.ndarray:
-    covered = np.zeros(shape, dtype=bool)
-    for column, length, size in zip(columns, extent, shape, strict=True):
+    flat = np.broadcast_arrays(
+        linear_thread(threads, block), *[s for s in subscripts if s is not None], active
+    )
+    who, *columns = (column.ravel()[flat[-1].ravel()] for column in flat[:-1])
+    for column, length, size in zip(columns, region.extent, shape, strict=True):
         if column.size and (column.min() < 0 or column.max() + length > size):
             raise OutOfBounds
-    start = np.ravel_multi_index(tuple(columns), shape) if columns else np.zeros(1, dtype=np.int64)
-    strides = [product(shape[i + 1 :]) for i in range(len(shape))]
+    if not columns:
+        return who, np.zeros_like(who)
+    return who, np.ravel_multi_index(tuple(columns), shape)
+
+
+def _offsets(region: Region, shape: tuple[int, ...]) -> np.ndarray:
+    """The row-major distances of an access's elements from its first one."""
+    assert region.extent is not None
     offsets = np.zeros(1, dtype=np.int64)
-    for length, stride in zip(extent, strides, strict=True):
+    for dimension, length in enumerate(region.extent):
+        stride = product(shape[dimension + 1 :])
         offsets = (offsets[:, None] + stride * np.arange(length)).ravel()
-    covered.ravel()[np.unique(start)[:, None] + offsets] = True
-    return covered
+    return offsets
 
 
 def _points(

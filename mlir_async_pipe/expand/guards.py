@@ -19,7 +19,7 @@ from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.statement_places import is_physical
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import Operation, Value, create, integer_attribute
-from mlir_async_pipe.statements import is_statement
+from mlir_async_pipe.statements import is_statement, is_synchronisation
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 
 SOURCE_ELEMENTS = "source_elements"
@@ -49,8 +49,7 @@ def check_guardable(units: Units) -> None:
 def guarded(op: Operation, condition: Value, integers: Integers) -> Operation:
     """Let `op`, just cloned to where `integers` writes, happen only if `condition` holds;
     returns what stands for it."""
-    row = row_of(op)
-    if row is not None and row.commits == "group":
+    if is_synchronisation(op):
         return op
     if is_physical(op):
         return _without_source(op, condition, integers)

@@ -7,7 +7,8 @@
     load %b[0]                                    load %b[%slot, 0]
 
 Slot indices are placeholders (`async_pipe.slot`) that the emitter replaces by the slot of
-the stage that asks. Waits and barriers of the input go; the emitter writes new ones.
+the stage that asks. Waits and barriers of the input go, and the
+emitter writes new ones; barriers that are kept belong to the unit behind them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
     numbers = {op: number for number, op in enumerate(body.ops)}
     unit_numbers = [[numbers[op] for op in unit.ops] for unit in plan.units.units]
     slots = _slot_placeholders(plan, buffers)
-    dropped = {numbers[op] for op in body.synchronisation}
+    kept: dict[int, list[int]] = {}
+    for barrier in plan.kept_barriers:
+        kept.setdefault(barrier.unit.position, []).append(numbers[barrier.op])
+    dropped = {numbers[op] for op in body.synchronisation} - {n for k in kept.values() for n in k}
     current = move_accesses(buffers, slots, list(body.ops))
     for places in current:
         _drop_annotations(places)
@@ -70,7 +74,8 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
         ops = [inner for number in chosen for op in current[number] for inner in _ungrouped(op)]
         if unit.scoped:
             ops = [_scope(unit, ops)]
-        units.append(KernelUnit(tuple(ops), unit.stage, unit.position))
+        barriers = [op for number in kept.get(unit.position, ()) for op in current[number]]
+        units.append(KernelUnit((*barriers, *ops), unit.stage, unit.position))
         if unit.asynchronous:
             copies[unit.position] = ops
         group = commits.get(unit.position)

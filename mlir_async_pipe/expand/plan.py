@@ -17,6 +17,8 @@ from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
+from mlir_async_pipe.expand.input_races import remark_input_races
+from mlir_async_pipe.expand.kept_barriers import KeptBarrier, kept_barriers
 from mlir_async_pipe.expand.legality import check_memory, check_values
 from mlir_async_pipe.expand.needs import Need, needs_of, reuse_needs
 from mlir_async_pipe.expand.statement_places import in_op_form
@@ -41,6 +43,7 @@ class Plan:
     buffers: tuple[BufferPlan, ...]
     needs: tuple[Need, ...]
     barriers: tuple[BarrierPair, ...]
+    kept_barriers: tuple[KeptBarrier, ...]
     wait_at: Literal["consumer", "iteration"]
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
@@ -88,6 +91,7 @@ def make_plan(
         check_guardable(units)
     analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
     check_memory(analysis.dependences, analysis.unproven, units)
+    remark_input_races(body, analysis.regions, analysis.index, diagnostics)
     return plan_schedule(
         analysis,
         units,
@@ -109,6 +113,7 @@ def plan_schedule(
     """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
     loop = analysis.body.loop
     regions, index, private = analysis.regions, analysis.index, analysis.private
+    kept = kept_barriers(units, regions)
     groups = form_groups(units, analysis.dependences, diagnostics)
     group_of = {member.position: group for group in groups for member in group.members}
     needs = needs_of(analysis.dependences, units, group_of)
@@ -133,6 +138,7 @@ def plan_schedule(
         buffers,
         tuple(dict.fromkeys(needs)),
         pairs,
+        kept,
         wait_at,
         # Without a guarantee of S-1 iterations an epilogue could not be peeled.
         "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,

@@ -227,6 +227,8 @@ class _Walker:
                 if phase.existed(need.group.stage, need.lag)
             ]
             waits, state = self._retire(state, needed, (0, unit.position - 0.5))
+            if self._keeps_barrier(unit):
+                state = replace(state, barrier=(0, unit.position - 0.25))
             barrier = any(
                 phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
                 for pair in self.pairs.get(unit.position, ())
@@ -236,6 +238,12 @@ class _Walker:
             if waits or barrier:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
+
+    def _keeps_barrier(self, unit: Unit) -> bool:
+        """Whether a barrier of the input stands in front of the unit and fences all that the
+        derived ones do."""
+        ordered = {space for pair in self.plan.barriers for space in pair.spaces}
+        return any(kept.unit == unit and ordered <= kept.spaces for kept in self.plan.kept_barriers)
 
     def _retire(
         self, state: State, needs: list[Need], now: Moment
