@@ -148,11 +148,11 @@ def expand(plan: Plan, module: Any) -> None:
         integers.enter(ip)
     kernel = build_kernel(plan, buffers)
     emitter = Emitter(plan, kernel, synchronisation, integers, ip)
-    if plan.orders_before:
-        emitter.steps.write_barrier()
+    if plan.boundary.before:
+        emitter.steps.write_barrier(plan.boundary.before)
     results, kernel_loop = emitter.emit()
-    if plan.orders_behind:
-        emitter.steps.write_barrier()
+    if plan.boundary.behind:
+        emitter.steps.write_barrier(plan.boundary.behind)
     if guard is not None:
         end = operations(guard.regions[0].blocks[0])[-1]
         for number, result in enumerate(results):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.buffers import BufferPlan
@@ -32,7 +33,16 @@ class BarrierPair:
     first: Unit
     second: Unit
     lag: int
-    spaces: frozenset[str]
+    spaces: frozenset[Space]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The memory spaces that one barrier before the prologue and one behind the epilogue have to
+    fence, for accesses outside the loop; none: no barrier."""
+
+    before: frozenset[Space] = frozenset()
+    behind: frozenset[Space] = frozenset()
 
 
 def barrier_pairs(
@@ -42,9 +52,9 @@ def barrier_pairs(
     index: LoopIndex,
     private: frozenset[Any],
     around: Surroundings,
-) -> tuple[tuple[BarrierPair, ...], bool, bool]:
-    """The pairs inside the loop, and whether one barrier is needed before the prologue and
-    behind the epilogue for accesses outside the loop."""
+    noalias_arguments: bool,
+) -> tuple[tuple[BarrierPair, ...], Boundary]:
+    """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
     textual = {op: number for number, op in enumerate(units.body.ops)}
     barriers = [
         textual[op]
@@ -52,7 +62,7 @@ def barrier_pairs(
         if (row := row_of(op)) is not None and row.barrier is not None
     ]
     if not barriers:
-        return (), False, False
+        return (), Boundary()
     shared = [r for r in regions if r.root is None or r.root.space != "private"]
     versions = {b.root.identity: b.versions for b in buffers}
     pairs: dict[BarrierPair, None] = {}
@@ -65,8 +75,8 @@ def barrier_pairs(
                     pair = _pair(a, b, distance, units)
                     if pair is not None:
                         pairs[pair] = None
-    before, behind = _boundary(units, shared, textual, barriers, around)
-    return tuple(pairs), before, behind
+    boundary = _boundary(units, shared, textual, barriers, around, noalias_arguments)
+    return tuple(pairs), boundary
 
 
 def _conflicts(
@@ -105,10 +115,10 @@ def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | No
     lag = second.stage + distance - first.stage
     if lag < 0 or (first == second and distance == 0):
         return None
-    spaces = frozenset(
-        {a.root.space, b.root.space} if a.root and b.root else {"global", "workgroup"}
-    )
-    return BarrierPair(first, second, lag, spaces)
+    spaces: set[Space] = {"global", "workgroup"}
+    if a.root and b.root:
+        spaces = {a.root.space, b.root.space}
+    return BarrierPair(first, second, lag, frozenset(spaces))
 
 
 def _boundary(
@@ -117,18 +127,28 @@ def _boundary(
     textual: dict[Operation, int],
     barriers: list[int],
     around: Surroundings,
-) -> tuple[bool, bool]:
-    """Accesses outside the loop that a barrier of the body ordered against it."""
+    noalias_arguments: bool,
+) -> Boundary:
+    """The accesses outside the loop that a barrier of the body ordered against its own."""
     loop = units.body.loop
-    keys = {r.root.identity for r in shared if r.root is not None}
-    places = [textual[r.top] for r in shared]
-    leading = any(min(barriers) < place for place in places)
-    trailing = any(max(barriers) > place for place in places)
+    before: set[Space] = set()
+    behind: set[Space] = set()
     repeated = any(above.name in LOOPS for above in ancestors(loop))
-    before = after = False
-    for identity in keys:
-        in_front, behind_it = around.touches_outside(loop, identity)
-        before = before or bool(in_front)
-        after = after or bool(behind_it)
-    behind = (trailing and after) or (repeated and (leading or trailing))
-    return leading and before, behind
+    for region in shared:
+        place = textual[region.top]
+        leading, trailing = min(barriers) < place, place < max(barriers)
+        if region.root is None:
+            continue
+        in_front, following = around.unordered_outside(
+            loop, region.root, noalias_arguments=noalias_arguments
+        )
+        for ordered, touches, spaces in (
+            (leading, in_front, before),
+            (trailing, following, behind),
+        ):
+            for touch, root in touches:
+                if ordered and (region.writes or touch.writes):
+                    spaces |= {region.root.space, root.space} - {"private"}
+        if repeated and region.writes and (leading or trailing):
+            behind.add(region.root.space)
+    return Boundary(frozenset(before), frozenset(behind))

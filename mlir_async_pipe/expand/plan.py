@@ -13,7 +13,7 @@ from typing import Literal
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.analysis import Analysis, analyse
-from mlir_async_pipe.expand.barrier_pairs import BarrierPair, barrier_pairs
+from mlir_async_pipe.expand.barrier_pairs import BarrierPair, Boundary, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
@@ -49,8 +49,7 @@ class Plan:
     short_trip: Literal["version", "predicate", "assume"]
     trip_count: int | None
     last_stage: int
-    orders_before: bool
-    orders_behind: bool
+    boundary: Boundary
 
     @property
     def peeled_epilogue(self) -> int:
@@ -130,7 +129,9 @@ def plan_schedule(
         diagnostics,
     )
     needs += reuse_needs(buffers, units, group_of)
-    pairs, before, behind = barrier_pairs(units, regions, buffers, index, private, analysis.around)
+    pairs, boundary = barrier_pairs(
+        units, regions, buffers, index, private, analysis.around, limits.noalias_arguments
+    )
     return Plan(
         loop,
         units,
@@ -145,8 +146,7 @@ def plan_schedule(
         annotations.short_trip,
         static_trip_count(loop),
         units.last_stage,
-        before,
-        behind,
+        boundary,
     )
 
 

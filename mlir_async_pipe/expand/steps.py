@@ -13,6 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.annotations import EMPTY
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
@@ -32,9 +33,7 @@ class StepWriter:
         self.context = plan.loop.context
         self.location = plan.loop.location
         self.values: dict[tuple[Value, int, int], Value] = {}
-        spaces = sorted({space for pair in plan.barriers for space in pair.spaces})
-        listed = ", ".join(f"#gpu.address_space<{space}>" for space in spaces)
-        self._fenced = ir.Attribute.parse(f"[{listed}]", self.context)
+        self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
 
     def write(
         self,
@@ -86,7 +85,7 @@ class StepWriter:
         for wait in before.waits:
             self.wait(self.kernel.tokens[wait.group.number], token(wait))
         if before.barrier:
-            self.write_barrier()
+            self.write_barrier(self._fenced)
 
     def wait(self, group_token: Value, value: Value) -> None:
         """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
@@ -98,9 +97,10 @@ class StepWriter:
         else:
             create("nvgpu.device_async_wait", [value], (), ip=self.ip, loc=self.location)
 
-    def write_barrier(self) -> None:
+    def write_barrier(self, spaces: frozenset[Space]) -> None:
         """Fence exactly the address spaces that the barrier orders."""
-        attributes = {"address_spaces": self._fenced}
+        listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
+        attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", self.context)}
         create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
 
     def empty_group(self, token: Value) -> Value:

@@ -1,6 +1,6 @@
 """What stands around the loops of a module, indexed once for all of them.
 
-Each loop asks who touches its buffers outside of it, and how large its launch is. Walking the
+Each loop asks who touches its memory outside of it, what orders that, and how large its launch is. Walking the
 function for each loop would make a module of n loops cost n squared; here every function is
 walked once. Valid as long as nothing is edited, that is for the planning of one round.
 """
@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.buffers import root_of
+from mlir_async_pipe.buffers import Root, may_alias, root_of
 from mlir_async_pipe.dependence.launch import (
     Launches,
     Size,
@@ -19,7 +19,7 @@ from mlir_async_pipe.dependence.launch import (
     launched_sizes,
 )
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, enclosing, outermost, walk
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, row_of
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,18 @@ class Touch:
 
 @dataclass
 class _Function:
-    """The accesses of one function by root, and where its loops begin."""
+    """The accesses of one function by root, where its loops begin and end, and its barriers.
+
+    `reachable` are the roots that others may point into: all but what the function allocates.
+    `barriers` are the places of barriers, by the block that they stand in; `size` counts all ops.
+    """
 
     touches: dict[Any, list[Touch]] = field(default_factory=lambda: defaultdict(list))
+    reachable: dict[Any, Root] = field(default_factory=dict)
     loops: dict[Operation, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    size: int = 0
 
 
 class Surroundings:
@@ -48,11 +56,36 @@ class Surroundings:
 
     def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
         """The accesses of one root in the loop's function, in front of and behind the loop."""
-        found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
-        start = found.loops[loop]
-        end = start + sum(1 for _ in walk(loop))
+        found, start, end = self._span(loop)
         touches = found.touches.get(identity, [])
         return [t for t in touches if t.place < start], [t for t in touches if t.place >= end]
+
+    def unordered_outside(
+        self, loop: Operation, root: Root, *, noalias_arguments: bool
+    ) -> tuple[list[tuple[Touch, Root]], list[tuple[Touch, Root]]]:
+        """What may touch the memory of `root` in front of and behind the loop, with no barrier
+        of the loop's own block in between."""
+        found, start, end = self._span(loop)
+        beside = found.barriers.get(loop.block, [])
+        last = max((place for place in beside if place < start), default=-1)
+        first = min((place for place in beside if place >= end), default=found.size)
+        roots = {root.identity: root}
+        for identity, other in found.reachable.items():
+            if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
+                roots[identity] = other
+        near = [(t, r) for identity, r in roots.items() for t in found.touches.get(identity, ())]
+        return (
+            [(t, r) for t, r in near if last < t.place < start],
+            [(t, r) for t, r in near if end <= t.place < first],
+        )
+
+    def _span(self, loop: Operation) -> tuple[_Function, int, int]:
+        """The loop's function, and the places of the loop and of what follows it."""
+        found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
+        start = found.loops[loop]
+        if start not in found.ends:
+            found.ends[start] = start + sum(1 for _ in walk(loop))
+        return found, start, found.ends[start]
 
     def launch_size(self, loop: Operation) -> Size | None:
         """Threads of a block in x, y, z that run the loop, None where nothing says so."""
@@ -69,9 +102,16 @@ class Surroundings:
 def _read(function: Operation) -> _Function:
     found = _Function()
     for place, op in enumerate(walk(function)):
+        found.size = place + 1
         if op.name == "scf.for":
             found.loops[op] = place
+        row = row_of(op)
+        if row is not None and row.barrier is not None:
+            found.barriers[op.block].append(place)
         for access in accesses(op):
+            root = root_of(access.memory)
             touch = Touch(place, access.kind != "write", access.writes)
-            found.touches[root_of(access.memory).identity].append(touch)
+            found.touches[root.identity].append(touch)
+            if root.kind not in ("allocation", "attribution"):
+                found.reachable[root.identity] = root
     return found
