@@ -134,8 +134,29 @@ def _select(op: Any, v: list[Form], facts: Facts) -> Form | None:
     if condition is None:
         if v[1] == v[2]:
             return v[1]
-        raise UndecidedError(v[0])
+        wrapped = _wrapped(v, facts)
+        if wrapped is None:
+            raise UndecidedError(v[0])
+        return wrapped
     return v[1] if condition else v[2]
+
+
+def _wrapped(v: list[Form], facts: Facts) -> Form | None:
+    """x = V ? 0 : x, with x in 0 … V, is x mod V: how a ring's slot is counted up."""
+    condition, zero, x = v
+    if zero != forms.ZERO or len(condition.terms) != 1:
+        return None
+    ((atom, sign),) = condition.terms
+    if (condition.constant, sign, atom.kind) != (0, 1, "call"):
+        return None
+    name, (difference, *_) = forms.operator_of(atom)
+    versions = forms.subtract(x, difference)
+    low, high = forms.bounds(x, facts)
+    if name != "cmp=" or not versions.is_constant or low is None or high is None:
+        return None
+    if low < 0 or high > versions.constant:
+        return None
+    return forms.modulo(x, versions.constant, facts)
 
 
 def _extreme(name: str) -> Rule:

@@ -260,12 +260,27 @@ def modulo(form: Form, modulus: int, facts: Facts) -> Form:
     value = residue(form, modulus, facts)
     if value is not None:
         return Form(value)
+    form = _without_inner_modulo(form, modulus)
     kept = Form(form.constant, frozenset(t for t in form.terms if t[1] % modulus))
     low, high = bounds(kept, facts)
     if low is not None and high is not None and low // modulus == high // modulus:
         return add(kept, Form(-(low // modulus) * modulus))
     inner = inner_modulo(kept, modulus)
     return call("mod", inner, Form(modulus))
+
+
+def _without_inner_modulo(form: Form, modulus: int) -> Form:
+    """x mod V + c as x + c, which has the same residue: a slot that is counted up from an
+    unknown one has V forms, not one for each iteration."""
+    result = Form(form.constant)
+    for atom, coefficient in form.terms:
+        inner = of_atom(atom)
+        if atom.kind == "call":
+            name, arguments = operator_of(atom)
+            if name == "mod" and arguments[1].constant % modulus == 0:
+                inner = arguments[0]
+        result = add(result, scale(inner, coefficient))
+    return result
 
 
 def inner_modulo(form: Form, modulus: int) -> Form:

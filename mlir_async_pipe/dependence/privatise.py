@@ -54,6 +54,13 @@ def unproven_read(
     """
     if declared_private(root):
         return None
+    return uncovered_read(root, regions, block, written_elsewhere=written_elsewhere)
+
+
+def uncovered_read(
+    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+) -> Unproven | None:
+    """The same of any ops that run in textual order, whatever the allocation declares."""
     for region in regions:
         if region.writes and region.access is not None and region.access.kind == "atomic":
             return Unproven(region)

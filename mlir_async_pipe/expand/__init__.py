@@ -27,12 +27,8 @@ from mlir_async_pipe.expand.kernel_units import build_kernel
 from mlir_async_pipe.expand.nested import Span, check_nested, label_parts, place_unexpanded
 from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
 from mlir_async_pipe.expand.surroundings import Surroundings
-from mlir_async_pipe.expand.synchronise import synchronise
-from mlir_async_pipe.expand.versioned_buffers import (
-    allocate_all,
-    drop_unused_globals,
-    simplify_views,
-)
+from mlir_async_pipe.expand.synchronise import Synchronisation, synchronise
+from mlir_async_pipe.expand.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
@@ -106,8 +102,16 @@ def _expand_all(module: Any, limits: Limits, session: Session) -> None:
             if plan is None:
                 place_unexpanded(loop)
                 _forget(loop)
-            else:
-                expand(plan, module)
+        _expand_round([plan for _, plan in plans if plan is not None], module)
+
+
+def _expand_round(plans: list[Plan], module: Any) -> None:
+    """Write loops of which none holds another."""
+    synchronised = [(plan, synchronise(plan)) for plan in plans]
+    rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
+    for plan, synchronisation in synchronised:
+        expand(plan, synchronisation, rooms.of(plan.loop, plan.buffers))
+    rooms.close(module)
 
 
 def _scheduled_loops(module: Any) -> list[Operation]:
@@ -133,13 +137,11 @@ def _forget(loop: Operation) -> None:
         names.remove(op, (names.STAGE, names.ORDER, names.ASYNC, names.LATENCY))
 
 
-def expand(plan: Plan, module: Any) -> None:
+def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> None:
     """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
     parts = names.parts_of(loop)
     span = Span.around(loop) if parts else None
-    synchronisation = synchronise(plan)
-    buffers = allocate_all([b for b in plan.buffers if b.versions > 1], loop)
     ip = before(loop)
     integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, ip)
     guard = _guard_short_trips(plan, integers)
@@ -148,7 +150,7 @@ def expand(plan: Plan, module: Any) -> None:
         integers.enter(ip)
     kernel = build_kernel(plan, buffers)
     emitter = Emitter(plan, kernel, synchronisation, integers, ip)
-    if plan.boundary.before:
+    if plan.boundary.before and not emitter.steps.stands_behind_barrier(plan.boundary.before):
         emitter.steps.write_barrier(plan.boundary.before)
     results, kernel_loop = emitter.emit()
     if plan.boundary.behind:
@@ -163,8 +165,6 @@ def expand(plan: Plan, module: Any) -> None:
     loop.erase()
     if span is not None:
         label_parts(parts, span.close(), kernel_loop if guard is None else guard)
-    simplify_views(buffers)
-    drop_unused_globals(buffers, module)
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:

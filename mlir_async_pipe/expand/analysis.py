@@ -5,13 +5,12 @@ and every dependence through memory with its distance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.memory import Assertions, Dependence, memory_dependences
 from mlir_async_pipe.dependence.regions import Region, regions_of
-from mlir_async_pipe.expand.buffers import Obstacle, private_buffers
+from mlir_async_pipe.expand.privatisation import Privatisation, private_buffers
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.statements import Body
 
@@ -20,15 +19,14 @@ from mlir_async_pipe.statements import Body
 class Analysis:
     """The facts about a loop body.
 
-    `private` holds the keys of roots whose iterations may have versions, `unproven` what stands
-    against it for the others. `around` is what stands around the loop.
+    `privatisation` says whose iterations may have versions, and what stands against it for the
+    others. `around` is what stands around the loop.
     """
 
     body: Body
     regions: list[Region]
     index: LoopIndex
-    private: frozenset[Any]
-    unproven: dict[Any, Obstacle]
+    privatisation: Privatisation
     dependences: list[Dependence]
     around: Surroundings
 
@@ -41,8 +39,8 @@ def analyse(
     arithmetic = Arithmetic(around.launch_size(loop))
     index = LoopIndex(loop, arithmetic)
     regions = regions_of(list(dict.fromkeys(s.op for s in body.statements)), arithmetic)
-    private, unproven = private_buffers(loop, regions, around, arithmetic.block_size)
+    privatisation = private_buffers(loop, regions, around, arithmetic)
     dependences = memory_dependences(
-        regions, private, index, Assertions(independent, noalias_arguments)
+        regions, privatisation.private, index, Assertions(independent, noalias_arguments)
     )
-    return Analysis(body, regions, index, private, unproven, dependences, around)
+    return Analysis(body, regions, index, privatisation, dependences, around)

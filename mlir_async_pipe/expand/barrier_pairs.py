@@ -13,14 +13,13 @@ from typing import Any
 
 from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.dependence.distance import LoopIndex
+from mlir_async_pipe.dependence.outside_reads import LOOPS
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.buffers import BufferPlan
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, ancestors
 from mlir_async_pipe.vocabulary import row_of
-
-LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for")
 
 
 @dataclass(frozen=True)

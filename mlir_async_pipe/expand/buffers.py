@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as product_of
@@ -12,14 +11,11 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root
 from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.launch import Size
-from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.dynamic_shared import overlapping_windows
 from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.privatisation import Privatisation
 from mlir_async_pipe.expand.slot_views import can_move
-from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import (
@@ -46,7 +42,8 @@ class BufferPlan:
     `versions` is V, `slot_bytes` the distance of two slots; `extra_wait` is set where fewer
     versions than the loosest waits want were taken, so that a wait stands before the write.
     `meeting` holds the pairs of `regions` (by index) that may touch a common element of a
-    slot, one of them writing.
+    slot, one of them writing. `ends_in_slot_zero`: the last iteration's version has to lie in
+    slot 0, because somebody outside of the loop reads it.
     """
 
     root: Root
@@ -55,70 +52,17 @@ class BufferPlan:
     slot_bytes: int
     extra_wait: bool
     meeting: frozenset[tuple[int, int]]
+    ends_in_slot_zero: bool = False
 
     def meets(self, x: Use, w: Use) -> bool:
         """Whether two accesses may touch a common element."""
         return (x.access, w.access) in self.meeting
 
 
-@dataclass(frozen=True)
-class Obstacle:
-    """Why a buffer cannot have versions: a read that may see another iteration's value, or
-    (`outside`) reads outside of the loop, of which `op` is the loop's own access."""
-
-    op: Operation
-    outside: bool
-
-
-def private_buffers(
-    loop: Operation, regions: list[Region], around: Surroundings, block: Size | None
-) -> tuple[frozenset[Any], dict[Any, Obstacle]]:
-    """The keys of roots whose iterations may have versions of their own, and for each owned
-    buffer that may not, what stands against it."""
-    by_root: dict[Any, list[Region]] = defaultdict(list)
-    roots: dict[Any, Root] = {}
-    opaque = any(region.opaque for region in regions)
-    for region in regions:
-        if region.root is not None and _may_be_versioned(region.root):
-            by_root[region.root.identity].append(region)
-            roots[region.root.identity] = region.root
-    private: set[Any] = set()
-    unproven: dict[Any, Obstacle] = {}
-    for key, found in by_root.items():
-        if opaque or not any(r.writes for r in found) or _inside(roots[key], loop):
-            continue
-        if roots[key].kind == "dynamic" and overlapping_windows(loop, roots[key]):
-            continue
-        before, behind = around.touches_outside(loop, key)
-        if any(touch.reads for touch in (*before, *behind)):
-            unproven[key] = Obstacle(found[0].op, outside=True)
-            continue
-        written = any(touch.writes for touch in (*before, *behind))
-        missing = unproven_read(roots[key], found, block, written_elsewhere=written)
-        if missing is None:
-            private.add(key)
-        else:
-            unproven[key] = Obstacle(missing.read.op, outside=False)
-    return frozenset(private), unproven
-
-
-def _may_be_versioned(root: Root) -> bool:
-    """Memory that is ours alone; of dynamic shared memory only windows of known place."""
-    if root.kind == "dynamic":
-        return root.offset is not None and root.size is not None
-    return root.kind in ("allocation", "attribution", "global")
-
-
-def _inside(root: Root, loop: Operation) -> bool:
-    owner = root.value.owner
-    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    return root.kind != "global" and loop in list(ancestors(op))
-
-
 def plan_buffers(
     loop: Operation,
     regions: list[Region],
-    private: frozenset[Any],
+    privatisation: Privatisation,
     units: Units,
     index: LoopIndex,
     group_of: dict[int, Group],
@@ -141,12 +85,18 @@ def plan_buffers(
     ]
     plans = []
     for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
-        if key not in private:
+        if key not in privatisation.private:
             continue
         found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
         assert found[0].root is not None
         plan = BufferPlan(
-            found[0].root, found, 1, _slot_bytes(found), False, _meeting(found, index)
+            found[0].root,
+            found,
+            1,
+            slot_bytes(found),
+            False,
+            _meeting(found, index),
+            key in privatisation.seen_behind,
         )
         uses = _uses(plan, units, group_of)
         least = synchronous_versions(uses, plan.meets)
@@ -205,7 +155,7 @@ def buffer_type(regions: tuple[Region, ...]) -> Any:
     return ir.MemRefType(buffer_value(regions).type)
 
 
-def _slot_bytes(regions: tuple[Region, ...]) -> int:
+def slot_bytes(regions: tuple[Region, ...]) -> int:
     """The buffer's size rounded up to its largest access, in bytes."""
     root = regions[0].root
     assert root is not None

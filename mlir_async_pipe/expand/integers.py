@@ -145,6 +145,25 @@ class Integers:
         wraps = self.compare(EQUAL, following, self.slot(versions))
         return self.select(wraps, self.slot(0), following)
 
+    def slot_before_end(self, iteration: int, versions: int) -> Value:
+        """(iteration + 1 - trips) mod V: counted so, the last iteration has slot 0."""
+        if self.trip_count is not None:
+            return self.slot((iteration + 1 - self.trip_count) % versions)
+        trips = self._as_index(self.trips())
+        if versions & (versions - 1) == 0:
+            distance = self.subtract(self.slot(iteration + 1), trips)
+            return self._binary("arith.andi", distance, self.slot(versions - 1))
+        rest = self._binary("arith.remui", trips, self.slot(versions))
+        # The number is in (0, 2 V): iteration + 1 <= V, and rest < V.
+        start = self.subtract(self.slot(iteration + 1 + versions), rest)
+        return self._binary("arith.remui", start, self.slot(versions))
+
+    def _as_index(self, value: Value) -> Value:
+        """A trip count as an index; it is never negative."""
+        if str(value.type) == "index":
+            return value
+        return self._once(("index", value), "arith.index_castui", (value,), self.index, {})
+
     # -- single ops ---------------------------------------------------------------------------
 
     def constant(self, value: int, kind: Any) -> Value:

@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root
 from mlir_async_pipe.dependence.memory import Dependence
 from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.expand.buffers import Obstacle
+from mlir_async_pipe.expand.privatisation import Obstacle
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, Value, captured
 

@@ -89,7 +89,7 @@ def make_plan(
     if "predicate" in (annotations.epilogue, annotations.short_trip):
         check_guardable(units)
     analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
-    check_memory(analysis.dependences, analysis.unproven, units)
+    check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
     remark_input_races(body, analysis.regions, analysis.index, diagnostics)
     return plan_schedule(
         analysis,
@@ -111,7 +111,8 @@ def plan_schedule(
 ) -> Plan:
     """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
     loop = analysis.body.loop
-    regions, index, private = analysis.regions, analysis.index, analysis.private
+    regions, index = analysis.regions, analysis.index
+    privatisation = analysis.privatisation
     kept = kept_barriers(units, regions)
     groups = form_groups(units, analysis.dependences, diagnostics)
     group_of = {member.position: group for group in groups for member in group.members}
@@ -119,7 +120,7 @@ def plan_schedule(
     buffers = plan_buffers(
         loop,
         regions,
-        private,
+        privatisation,
         units,
         index,
         group_of,
@@ -130,7 +131,13 @@ def plan_schedule(
     )
     needs += reuse_needs(buffers, units, group_of)
     pairs, boundary = barrier_pairs(
-        units, regions, buffers, index, private, analysis.around, limits.noalias_arguments
+        units,
+        regions,
+        buffers,
+        index,
+        privatisation.private,
+        analysis.around,
+        limits.noalias_arguments,
     )
     return Plan(
         loop,

@@ -104,21 +104,25 @@ def _slot_value(slot: Value | NextSlot) -> Value:
 
 
 class SlotRecurrence(Recurrence):
-    """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward."""
+    """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward.
+
+    `ends_in_zero`: slot(k) = (k + 1 - trips) mod V instead, so that the last iteration has
+    slot 0, where readers outside of the loop look."""
 
     has_results = False
 
-    def __init__(self, stage: int, versions: int) -> None:
+    def __init__(self, stage: int, versions: int, ends_in_zero: bool) -> None:
         super().__init__(stage)
         self.versions = versions
+        self.ends_in_zero = ends_in_zero
 
     @staticmethod
-    def over(versions: int, stages: set[int]) -> SlotRecurrence:
+    def over(versions: int, stages: set[int], ends_in_zero: bool) -> SlotRecurrence:
         """The counter whose stage needs the fewest registers for users in `stages`.
 
         V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
         ago: one register. Counting for stage 0 would take two."""
-        candidates = [SlotRecurrence(stage, versions) for stage in sorted(stages)]
+        candidates = [SlotRecurrence(stage, versions, ends_in_zero) for stage in sorted(stages)]
         for candidate in candidates:
             candidate.registers = max(candidate.lag(stage) for stage in stages)
         return min(candidates, key=lambda candidate: candidate.registers)
@@ -131,7 +135,9 @@ class SlotRecurrence(Recurrence):
         """The registers were chosen with the stage."""
 
     def at_iteration(self, iteration: int, integers: Integers) -> Value:
-        """k mod V, a constant."""
+        """The slot of an iteration: a constant, unless it depends on the trip count."""
+        if self.ends_in_zero:
+            return integers.slot_before_end(iteration % self.versions, self.versions)
         return integers.slot(iteration % self.versions)
 
     def in_step(self, stage: int) -> Value:

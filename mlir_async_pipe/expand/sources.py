@@ -41,6 +41,7 @@ class Sources:
 
     def __init__(self, plan: Plan, kernel: Kernel, synchronisation: Synchronisation) -> None:
         self.kernel = kernel
+        self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
         self.synchronisation = synchronisation
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
@@ -111,7 +112,9 @@ class Sources:
         for versions, placeholder in self.kernel.slots.items():
             stages = {stage for value, stage in uses if value == placeholder}
             if stages:
-                self.recurrences[placeholder] = SlotRecurrence.over(versions, stages)
+                self.recurrences[placeholder] = SlotRecurrence.over(
+                    versions, stages, versions in self.ending_in_zero
+                )
         arguments = list(self.block.arguments)[1:]
         used = {value for value, _ in uses}
         pending = [

@@ -1,8 +1,8 @@
 """What stands around the loops of a module, indexed once for all of them.
 
-Each loop asks who touches its memory outside of it, what orders that, and how large its launch is. Walking the
-function for each loop would make a module of n loops cost n squared; here every function is
-walked once. Valid as long as nothing is edited, that is for the planning of one round.
+Each loop asks who touches its memory outside of it, what orders that, and how large its
+launch is. Walking the function for each loop would make a module of n loops cost n squared;
+here every function is walked once. Valid as long as nothing is edited, that is for the planning of one round.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from mlir_async_pipe.vocabulary import accesses, row_of
 
 @dataclass(frozen=True)
 class Touch:
-    """One access of a function: its place in textual order, and what it does."""
+    """One access of a function: its place in textual order, its op, and what it does."""
 
     place: int
+    op: Operation
     reads: bool
     writes: bool
 
@@ -110,7 +111,7 @@ def _read(function: Operation) -> _Function:
             found.barriers[op.block].append(place)
         for access in accesses(op):
             root = root_of(access.memory)
-            touch = Touch(place, access.kind != "write", access.writes)
+            touch = Touch(place, op, access.kind != "write", access.writes)
             found.touches[root.identity].append(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root

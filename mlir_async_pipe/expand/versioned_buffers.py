@@ -11,7 +11,8 @@ accesses gets slots of 48 bytes, by padding its outermost dimension.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES
@@ -19,7 +20,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dynamic_shared import end_of_windows
-from mlir_async_pipe.expand.buffers import BufferPlan, buffer_value
+from mlir_async_pipe.expand.buffers import BufferPlan, buffer_value, slot_bytes
 from mlir_async_pipe.expand.slot_views import (
     VIEWS,
     carried_attributes,
@@ -60,21 +61,76 @@ class VersionedBuffer:
     slot_zero: Value
 
 
-def allocate_all(plans: list[BufferPlan], loop: Operation) -> list[VersionedBuffer]:
-    """Make room for all versions of all buffers.
+class Rooms:
+    """The memory of all versioned buffers of one round of loops.
 
-    Windows of dynamic shared memory that grow are laid out anew behind those that stay."""
+    Loops of one function that version the same buffer share its versions: each begins when the
+    contents of the one before it are dead, or lie in slot 0 alone."""
+
+    def __init__(self, plans: list[tuple[Operation, tuple[BufferPlan, ...]]]) -> None:
+        """Make room for the buffers of each loop, as many versions as any of its loops needs.
+
+        Windows of dynamic shared memory that grow are laid out anew behind those that stay."""
+        self._rooms: dict[Any, VersionedBuffer] = {}
+        functions: dict[Any, list[tuple[Operation, BufferPlan]]] = {}
+        for loop, buffers in plans:
+            versioned = [(loop, buffer) for buffer in buffers if buffer.versions > 1]
+            functions.setdefault(_body_of_function(loop), []).extend(versioned)
+        for body, wanted in functions.items():
+            for buffer in _allocate_in_function(wanted):
+                self._rooms[body, buffer.plan.root.identity] = buffer
+
+    def of(self, loop: Operation, plans: Iterable[BufferPlan]) -> list[VersionedBuffer]:
+        """The versioned buffers of one loop, each with the loop's own plan."""
+        body = _body_of_function(loop)
+        return [
+            replace(self._rooms[body, plan.root.identity], plan=plan)
+            for plan in plans
+            if plan.versions > 1
+        ]
+
+    def close(self, module: Any) -> None:
+        """When all loops are written: erase what nobody uses any more."""
+        made = list(self._rooms.values())
+        simplify_views(made)
+        drop_unused_globals(made, module)
+
+
+def _body_of_function(loop: Operation) -> Any:
+    """The block that stands for the function: blocks can be told apart over edits."""
     function = enclosing(loop, FUNCTION_OPS)
+    return loop.block if function is None else function.regions[0].blocks[0]
+
+
+def _allocate_in_function(wanted: list[tuple[Operation, BufferPlan]]) -> list[VersionedBuffer]:
+    loops: dict[Any, Operation] = {}
+    merged: dict[Any, BufferPlan] = {}
+    for loop, plan in wanted:
+        key = plan.root.identity
+        loops.setdefault(key, loop)
+        merged[key] = _both(merged[key], plan) if key in merged else plan
     start = 0
-    if any(plan.root.kind == "dynamic" for plan in plans):
+    if any(plan.root.kind == "dynamic" for plan in merged.values()):
+        function = enclosing(next(iter(loops.values())), FUNCTION_OPS)
         assert function is not None
-        start = end_of_windows(function, frozenset(plan.root.identity for plan in plans))
+        start = end_of_windows(function, frozenset(merged))
     made = []
-    for plan in plans:
-        made.append(_allocate(plan, loop, start))
+    for key, plan in merged.items():
+        made.append(_allocate(plan, loops[key], start))
         if plan.root.kind == "dynamic":
             start += -(-plan.versions * plan.slot_bytes // 16) * 16
     return made
+
+
+def _both(a: BufferPlan, b: BufferPlan) -> BufferPlan:
+    """Room for the versions of two loops, with slots for the accesses of both."""
+    regions = a.regions + b.regions
+    return replace(
+        a,
+        regions=regions,
+        versions=max(a.versions, b.versions),
+        slot_bytes=slot_bytes(regions),
+    )
 
 
 def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer:

@@ -1,0 +1,116 @@
+"""Which reads outside of a loop may see what the loop wrote into a buffer.
+
+    scf.for { copy -> %b; use %b }       the loop
+    scf.for { copy -> %b; use %b }       sees its own copies only: none of the loop's
+    copy -> %b; wait; use %b             the same in straight code
+    use %b                               sees what the loop's last iteration wrote
+
+A read sees nothing of the loop if every element it reads was written before it in its own
+block, behind the loop. Reads that may see something still find it in one place if each
+iteration of the loop writes the very same elements: those of its last iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mlir_async_pipe.affine import Arithmetic
+from mlir_async_pipe.buffers import Root
+from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
+from mlir_async_pipe.dependence.launch import Size
+from mlir_async_pipe.dependence.privatise import (
+    POSSIBLE_BLOCK_SIZES,
+    Unproven,
+    uncovered_read,
+    unproven_read,
+)
+from mlir_async_pipe.dependence.regions import Region, regions_of
+from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, ancestors, operations, parent
+
+LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
+
+
+def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Arithmetic) -> bool:
+    """Whether `read`, an op outside of `loop`, surely sees no element of `root` that the loop
+    wrote. False also means: cannot tell."""
+    again = root.kind == "global" or _runs_again(loop)
+    holders = [loop, *ancestors(loop)]
+    current = read
+    while True:
+        block = operations(current.block)
+        mine = next((op for op in block if op in holders), None)
+        if mine is None:
+            above = parent(current)
+            # `async_pipe.private` vouches for the iterations of loops.
+            proof = (
+                unproven_read if above is not None and above.name == "scf.for" else uncovered_read
+            )
+            if _covered(block, root, arithmetic, proof):
+                return True
+            if above is None or above.name in FUNCTION_OPS:
+                return False
+            current = above
+            continue
+        if mine == current:
+            # Two regions of one op, of which one execution of it runs one.
+            return mine.name in ("scf.if", "scf.index_switch") and not again
+        here, there = block.index(mine), block.index(current)
+        if there < here:
+            return not again or _covered(block[:here], root, arithmetic, uncovered_read)
+        return _covered(block[here + 1 :], root, arithmetic, uncovered_read)
+
+
+def _runs_again(loop: Operation) -> bool:
+    """Whether what stands in front of the loop may run behind it: there is a loop around both."""
+    for above in ancestors(loop):
+        if above.name in LOOPS:
+            return True
+        if above.name in FUNCTION_OPS:
+            return len(list(above.regions[0].blocks)) > 1
+    return False
+
+
+def _covered(
+    ops: list[Operation], root: Root, arithmetic: Arithmetic, proof: Callable[..., Unproven | None]
+) -> bool:
+    """Whether ops that run in this order read nothing of `root` that they did not write."""
+    regions = [
+        region
+        for region in regions_of(ops, arithmetic)
+        if region.root is not None and region.root.identity == root.identity
+    ]
+    return proof(root, regions, arithmetic.block_size, written_elsewhere=True) is None
+
+
+def writes_the_same(regions: list[Region], block: Size | None) -> bool:
+    """Whether each iteration of a loop surely writes every element of a buffer that any
+    iteration writes. `regions` are the accesses of the body to it."""
+    writes = [region for region in regions if region.writes]
+    always = [w for w in writes if not w.conditional]
+    if not always or any(w.access is None or w.access.kind == "atomic" for w in writes):
+        return False
+    decided = False
+    for size in (block,) if block is not None else POSSIBLE_BLOCK_SIZES:
+        try:
+            every = _elements(writes, size)
+            certain = _elements(always, size)
+        except OutOfBounds:
+            continue
+        if every is None or certain is None or (every & ~certain).any():
+            return False
+        decided = True
+    return decided
+
+
+def _elements(writes: list[Region], block: Size) -> np.ndarray | None:
+    """The elements that all threads write together; None if that cannot be enumerated."""
+    found: list[np.ndarray] = []
+    for write in writes:
+        shape = static_shape(write.base, write) if write.subscripts is not None else None
+        covered = None if shape is None else footprint(write, shape, block)
+        if covered is None or (found and found[0].shape != covered.shape):
+            return None
+        found.append(covered)
+    return np.logical_or.reduce(found)
