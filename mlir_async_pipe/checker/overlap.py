@@ -166,27 +166,29 @@ def constants_disjoint(a: Piece, b: Piece) -> bool:
 
 
 def _other_slot(a: Piece, b: Piece, facts: Facts) -> bool:
-    """Whether both ends are single slots x mod V and y mod V with x - y not divisible by V."""
+    """Whether both ends are single slots x mod V and y mod V, or y alone, with x - y not
+    divisible by V: equal ones would make it divisible."""
     if a.length != 1 or b.length != 1 or a.steps or b.steps:
         return False
     if not (_shared(a, False) and _shared(b, False)):
         return False
     inner = [_remainder_of(piece.start) for piece in (a, b)]
-    if inner[0] is None or inner[1] is None or inner[0][1] != inner[1][1]:
+    moduli = {versions for _, versions in inner if versions is not None}
+    if len(moduli) != 1:
         return False
-    modulus = inner[0][1]
-    return forms.residue(forms.subtract(inner[0][0], inner[1][0]), modulus, facts) not in (None, 0)
+    difference = forms.subtract(inner[0][0], inner[1][0])
+    return forms.residue(difference, moduli.pop(), facts) not in (None, 0)
 
 
-def _remainder_of(form: Form) -> tuple[Form, int] | None:
-    """(x, V) if the form is x mod V."""
+def _remainder_of(form: Form) -> tuple[Form, int | None]:
+    """(x, V) if the form is x mod V, else itself and None: a slot of known number."""
     if form.constant or len(form.terms) != 1:
-        return None
+        return form, None
     ((atom, coefficient),) = form.terms
     if coefficient != 1 or atom.kind != "call":
-        return None
+        return form, None
     name, arguments = forms.operator_of(atom)
-    return (arguments[0], arguments[1].constant) if name == "mod" else None
+    return (arguments[0], arguments[1].constant) if name == "mod" else (form, None)
 
 
 def _span(piece: Piece) -> int:
