@@ -25,12 +25,12 @@ from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
 
 
 def evaluate(
-    value: Value, leaves: Mapping[Value, np.ndarray], leaf: Callable[[Any], np.ndarray | None]
+    value: Value, leaves: Mapping[Value, np.ndarray], leaf: Callable[[Value], np.ndarray | None]
 ) -> np.ndarray | None:
     """The value as int64 numbers, one for each point of an enumeration.
 
-    `leaves` gives numbers for block arguments (inner induction variables), `leaf` for ops
-    without operands (thread ids). None where something else is met: cannot tell.
+    `leaves` gives numbers for inner induction variables, `leaf` for other values that are not
+    computed (thread ids). None where something else is met: cannot tell.
     """
     known: dict[Value, np.ndarray | None] = dict(leaves)
 
@@ -39,10 +39,8 @@ def evaluate(
         if constant is not None:
             return np.asarray(constant, dtype=np.int64)
         op = defining_op(current)
-        if op is None:
-            return None
-        if op.name not in FOLLOWED:
-            return leaf(op)
+        if op is None or op.name not in FOLLOWED:
+            return leaf(current)
         numbers = [get(operand) for operand in op.operands]
         if any(number is None for number in numbers):
             return None

@@ -24,14 +24,12 @@ from mlir_async_pipe.ir_helpers import (
     is_function,
     terminator,
 )
+from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.vocabulary import is_pure
 
 # The same in every thread of a block, whatever their operands are.
 _SAME = frozenset(
     {
-        "gpu.block_id",
-        "gpu.block_dim",
-        "gpu.grid_dim",
         "gpu.num_subgroups",
         "gpu.subgroup_size",
         "gpu.dynamic_shared_memory",
@@ -40,12 +38,9 @@ _SAME = frozenset(
         "rocdl.readfirstlane",
     }
 )
-# Pure, but different for every thread.
+# Pure, but different for every thread, beside the ids of `launch_ids`.
 THREAD_DEPENDENT = frozenset(
     {
-        "gpu.thread_id",
-        "gpu.lane_id",
-        "gpu.subgroup_id",
         "gpu.global_id",
         "gpu.shuffle",
         "gpu.subgroup_reduce",
@@ -119,10 +114,15 @@ def _conditions(op: Operation) -> list[Value]:
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     """The values that `value` is made of; and where it begins, if that may differ between
     threads: an id, a load, a call, an op that is not known, a function (its argument)."""
+    known = launch_id(value)
+    if known is not None and not known.differs:
+        return (), None
     if is_block_argument(value):
         return _argument_sources(value)
     op = defining_op(value)
     assert op is not None
+    if known is not None:
+        return (), op
     if op.name in THREAD_DEPENDENT:
         return (), op
     if op.name in _SAME:

@@ -20,9 +20,9 @@ from mlir_async_pipe.integer_ops import (
     MUL,
     REMAINDERS,
     SUB,
-    thread_dimension,
 )
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
+from mlir_async_pipe.launch_ids import LaunchId, launch_id
 
 
 def scale_range(
@@ -44,20 +44,30 @@ def range_step(
     constant = constant_value(value)
     if constant is not None:
         return constant, constant
+    known = launch_id(value)
+    if known is not None:
+        return _launch_range(known, block_size)
     op = defining_op(value)
     if op is None:
         return _induction_range(value)
     name = op.name
-    if name == "gpu.thread_id":
-        return 0, (None if block_size is None else block_size[thread_dimension(op)] - 1)
-    if name == "gpu.lane_id":
-        return 0, 63
-    if name in ("gpu.block_id", "gpu.block_dim", "gpu.grid_dim", "memref.dim"):
+    if name == "memref.dim":
         return 0, None
     if name not in FOLLOWED:
         return None, None
     ranges = [get(operand) for operand in op.operands]
     return _operator_range(op, name, ranges)
+
+
+def _launch_range(
+    known: LaunchId, block_size: tuple[int, int, int] | None
+) -> tuple[int, int | None]:
+    if known.kind == "lane":
+        return 0, 63
+    if block_size is None or known.kind not in ("thread", "block_size"):
+        return 0, None
+    size = block_size[known.axis]
+    return (0, size - 1) if known.kind == "thread" else (size, size)
 
 
 def _operator_range(

@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import may_alias
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
+from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.uniformity import THREAD_DEPENDENT
 from mlir_async_pipe.value_ranges import scale_range
 from mlir_async_pipe.vocabulary import is_pure
@@ -210,7 +211,10 @@ class LoopIndex:
                 pending.pop()
                 continue
             op = defining_op(current)
-            if op is None:
+            known = launch_id(current)
+            if known is not None:
+                self._varies[current] = known.differs
+            elif op is None:
                 self._varies[current] = self._argument_varies(current)
             elif not is_pure(op) or op.name in THREAD_DEPENDENT or len(op.regions):
                 self._varies[current] = True

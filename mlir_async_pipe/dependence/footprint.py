@@ -18,8 +18,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.integer_ops import product, thread_dimension
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, parent
+from mlir_async_pipe.launch_ids import launch_id
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
 LARGEST_ENUMERATION = 1 << 20
@@ -143,12 +144,15 @@ def _numbers(
     threads: dict[int, np.ndarray],
     block: Size,
 ) -> np.ndarray | None:
-    def leaf(op: Any) -> np.ndarray | None:
-        if op.name == "gpu.thread_id":
-            return threads[thread_dimension(op)]
-        if op.name == "gpu.block_dim":
-            return np.asarray(block[thread_dimension(op)])
-        if op.name == "gpu.lane_id":
+    def leaf(value: Value) -> np.ndarray | None:
+        known = launch_id(value)
+        if known is None:
+            return None
+        if known.kind == "thread":
+            return threads[known.axis]
+        if known.kind == "block_size":
+            return np.asarray(block[known.axis])
+        if known.kind == "lane":
             return linear_thread(threads, block) % 32
         return None
 

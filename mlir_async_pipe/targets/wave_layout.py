@@ -23,8 +23,9 @@ from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.integer_ops import product, thread_dimension
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, is_function
+from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.targets.block_size import BlockSize
 from mlir_async_pipe.uniformity import Uniformity
 
@@ -60,19 +61,21 @@ class Block:
         """All threads of the block."""
         return product(self.size)
 
-    def ids(self, op: Operation) -> np.ndarray | None:
-        """What an id op gives in each thread, in linear order; None for other ops."""
+    def ids(self, value: Value) -> np.ndarray | None:
+        """What an id is in each thread, in linear order; None for other values."""
+        known = launch_id(value)
         linear = np.arange(self.threads, dtype=np.int64)
-        if op.name == "gpu.thread_id":
+        if known is None:
+            return None
+        if known.kind == "thread":
             x, y, _ = self.size
-            in_dimension = (linear % x, linear // x % y, linear // (x * y))
-            return in_dimension[thread_dimension(op)]
-        if op.name == "gpu.lane_id":
+            return (linear % x, linear // x % y, linear // (x * y))[known.axis]
+        if known.kind == "lane":
             return linear % self.lanes
-        if op.name == "gpu.subgroup_id":
+        if known.kind == "subgroup":
             return linear // self.lanes
-        if op.name == "gpu.block_dim":
-            return np.asarray(self.size[thread_dimension(op)])
+        if known.kind == "block_size":
+            return np.asarray(self.size[known.axis])
         return None
 
 
@@ -171,7 +174,7 @@ def _enumerate(symbol: Value, loops: list[tuple[Value, range]], block: Block) ->
         return None
     grids = np.meshgrid(*(np.asarray(values) for _, values in loops), indexing="ij")
     leaves = {value: grid.reshape(-1, 1) for (value, _), grid in zip(loops, grids, strict=True)}
-    return evaluate(symbol, leaves, lambda op: _row(block.ids(op)))
+    return evaluate(symbol, leaves, lambda value: _row(block.ids(value)))
 
 
 def _row(ids: np.ndarray | None) -> np.ndarray | None:
