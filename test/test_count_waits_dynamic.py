@@ -1,52 +1,254 @@
-"""Mode dynamic: a wait behind conditional commits switches on a run-time counter."""
+"""Mode dynamic: waits that some path keeps low switch on a run-time counter.
 
-from count_waits_helpers import function, run
-
-BODY = """
-  %a = GROUP
-  scf.if %c {
-    %t = GROUP
-  }
-  WAIT %a
-  return
+The async machine runs every program with late completion: it is right with the counts of the
+switch, and a count that is one larger in any case is a race for some trip count and condition.
 """
 
+import re
 
-def test_conditional_commit_becomes_a_switch_over_the_counts_that_can_occur():
-    text = run(function(BODY), "mode=dynamic")[1]
-    assert "scf.index_switch" in text
-    counts = [
-        line.split("numGroups = ")[1].split(" ")[0]
-        for line in text.splitlines()
-        if "numGroups" in line
-    ]
-    # The case regions print first, the default with the count that is always safe last.
-    assert counts == ["1", "2", "3", "4", "5", "6", "7", "8", "0"]
+import pytest
+from check_harness import check_text, machine_races
+from count_waits_helpers import expand, function, run
+
+ROW = "memref<16x1xf32, 3>"
+SOURCE = "memref<16x1xf32>"
 
 
-def test_unconditional_waits_stay_static():
-    text = run(function("%a = GROUP\n%b = GROUP\nWAIT %a\nreturn"), "mode=dynamic")[1]
-    assert "scf.index_switch" not in text
-    assert "numGroups = 1" in text
+def group(name: str, row: str) -> str:
+    """Copies one row and commits it as group `name`."""
+    return (
+        f"%{name}p = nvgpu.device_async_copy %A[{row}, %c0], %s[{row}, %c0], 1 : {SOURCE} to {ROW}\n"
+        f"%{name} = nvgpu.device_async_create_group %{name}p\n"
+    )
 
 
-def test_static_mode_writes_no_switch():
-    assert "scf.index_switch" not in run(function(BODY))[1]
+def wait(token: str, row: str) -> str:
+    """Waits for a group and reads its row."""
+    return f'WAIT {token}\n%v = memref.load %s[{row}, %c0] : {ROW}\nmemref.store %v, %B[{row}, %c0] : {SOURCE}\n'
 
 
-def test_token_carried_by_a_loop_keeps_its_static_count():
-    body = """
-      %a = GROUP
-      %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> (TOK) {
-        %t = GROUP
-        scf.yield %t : TOK
-      }
-      scf.if %c {
-        %t = GROUP
-      }
-      WAIT %r
-      return
-    """
-    report, text = run(function(body), "mode=dynamic")
-    assert "scf.index_switch" not in text
-    assert "dynamic-unsupported" in [item.code for item in report.diagnostics]
+def kernel(body: str, callees: str = "") -> str:
+    constants = "\n".join(f"%c{n} = arith.constant {n} : index" for n in range(16))
+    return expand(f"""
+      {callees}
+      func.func @k(%A: {SOURCE} {{llvm.noalias}}, %B: {SOURCE} {{llvm.noalias}}, %n: index, %c: i1, %d: i1)
+          attributes {{gpu.known_block_size = array<i32: 1, 1, 1>}} {{
+        {constants}
+        %true = arith.constant true
+        %s = memref.alloc() : {ROW}
+        {body}
+        nvvm.cp.async.wait.group 0
+        return
+      }}
+    """)
+
+
+LOOP = "scf.for %i = %c0 to %n step %c1"
+
+# name: (body, the counts of each switch, the default last)
+PROGRAMS = {
+    "condition": (
+        group("a", "%c0") + f"scf.if %c {{\n{group('b', '%c1')}}}\n" + wait("%a", "%c0"),
+        [[1, 0]],
+    ),
+    "two conditions": (
+        group("a", "%c0")
+        + f"scf.if %c {{\n{group('b', '%c1')}{group('e', '%c2')}}}\n"
+        + f"scf.if %d {{\n{group('g', '%c3')}}}\n"
+        + wait("%a", "%c0"),
+        [[1, 2, 3, 0]],
+    ),
+    "both sides, unevenly": (
+        group("a", "%c0")
+        + f"scf.if %c {{\n{group('b', '%c1')}{group('e', '%c2')}{group('g', '%c3')}}} else {{\n"
+        + f"{group('h', '%c4')}}}\n"
+        + wait("%a", "%c0"),
+        [[3, 1]],
+    ),
+    "commits in a loop": (
+        group("a", "%c0")
+        + f"{LOOP} {{\n%j = arith.addi %i, %c1 : index\n{group('b', '%j')}}}\n"
+        + wait("%a", "%c0"),
+        [[1, 2, 3, 4, 5, 6, 7, 8, 0]],
+    ),
+    "token of a loop": (
+        group("a", "%c0")
+        + f"%r, %row = {LOOP} iter_args(%x = %a, %w = %c0) -> (TOK, index) {{\n"
+        + "%j = arith.addi %i, %c1 : index\n"
+        + group("b", "%j")
+        + "scf.yield %b, %j : TOK, index\n}\n"
+        + f"scf.if %c {{\n{group('e', '%c15')}}}\n"
+        + wait("%r", "%row"),
+        [[1, 0]],
+    ),
+    "wait inside the loop, condition too": (
+        group("a", "%c0")
+        + f"%r, %row = {LOOP} iter_args(%x = %a, %w = %c0) -> (TOK, index) {{\n"
+        + "%j = arith.addi %i, %c1 : index\n"
+        + group("b", "%j")
+        + f"scf.if %c {{\n%l = arith.addi %i, %c8 : index\n{group('e', '%l')}}}\n"
+        + wait("%x", "%w")
+        + "scf.yield %b, %j : TOK, index\n}\n",
+        [[2, 3, 1]],
+    ),
+    "shifted tokens": (
+        group("a", "%c0")
+        + group("b", "%c1")
+        + f"%r:4 = {LOOP} iter_args(%x = %a, %y = %b, %w = %c0, %z = %c1)"
+        + " -> (TOK, TOK, index, index) {\n"
+        + wait("%x", "%w")
+        + "%k = arith.cmpi ult, %i, %c2 : index\n"
+        + "%j = arith.addi %i, %c2 : index\n"
+        + f"%t, %u = scf.if %c -> (TOK, index) {{\n{group('e', '%j')}"
+        + "scf.yield %e, %j : TOK, index\n} else {\nscf.yield %y, %z : TOK, index\n}\n"
+        + "scf.yield %y, %t, %z, %u : TOK, TOK, index, index\n}\n",
+        [[1, 0]],
+    ),
+    "result of a branch": (
+        group("a", "%c0")
+        + f"%r, %row = scf.if %c -> (TOK, index) {{\n{group('b', '%c1')}{group('e', '%c2')}"
+        + "scf.yield %b, %c1 : TOK, index\n} else {\nscf.yield %a, %c0 : TOK, index\n}\n"
+        + f"scf.if %d {{\n{group('g', '%c3')}}}\n"
+        + wait("%r", "%row"),
+        [[1, 2, 0]],
+    ),
+    "index_switch": (
+        group("a", "%c0")
+        + "%r, %row = scf.index_switch %n -> TOK, index\n"
+        + f"case 1 {{\n{group('b', '%c1')}{group('e', '%c2')}{group('g', '%c3')}"
+        + "scf.yield %b, %c1 : TOK, index\n}\n"
+        + f"case 2 {{\n{group('b', '%c1')}scf.yield %a, %c0 : TOK, index\n}}\n"
+        + "default {\nscf.yield %a, %c0 : TOK, index\n}\n"
+        + wait("%r", "%row"),
+        [[1, 2, 0]],
+    ),
+    "select": (
+        group("a", "%c0")
+        + group("b", "%c1")
+        + "%r = arith.select %c, %a, %b : TOK\n%row = arith.select %c, %c0, %c1 : index\n"
+        + wait("%r", "%row"),
+        [[1, 0]],
+    ),
+    "while": (
+        group("a", "%c0")
+        + group("b", "%c1")
+        + "%r:3 = scf.while (%x = %a, %w = %c0, %i = %c0)"
+        + " : (TOK, index, index) -> (TOK, index, index) {\n"
+        + "%k = arith.cmpi ult, %i, %n : index\n"
+        + "scf.condition(%k) %x, %w, %i : TOK, index, index\n} do {\n"
+        + "^bb0(%y: TOK, %z: index, %i: index):\n%l = arith.addi %i, %c2 : index\n"
+        + group("e", "%l")
+        + wait("%y", "%z")
+        + "%j = arith.addi %i, %c1 : index\n"
+        + "scf.yield %e, %l, %j : TOK, index, index\n}\n"
+        + wait("%r#0", "%r#1"),
+        [[2, 1], [1, 0]],
+    ),
+    "execute_region": (
+        group("a", "%c0")
+        + "%r, %row = scf.execute_region -> (TOK, index) {\n"
+        + f"cf.cond_br %c, ^l, ^m\n^l:\n{group('b', '%c1')}{group('e', '%c2')}"
+        + "scf.yield %b, %c1 : TOK, index\n^m:\nscf.yield %a, %c0 : TOK, index\n}\n"
+        + wait("%r", "%row"),
+        [[1, 0]],
+    ),
+    "graph of blocks": (
+        group("a", "%c0")
+        + "cf.br ^loop(%a, %c0, %c0 : TOK, index, index)\n"
+        + "^loop(%x: TOK, %w: index, %i: index):\n"
+        + "%k = arith.cmpi ult, %i, %n : index\ncf.cond_br %k, ^body, ^end\n^body:\n"
+        + "%j = arith.addi %i, %c1 : index\n"
+        + group("b", "%j")
+        + "cf.cond_br %c, ^more, ^loop(%b, %j, %j : TOK, index, index)\n^more:\n"
+        + "%l = arith.addi %i, %c8 : index\n"
+        + group("e", "%l")
+        + "cf.br ^loop(%b, %j, %j : TOK, index, index)\n^end:\n"
+        + wait("%x", "%w"),
+        [[1, 0]],
+    ),
+    "switch between blocks": (
+        group("a", "%c0")
+        + "%f = arith.index_cast %n : index to i32\n"
+        + "cf.switch %f : i32, [default: ^end, 1: ^one, 2: ^two]\n"
+        + f"^two:\n{group('b', '%c1')}cf.br ^one\n^one:\n{group('e', '%c2')}cf.br ^end\n^end:\n"
+        + wait("%a", "%c0"),
+        [[1, 2, 0]],
+    ),
+    "copy's own token": (
+        f"%p = nvgpu.device_async_copy %A[%c0, %c0], %s[%c0, %c0], 1 : {SOURCE} to {ROW}\n"
+        + group("a", "%c1")
+        + f"scf.if %c {{\n{group('b', '%c2')}}}\n"
+        + wait("%p", "%c0"),
+        [[1, 0]],
+    ),
+    "affine": (
+        group("a", "%c0")
+        + "%r = affine.for %i = 0 to %n iter_args(%x = %a) -> (TOK) {\n"
+        + "%j = arith.addi %i, %c1 : index\n"
+        + f"affine.if affine_set<(d0) : (d0 - 1 >= 0)>(%i) {{\n{group('b', '%j')}}}\n"
+        + "affine.yield %x : TOK\n}\n"
+        + wait("%r", "%c0"),
+        [[1, 2, 3, 4, 5, 6, 7, 8, 0]],
+    ),
+    "static loop": (
+        group("a", "%c0")
+        + f"scf.for %i = %c0 to %c2 step %c1 {{\n%j = arith.addi %i, %c1 : index\n{group('b', '%j')}}}\n"
+        + f"scf.if %c {{\n{group('e', '%c8')}}}\n"
+        + wait("%a", "%c0"),
+        [[3, 2]],
+    ),
+}
+
+CALLEE = f"""
+  func.func @g(%A: {SOURCE} {{llvm.noalias}}, %s: {ROW}, %r: index) {{
+    %c0 = arith.constant 0 : index
+    {group("x", "%r")}
+    return
+  }}
+"""
+PROGRAMS["known callee"] = (
+    group("a", "%c0")
+    + f"func.call @g(%A, %s, %c1) : ({SOURCE}, {ROW}, index) -> ()\n"
+    + f"scf.if %c {{\n{group('e', '%c8')}}}\n"
+    + wait("%a", "%c0"),
+    [[2, 1]],
+)
+
+
+def switched(name: str) -> str:
+    """The program behind the pass."""
+    body, _ = PROGRAMS[name]
+    return run(kernel(body, CALLEE if "@g" in body else ""), "chip=sm_80 mode=dynamic")[1]
+
+
+def switches(text: str) -> list[list[int]]:
+    """The counts of each switch, the default last."""
+    found = []
+    for part in re.split(r"scf.index_switch (?=%\S+ \n)", text)[1:]:
+        until = part[: part.index("default")]
+        counts = [int(n) for n in re.findall(r"numGroups = (\d+)", until)]
+        found.append([*counts, int(re.findall(r"numGroups = (\d+)", part[len(until) :])[0])])
+    return [counts for counts in found if len(counts) > 1]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_switch_has_the_counts_that_can_occur(name):
+    assert switches(switched(name)) == PROGRAMS[name][1]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_machine_finds_no_race_in_any_case(name):
+    text = switched(name)
+    assert machine_races(text, "nvvm:sm_80", trips=range(6)) == frozenset()
+    assert check_text(text, "nvvm:sm_80").unsafe == frozenset()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_more_in_any_case_is_a_race(name):
+    text = switched(name)
+    places = [m for m in re.finditer(r"numGroups = (\d+)", text)]
+    assert len(places) == sum(len(counts) for counts in PROGRAMS[name][1])
+    for place in places:
+        more = f"numGroups = {int(place[1]) + 1}"
+        wrong = text[: place.start()] + more + text[place.end() :]
+        assert machine_races(wrong, "nvvm:sm_80", trips=range(10), completions=[("late", 0)])

@@ -191,7 +191,8 @@ class Carrier(ABC):
         width = self.width_of_loop(op) if changed else 0
         starts = [op.operands[i] for i in row.entry(op)]
         first = len(body.arguments) - len(starts)
-        numbers = self.accompanied(list(body.arguments)[first:])
+        arguments = list(body.arguments)[first:]
+        numbers = sorted({*self.accompanied(arguments), *self.accompanied(list(op.results))})
         more = [*self.handed(variables, width), *self._companions(starts, numbers, variables)]
         old = len(op.results)
         made = _made_again(op, more, [self.kind] * len(more)) if more else op

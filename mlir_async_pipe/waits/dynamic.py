@@ -1,129 +1,242 @@
-"""Mode `dynamic`: waits that a condition keeps low look at a run-time counter.
+"""Mode `dynamic`: waits that some path keeps low look at a run-time counter.
 
-    %t = commit                      %t = commit; %k0 = ++counter
-    scf.if %c { commit }      -->    scf.if %c { commit; ++counter }
-    wait %t                          switch (min(counter - %k0, most)) { 1: wait 1; default: wait 0 }
+    %t = commit                  %t = commit; %n1 = %n0 + 1
+    scf.if %c { commit }   -->   %n2 = scf.if %c { commit; yield %n1 + 1 } else { yield %n1 }
+    wait %t                      switch (%n2 - %n1) { case 1: wait 1   default: wait 0 }
 
-The counter is a private memref<index> that the back ends turn into a register. PTX wants constant
-counts, so each count that can occur gets a case. Commits of callees are not counted, which only
-makes the wait stricter. A token that reaches its wait through loops or branches keeps its static
-count (remark `dynamic-unsupported`).
+The groups committed so far are counted in each function that has such a wait, and beside each
+token that reaches it travels the number of its group: their difference is the exact count. Each
+count that can occur gets a case, at most `MOST_CASES` above the static one, which is the default;
+groups that are still older wait as if they were of the last case. Calls count as the least
+number of groups that their callee commits. What a forall or another op with foreign threads holds
+keeps its static count (remark `dynamic-unsupported`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import after, before, create
+from mlir_async_pipe.ir_helpers import Block, Operation, Value, ancestors
 from mlir_async_pipe.report import Session
-from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
+from mlir_async_pipe.waits.correlation import sources_of
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.flow_graph import Item
+from mlir_async_pipe.waits.forward import Forward
+from mlir_async_pipe.waits.group_numbers import Event, GroupNumbers
+from mlir_async_pipe.waits.possible_counts import (
+    NEWEST,
+    OPEN,
+    PossibleAges,
+    counts_in,
+    fewest_groups,
+)
 from mlir_async_pipe.waits.records import WaitRecord
-from mlir_async_pipe.waits.write import largest_count, set_count, wait_rule
+from mlir_async_pipe.waits.skeleton import Skeleton
+from mlir_async_pipe.waits.write import largest_count, wait_rule
 
-CONDITIONAL = ("conditional-commit", "zero-trip-loop", "correlation-limit")
+CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 
-# Cases above the static count; a group that is still older waits as if it were this old.
+# Cases above the static count, and how much older groups may be to be told apart.
 MOST_CASES = 8
+OLDEST_ABOVE = 24
+
+Written = list[tuple[Item, WaitRecord]]
 
 
-def switch_on_counters(
-    analysis: Analysis, written: list[tuple[Item, WaitRecord]], session: Session
-) -> None:
-    """Turn the waits among `written` whose count a condition keeps low into switches."""
-    low = [(item, record) for item, record in written if record.reason in CONDITIONAL]
-    counters: dict[tuple[Item, Queue | None], _Counter] = {}
-    for item, record in low:
-        commit = _only_commit(analysis, item)
-        if commit is None:
+def switch_on_counters(analysis: Analysis, written: Written, session: Session) -> None:
+    """Turn the waits among `written` that some paths keep low into switches."""
+    # Reasons are looked for in the graph, whose handles the switches put to death.
+    low = [record for _, record in written if record.reason in CONDITIONAL]
+    callees = _Callees(analysis)
+    roots: dict[Item, Written] = {}
+    for item, record in written:
+        if item.queue is not None:
+            roots.setdefault(analysis.graph.root_of(item), []).append((item, record))
+    plans = [_Plan(analysis, callees, root, waits) for root, waits in roots.items()]
+    switched = [record for plan in plans for record in plan.switched]
+    for record in low:
+        if not any(record is other for other in switched):
             session.diagnostics.remark(
-                "the token reaches this wait through loops or branches, so it keeps its static count",
+                "the groups cannot be counted at run time here, so this wait keeps its static "
+                f"count of {record.count}",
                 code="dynamic-unsupported",
                 at=record.place,
             )
-            continue
-        root = analysis.graph.root_of(item)
-        if (root, item.queue) not in counters:
-            counters[root, item.queue] = _Counter(analysis, root, item.queue)
-        _switch(item, record.count, counters[root, item.queue], commit)
+    for plan in plans:
+        if plan.switched:
+            GroupNumbers(plan.skeleton(), plan.events, plan.tracked, plan.foreign).count()
 
 
-def _only_commit(analysis: Analysis, item: Item) -> Item | None:
-    """The one commit whose token a wait reads directly, None if there is no such."""
-    if len(item.operands) != 1:
-        return None
-    found = analysis.values.defs[item.operands[0]]
-    if found.kind != "commit" or found.item is None or found.item.queue != item.queue:
-        return None
-    same = analysis.graph.root_of(found.item) is analysis.graph.root_of(item)
-    return found.item if same else None
+class _Callees:
+    """The least number of groups that each call commits to a queue."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self._called = {call.op: call.callee for call in analysis.graph.calls}
+        self._fewest: dict[tuple[Item, Queue], int] = {}
+
+    def groups(self, op: Operation, queue: Queue) -> int:
+        """At least so many groups are committed in a call; 0 in a cycle of calls."""
+        callee = self._called.get(op)
+        if callee is None or queue.scope == "function":
+            return 0
+        if (callee, queue) not in self._fewest:
+            self._fewest[callee, queue] = 0
+            self._fewest[callee, queue] = fewest_groups(
+                callee.op,
+                lambda inner: self.commits(inner, queue),
+                lambda inner: self.groups(inner, queue),
+            )
+        return self._fewest[callee, queue]
+
+    def commits(self, op: Operation, queue: Queue) -> bool:
+        """Whether an op surely commits a group to the queue."""
+        row = row_of(op)
+        return (
+            row is not None and row.commits is not None and self.analysis.graph.queue(op) == queue
+        )
 
 
-class _Counter:
-    """The run-time counter of one queue in one function; `after[commit]` is its value there."""
+@dataclass
+class _Plan:
+    """Which waits of one function become switches, and what is counted for them.
 
-    def __init__(self, analysis: Analysis, root: Item, queue: Queue | None) -> None:
-        block = root.frames[0].entry.block
-        start = ir.InsertionPoint.at_block_begin(block)
-        loc = root.op.location
-        self.index = ir.IndexType.get(root.op.context)
-        kind = ir.Type.parse("memref<index>", root.op.context)
-        sizes = ir.DenseI32ArrayAttr.get([0, 0], root.op.context)
-        attributes = {"operandSegmentSizes": sizes}
-        self.memory = create("memref.alloca", (), [kind], attributes, ip=start, loc=loc).results[0]
-        zero = self.constant(0, start, loc)
-        create("memref.store", [zero, self.memory], ip=start, loc=loc)
-        self.after: dict[Item, Any] = {}
-        for commit in analysis.graph.commits:
-            if commit.queue == queue and analysis.graph.root_of(commit) is root:
-                self.after[commit] = self._increment(commit.op)
+    `tracked` are the tokens whose numbers travel, with the number of their queue; `events` say
+    what the ops of each block are to the counters, in order.
+    """
 
-    def constant(self, value: int, ip: Any, loc: Any) -> Any:
-        """An index constant."""
-        attributes = {"value": ir.IntegerAttr.get(self.index, value)}
-        return create("arith.constant", (), [self.index], attributes, ip=ip, loc=loc).results[0]
+    analysis: Analysis
+    callees: _Callees
+    root: Item
+    waits: Written
+    queues: list[Queue] = field(default_factory=list)
+    tracked: dict[Value, int] = field(default_factory=dict)
+    switched: list[WaitRecord] = field(default_factory=list)
+    events: dict[Block, list[Event]] = field(default_factory=dict)
+    _cases: dict[Operation, list[int]] = field(default_factory=dict)
 
-    def load(self, ip: Any, loc: Any) -> Any:
-        """The groups committed so far."""
-        return create("memref.load", [self.memory], [self.index], ip=ip, loc=loc).results[0]
+    def __post_init__(self) -> None:
+        for queue in dict.fromkeys(item.queue for item, _ in self.waits):
+            assert queue is not None
+            self._choose(queue, [entry for entry in self.waits if entry[0].queue == queue])
+        if self.switched:
+            for block, ops in self.skeleton().events.items():
+                self.events[block] = [self._event(op) for op in ops if not len(op.regions)]
 
-    def _increment(self, op: Any) -> Any:
-        ip, loc = after(op), op.location
-        one = self.constant(1, ip, loc)
-        following = create(
-            "arith.addi", [self.load(ip, loc), one], [self.index], ip=ip, loc=loc
-        ).results[0]
-        create("memref.store", [following, self.memory], ip=ip, loc=loc)
-        return following
+    @property
+    def foreign(self) -> list[int]:
+        """By queue, how many groups behind the counter a token from elsewhere stands at most."""
+        return [-1 if queue.scope == "function" else 0 for queue in self.queues]
 
+    def _choose(self, queue: Queue, waits: Written) -> None:
+        """Find the waits of one queue whose tokens may be older than the static count says."""
+        cases = self._cases_above(queue, waits)
+        tracked = self._tokens_behind([item for item, _ in waits if item.op in cases])
+        if any(value in self.tracked for value in tracked):
+            # The token of a wait on another queue too, where it means nothing.
+            return
+        if cases:
+            self.tracked |= dict.fromkeys(tracked, len(self.queues))
+            self.queues.append(queue)
+            self._cases |= cases
+            self.switched += [record for item, record in waits if item.op in cases]
 
-def _switch(item: Item, least: int, counter: _Counter, commit: Item) -> None:
-    """Replace a wait by a switch over the counts from `least` on."""
-    op, rule = item.op, wait_rule(item.op)
-    most = min(least + MOST_CASES, largest_count(item.queue, rule))
-    ip, loc = before(op), op.location
-    age = _binary("arith.subi", counter.load(ip, loc), counter.after[commit], ip, loc)
-    age = _binary("arith.minui", age, counter.constant(most, ip, loc), ip, loc)
-    cases = list(range(least + 1, most + 1))
-    switch = create(
-        "scf.index_switch",
-        [age],
-        (),
-        {"cases": ir.DenseI64ArrayAttr.get(cases, op.context)},
-        regions=1 + len(cases),
-        ip=ip,
-        loc=loc,
-    )
-    # The default region comes first; it holds the count that is always safe.
-    for region, count in zip(switch.regions, [least, *cases], strict=True):
-        block = region.blocks.append()
-        inner = op.clone(ip=ir.InsertionPoint(block)).operation
-        set_count(inner, rule, count)
-        create("scf.yield", ip=ir.InsertionPoint(block), loc=loc)
-    op.erase()
+    def _cases_above(self, queue: Queue, waits: Written) -> dict[Operation, list[int]]:
+        """The counts above the static one that each wait can have at run time."""
+        records = {item.op: record for item, record in waits}
+        tracked = self._tokens_behind([item for item, _ in waits])
+        foreign = OPEN if queue.scope == "function" else NEWEST
+        ages = PossibleAges(
+            tracked,
+            lambda op: self.callees.commits(op, queue),
+            lambda op: self.callees.groups(op, queue),
+            foreign,
+            max(record.count for _, record in waits) + OLDEST_ABOVE,
+        )
+        skeleton = Skeleton(
+            self.root.op,
+            lambda op: (
+                (
+                    op in records
+                    or self._counts(op, [queue])
+                    or any(result in tracked for result in op.results)
+                )
+                and self._is_followed(op)
+            ),
+            lambda op: self._counts(op, [queue]),
+        )
+        start = {value: foreign for value in self._arguments() if value in tracked}
+        flow = Forward(skeleton, ages, start, exact=True)
+        found: dict[Operation, list[int]] = {}
+        for block, state in list(flow.at_block.items()):
+            for op, here in flow.through(block, state):
+                if op in records:
+                    possible = 0
+                    for token in op.operands:
+                        possible |= ages.of(token, here)
+                    largest = largest_count(queue, wait_rule(op))
+                    counts = [min(count, largest) for count in counts_in(possible)]
+                    above = sorted({c for c in counts if c > records[op].count})
+                    if above:
+                        found[op] = above[:MOST_CASES]
+        return found
 
+    def _arguments(self) -> list[Value]:
+        return [a for region in self.root.op.regions for a in region.blocks[0].arguments]
 
-def _binary(name: str, left: Any, right: Any, ip: Any, loc: Any) -> Any:
-    return create(name, [left, right], [left.type], ip=ip, loc=loc).results[0]
+    def _tokens_behind(self, waits: list[Item]) -> set[Value]:
+        """The values that the tokens of waits may come from, in this function."""
+        values = self.analysis.values
+        seen: set[int] = set()
+        work = [number for item in waits for number in item.operands.values()]
+        while work:
+            number = work.pop()
+            if number not in seen:
+                seen.add(number)
+                work += [source for source, _, _ in sources_of(values, number)]
+        return {values.handle(number) for number in seen}
+
+    def _is_followed(self, op: Operation) -> bool:
+        """Whether the thread of the function surely runs an op where it stands."""
+        for above in ancestors(op):
+            if above == self.root.op:
+                return True
+            if above.name not in CARRYING_OPS:
+                return False
+        return True
+
+    def _counts(self, op: Operation, queues: list[Queue]) -> bool:
+        """Whether an op makes a counter go on."""
+        if op.name in CALL_OPS:
+            return any(self.callees.groups(op, queue) for queue in queues)
+        return any(self.callees.commits(op, queue) for queue in queues)
+
+    def skeleton(self) -> Skeleton:
+        """What matters to the counters of all queues with a switch."""
+        return Skeleton(
+            self.root.op,
+            lambda op: (
+                (
+                    op in self._cases
+                    or self._counts(op, self.queues)
+                    or any(result in self.tracked for result in op.results)
+                )
+                and self._is_followed(op)
+            ),
+            lambda op: self._counts(op, self.queues),
+        )
+
+    def _event(self, op: Operation) -> Event:
+        if op in self._cases:
+            queue = self.analysis.graph.queue(op)
+            assert queue is not None
+            return Event("wait", self.queues.index(queue), cases=tuple(self._cases[op]))
+        if op.name in CALL_OPS:
+            return Event("call", groups=tuple(self.callees.groups(op, q) for q in self.queues))
+        row = row_of(op)
+        if row is not None and row.commits is not None:
+            own = [n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue)]
+            return Event("commit", own[0]) if own else Event("other queue")
+        return Event("copy" if row is not None and row.token else "value")

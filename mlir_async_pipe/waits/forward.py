@@ -63,7 +63,8 @@ class Domain(Protocol[State]):
 
 class Forward(Generic[State]):
     """`at_block` is the state at the start of each block with events around it; `behind` that
-    behind an op with regions, by the first block of its first region."""
+    behind an op with regions, by the first block of its first region; `exits` are the ends of
+    the function."""
 
     def __init__(
         self, skeleton: Skeleton, domain: Domain[State], start: State, *, exact: bool = False
@@ -74,9 +75,10 @@ class Forward(Generic[State]):
         self.at_block: dict[Block, State] = {}
         self.behind: dict[Block, State] = {}
         self._terminators: dict[Block, Operation] = {}
+        self.exits: Exits[State] = []
         for region in skeleton.root.regions:
             if len(list(region.blocks)):
-                self._region(region, start)
+                self.exits += self._region(region, start)
 
     def through(self, block: Block, state: State) -> Iterable[tuple[Operation, State]]:
         """Each event of a block with the state in front of it, for a state at its start."""

@@ -48,6 +48,7 @@ class TokenValues:
         self.graph = graph
         self.defs: dict[int, Def] = {}
         self._ids: dict[Any, int] = {}
+        self._handles: list[Any] | None = None
         self._last: Item | None = None
         self._work: list[tuple[int, Any]] = []
         self._uses: list[tuple[int, Node, int]] = []
@@ -87,9 +88,16 @@ class TokenValues:
                 found[here] = None
         return list(found)
 
+    def handle(self, number: int) -> Any:
+        """The SSA value with a number."""
+        if self._handles is None or len(self._handles) < len(self._ids):
+            self._handles = list(self._ids)
+        return self._handles[number - 1]
+
     def forget_handles(self) -> None:
         """No more values can be followed."""
         self._ids.clear()
+        self._handles = None
 
     # -- one value ---------------------------------------------------------------------
 
