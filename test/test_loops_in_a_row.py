@@ -186,3 +186,97 @@ def test_a_group_in_flight_over_a_whole_loop_is_counted_over_it() -> None:
     assert wrong_runs(text, module, [(0, 0)]) == []
     # Kernel 1, epilogue 1 and 0; the wait for the early group is redundant behind a count of 0.
     assert counts(module) == [1, 1, 0]
+
+
+HALF_WRITTEN = """
+  scf.for %i = %c0 to %n step %c1 {
+    %x = memref.load %A[%i, %t] : memref<32x4xf32>
+    %early = arith.cmpi ult, %i, %c2 : index
+    scf.if %early {
+      memref.store %x, %B[%t] : memref<4xf32, #wg>
+    }
+    scf.if %early {
+      %v = memref.load %B[%t] : memref<4xf32, #wg>
+      memref.store %v, %O[%i, %t] : memref<32x4xf32>
+    }
+  } {async_pipe.stage = [0, 0, 1]}
+"""
+CALLEE = """
+func.func private @g(%B: memref<4xf32, #wg>, %O: memref<32x4xf32>, %r: index) {
+  %t = gpu.thread_id x
+  %v = memref.load %B[%t] : memref<4xf32, #wg>
+  memref.store %v, %O[%r, %t] : memref<32x4xf32>
+  return
+}
+"""
+CALL = "func.call @g(%B, %O, %c16) : (memref<4xf32, #wg>, memref<32x4xf32>, index) -> ()\n"
+CHOSEN = """
+  %C = memref.alloc() : memref<4xf32, #wg>
+  %p = arith.cmpi eq, %m, %c1 : index
+  %S = arith.select %p, %B, %C : memref<4xf32, #wg>
+"""
+
+
+def refused(text: str) -> str:
+    with pytest.raises(AsyncPipeError) as caught:
+        pipelined(text)
+    return caught.value.code
+
+
+def test_a_call_behind_the_loop_sees_the_last_iteration() -> None:
+    text = kernel(copying_loop() + CALL) + CALLEE
+    module, session = pipelined(text)
+    assert versions(session) == [[3]]
+    assert wrong_runs(text, module, SIZES[1:]) == []
+
+
+def test_a_call_that_may_see_an_older_iteration_is_refused() -> None:
+    assert refused(kernel(HALF_WRITTEN + CALL) + CALLEE) == "escapes"
+
+
+def test_a_read_through_another_name_that_may_see_an_older_iteration_is_refused() -> None:
+    text = kernel(CHOSEN + HALF_WRITTEN + stored_to("%c16", "%S", "%t"))
+    assert refused(text) == "escapes"
+
+
+def test_a_global_that_another_function_reads_is_refused() -> None:
+    declared = 'memref.global "private" @buf : memref<4xf32, #wg>\n'
+    get = "%B = memref.get_global @buf : memref<4xf32, #wg>"
+    callee = CALLEE.replace("%B: memref<4xf32, #wg>, ", "").replace("%t = gpu", f"{get}\n%t = gpu")
+    call = "func.call @g(%O, %c16) : (memref<32x4xf32>, index) -> ()\n"
+    text = (
+        kernel(copying_loop() + call)
+        .replace("%B = memref.alloc() : memref<4xf32, #wg>", get)
+        .replace("func.func @f", f"{declared}func.func @f")
+    )
+    assert refused(text + callee) == "escapes"
+    pipelined(text.replace(call, ""))
+
+
+PREDICATED = 'async_pipe.num_stages = 3 : i64, async_pipe.short_trip = "predicate"'
+
+
+def test_a_predicated_loop_leaves_its_last_version_to_the_reader_behind_it() -> None:
+    text = kernel(copying_loop(PREDICATED) + stored_to("%c16"))
+    module, session = pipelined(text)
+    assert versions(session) == [[3]]
+    assert proven(session)
+    assert wrong_runs(text, module, SIZES[1:]) == []
+
+
+def test_a_predicated_copy_does_not_fill_memory_with_zeros_that_is_read_later() -> None:
+    """Behind the last iteration the copy of a predicated kernel writes zeros: into a slot that
+    is free, or not at all."""
+    text = kernel(
+        """
+  %C = memref.alloc() : memref<32x4xf32, #wg>
+  scf.for %i = %c0 to %n step %c1 {
+    %tk = nvgpu.device_async_copy %A[%i, %t], %C[%i, %t], 1 : memref<32x4xf32> to memref<32x4xf32, #wg>
+    %g = nvgpu.device_async_create_group %tk
+    nvgpu.device_async_wait %g
+    %v = memref.load %C[%i, %t] : memref<32x4xf32, #wg>
+    memref.store %v, %O[%i, %t] : memref<32x4xf32>
+  } {async_pipe.stage = [0, 1, 1], async_pipe.async_stages = [0], async_pipe.short_trip = "predicate"}
+"""
+    )
+    assert refused(text) == "predicate-unsupported"

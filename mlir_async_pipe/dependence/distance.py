@@ -176,7 +176,7 @@ class LoopIndex:
         symbols = dict.fromkeys([*a.terms, *b.terms])
         for symbol in symbols:
             ca, cb = a.terms.get(symbol, 0), b.terms.get(symbol, 0)
-            same = not self.varies(symbol) or (same_thread and self._outside(symbol))
+            same = not self.varies(symbol) or (same_thread and self.is_outside(symbol))
             interval = self.arithmetic.value_range(symbol)
             parts = (
                 [scale_range(interval, ca - cb)]
@@ -190,7 +190,7 @@ class LoopIndex:
                 high = None if high is None or part_high is None else high + part_high
         return low, high
 
-    def _outside(self, value: Value) -> bool:
+    def is_outside(self, value: Value) -> bool:
         """Whether a value is defined outside the loop (the same in every iteration)."""
         owner = value.owner
         op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.buffers import Root
+from mlir_async_pipe.buffers import Root, root_of
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.privatise import (
@@ -27,7 +27,19 @@ from mlir_async_pipe.dependence.privatise import (
     unproven_read,
 )
 from mlir_async_pipe.dependence.regions import Region, regions_of
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, ancestors, operations, parent
+from mlir_async_pipe.ir_helpers import (
+    FUNCTION_OPS,
+    Operation,
+    ancestors,
+    enclosing,
+    operations,
+    outermost,
+    parent,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
 
@@ -35,6 +47,8 @@ LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "af
 def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Arithmetic) -> bool:
     """Whether `read`, an op outside of `loop`, surely sees no element of `root` that the loop
     wrote. False also means: cannot tell."""
+    if not accesses(read):
+        return False
     again = root.kind == "global" or _runs_again(loop)
     holders = [loop, *ancestors(loop)]
     current = read
@@ -82,6 +96,33 @@ def _covered(
         if region.root is not None and region.root.identity == root.identity
     ]
     return proof(root, regions, arithmetic.block_size, written_elsewhere=True) is None
+
+
+def user_elsewhere(loop: Operation, root: Root) -> Operation | None:
+    """What uses a global of the module outside of the loop's function, so that it may see what
+    the loop wrote. Workgroup memory goes from one function to another by calls only."""
+    if root.kind != "global":
+        return None
+    function = enclosing(loop, FUNCTION_OPS)
+    everything = list(walk(outermost(loop)))
+    declared = [
+        op for op in everything if "sym_name" in op.attributes and symbol_name(op) == root.key
+    ]
+    if root.space == "workgroup" and not any(op.name in CALL_OPS for op in everything):
+        return None
+    for op in declared:
+        if root.space == "global" and "sym_visibility" not in op.attributes:
+            return op
+    return next(
+        (
+            op
+            for op in everything
+            if op.name in ("memref.get_global", "llvm.mlir.addressof")
+            and root_of(op.results[0]).key == root.key
+            and enclosing(op, FUNCTION_OPS) != function
+        ),
+        None,
+    )
 
 
 def writes_the_same(regions: list[Region], block: Size | None) -> bool:

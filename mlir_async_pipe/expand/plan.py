@@ -15,6 +15,7 @@ from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.analysis import Analysis, analyse
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair, Boundary, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
+from mlir_async_pipe.expand.free_slots import check_free_slots
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
 from mlir_async_pipe.expand.input_races import remark_input_races
@@ -129,6 +130,8 @@ def plan_schedule(
         limits.workgroup_bytes,
         diagnostics,
     )
+    if "predicate" in (annotations.epilogue, annotations.short_trip):
+        check_free_slots(units, regions, buffers, index)
     needs += reuse_needs(buffers, units, group_of)
     pairs, boundary = barrier_pairs(
         units,

@@ -13,7 +13,11 @@ from typing import Any
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root
-from mlir_async_pipe.dependence.outside_reads import sees_nothing_of, writes_the_same
+from mlir_async_pipe.dependence.outside_reads import (
+    sees_nothing_of,
+    user_elsewhere,
+    writes_the_same,
+)
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dynamic_shared import overlapping_windows
@@ -67,8 +71,13 @@ def private_buffers(
         if missing is not None:
             obstacles[key] = Obstacle(missing.read.op, outside=False)
             continue
-        readers = [t.op for t in touches if t.reads]
-        seeing = [op for op in readers if not sees_nothing_of(loop, op, root, arithmetic)]
+        elsewhere = user_elsewhere(loop, root)
+        if elsewhere is not None:
+            obstacles[key] = Obstacle(elsewhere, outside=True)
+            continue
+        seeing = [
+            t.op for t in touches if t.reads and not sees_nothing_of(loop, t.op, root, arithmetic)
+        ] + around.unnamed_readers_outside(loop, root)
         if seeing and not writes_the_same(found, arithmetic.block_size):
             obstacles[key] = Obstacle(seeing[0], outside=True)
             continue

@@ -18,8 +18,10 @@ from mlir_async_pipe.dependence.launch import (
     enclosing_launch_size,
     launched_sizes,
 )
+from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, enclosing, outermost, walk
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates.
-    `barriers` are the places of barriers, by the block that they stand in; `size` counts all ops.
+    `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
+    `size` counts all ops.
     """
 
     touches: dict[Any, list[Touch]] = field(default_factory=lambda: defaultdict(list))
@@ -45,6 +48,7 @@ class _Function:
     loops: dict[Operation, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    calls: list[Operation] = field(default_factory=list)
     size: int = 0
 
 
@@ -60,6 +64,19 @@ class Surroundings:
         found, start, end = self._span(loop)
         touches = found.touches.get(identity, [])
         return [t for t in touches if t.place < start], [t for t in touches if t.place >= end]
+
+    def unnamed_readers_outside(self, loop: Operation, root: Root) -> list[Operation]:
+        """Ops outside the loop that may read the memory of `root` without naming it: through a
+        value that may be another buffer too, or in a function that they call."""
+        found, start, end = self._span(loop)
+        readers = [
+            touch.op
+            for identity, other in found.reachable.items()
+            if identity != root.identity and may_alias(root, other)
+            for touch in found.touches[identity]
+            if touch.reads and not start <= touch.place < end
+        ]
+        return readers + (found.calls if root.kind in ("global", "dynamic") else [])
 
     def unordered_outside(
         self, loop: Operation, root: Root, *, noalias_arguments: bool
@@ -109,10 +126,23 @@ def _read(function: Operation) -> _Function:
         row = row_of(op)
         if row is not None and row.barrier is not None:
             found.barriers[op.block].append(place)
-        for access in accesses(op):
-            root = root_of(access.memory)
-            touch = Touch(place, op, access.kind != "write", access.writes)
+        for root, touch in _touches(op, place):
             found.touches[root.identity].append(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root
+        if op.name in CALL_OPS:
+            found.calls.append(op)
     return found
+
+
+def _touches(op: Operation, place: int) -> list[tuple[Root, Touch]]:
+    """What one op does to memory; an op of which nothing is known (a call, a return) does
+    everything to what it is handed."""
+    known = accesses(op)
+    if known or not is_opaque(op):
+        return [(root_of(a.memory), Touch(place, op, a.kind != "write", a.writes)) for a in known]
+    return [
+        (root_of(operand), Touch(place, op, True, True))
+        for operand in op.operands
+        if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+    ]
