@@ -23,6 +23,7 @@ from mlir_async_pipe.annotations import LoopAnnotations, find_loops, read_loop
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.copies import copies_of, only_reads_workgroup
 from mlir_async_pipe.diagnostics import InputError
+from mlir_async_pipe.independence import mark_independent
 from mlir_async_pipe.ir_helpers import Operation, set_integer, walk
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.producers import with_producers
@@ -289,3 +290,4 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         write(decision)
     for loop in single:
         names.remove(loop, names.LOOP_NAMES)
+    mark_independent([loop for loop in loops if names.INDEPENDENT in loop.attributes], module)

@@ -97,3 +97,11 @@ func.func @k(%A: memref<8xf32> {llvm.noalias}) {
 """
     assert check_text(text).unsafe
     assert not check_text(text, "nvvm:sm_80").unsafe
+
+
+def test_an_op_that_nobody_knows_is_unknown_among_several_threads_too() -> None:
+    """It is judged where it stands, also where the sides of a branch on threads are compared."""
+    several = RACE.replace("WAIT", '"my.op"(%s) : (memref<8xf32, 3>) -> ()\ngpu.barrier')
+    (warning, *_) = check_text(several).report.diagnostics
+    assert (warning.severity, warning.code) == ("warning", "unknown-hazard")
+    assert "'my.op'" in warning.message

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.overlap import Comparer, constants_disjoint
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import Overlap, ThreadRange, is_thread_condition
+from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
 from mlir_async_pipe.checker.values import Roots
 
 Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
@@ -26,7 +26,8 @@ Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
 
 @dataclass(frozen=True)
 class Site:
-    """One access of one op in one frame. `space` is that of the memory it names."""
+    """One access of one op in one frame. `space` is that of the memory it names; `independent`
+    the loop whose author asserted that what cannot be told of its accesses is no conflict."""
 
     op: Any
     access: Any
@@ -36,6 +37,7 @@ class Site:
     writes: bool
     atomic: bool
     space: str
+    independent: int | None = None
 
 
 @dataclass
@@ -160,6 +162,15 @@ class Judge:
         return self.sites[event.site].space != "private"
 
     def _overlap(self, later: Event, earlier: Event, state: State, *, same_thread: bool) -> Overlap:
+        found = self._proven_overlap(later, earlier, state, same_thread=same_thread)
+        asserted = self.sites[later.site].independent
+        if asserted is None or asserted != self.sites[earlier.site].independent:
+            return found
+        return NO if found.verdict == "cannot tell" else found
+
+    def _proven_overlap(
+        self, later: Event, earlier: Event, state: State, *, same_thread: bool
+    ) -> Overlap:
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", "may-alias")
         now = later.threads

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe.annotations import INDEPENDENT
 from mlir_async_pipe.buffers import Root, root_of, space_of
 from mlir_async_pipe.checker.conflicts import Site
 from mlir_async_pipe.checker.graph import Flow, Run
@@ -41,6 +42,7 @@ class Sites:
         name for name, queue in PHYSICAL_QUEUES.items() if queue.scope == "function"
     )
     _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
+    _opaque: dict[tuple[Any, int], int] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)
     _static: dict[int, int] = field(default_factory=dict)
     _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Sites:
                     access.writes,
                     access.kind == "atomic",
                     space_of(access.memory, defining_op(root.value)),
+                    integer_attribute(op, INDEPENDENT),
                 )
             )
         self._of[op, frame] = tuple(numbers)
@@ -171,12 +174,14 @@ class Sites:
 
     def opaque(self, op: Any, frame: int) -> int:
         """The site of an op that is not in the vocabulary: it may write anything."""
-        found = self._of.get((op, frame))
+        found = self._opaque.get((op, frame))
         if found is None:
-            number = len(self.sites)
+            found = self._opaque[op, frame] = len(self.sites)
             self.sites.append(Site(op, None, frame, False, None, True, False, "global"))
-            self._of[op, frame] = found = (number,)
-        return found[0]
+            # Judged where it stands; nothing that comes later is compared with it.
+            self._matters.append(False)
+            self._logged.append(False)
+        return found
 
     def reachable(self, given: set[int], has_operands: bool) -> set[int]:
         """The roots that an unknown op may touch: what it was given, else what is not ours."""
@@ -198,7 +203,7 @@ def is_local(root: Root) -> bool:
 _HARMLESS = frozenset(
     "cf.assert gpu.printf gpu.launch gpu.launch_func gpu.module memref.prefetch "
     "memref.assume_alignment llvm.intr.assume llvm.fence rocdl.s.waitcnt rocdl.s.setprio "
-    "rocdl.sched.barrier rocdl.sched.group.barrier amdgpu.sched_barrier nvvm.fence.mbarrier.init "
+    "rocdl.sched.barrier vector.print rocdl.sched.group.barrier amdgpu.sched_barrier nvvm.fence.mbarrier.init "
     "amdgpu.memory_counter_wait builtin.module func.func gpu.func llvm.func memref.global".split()
 )
 _HARMLESS_PREFIXES = ("nvvm.read.ptx.", "rocdl.workitem.", "rocdl.workgroup.", "nvgpu.mbarrier.")
