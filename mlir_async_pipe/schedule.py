@@ -29,6 +29,14 @@ from mlir_async_pipe.passes import register
 from mlir_async_pipe.producers import with_producers
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.statements import Body, numbering, read_body
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+
+# Loops that are no scf.for; an annotation on one must not be silently ignored.
+OTHER_LOOPS = frozenset(
+    row.op
+    for row in REGION_ROWS.values()
+    if row.flow in ("for", "while", "parallel") and row.op != "scf.for"
+)
 
 
 @dataclass(frozen=True)
@@ -277,6 +285,14 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         if op.name == "scf.for":
             # A loop whose only annotation is misspelt would not be found below.
             names.check_names(op, names.LOOP_NAMES)
+        elif op.name in OTHER_LOOPS and names.is_requested(op):
+            raise InputError(
+                f"only 'scf.for' can be pipelined, this is '{op.name}'",
+                code="not-a-loop",
+                at=op,
+                advice="turn it into 'scf.for' first (--lower-affine, --scf-parallel-for-to-nested-fors, "
+                "--scf-forall-to-for), and annotate that",
+            )
     loops = find_loops(module)
     decisions = []
     single = []

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from check_harness import check_text, machine_races
-from count_waits_helpers import expand, function, run
+from count_waits_helpers import expand, run
 
 ROW = "memref<16x1xf32, 3>"
 SOURCE = "memref<16x1xf32>"
@@ -24,7 +24,7 @@ def group(name: str, row: str) -> str:
 
 def wait(token: str, row: str) -> str:
     """Waits for a group and reads its row."""
-    return f'WAIT {token}\n%v = memref.load %s[{row}, %c0] : {ROW}\nmemref.store %v, %B[{row}, %c0] : {SOURCE}\n'
+    return f"WAIT {token}\n%v = memref.load %s[{row}, %c0] : {ROW}\nmemref.store %v, %B[{row}, %c0] : {SOURCE}\n"
 
 
 def kernel(body: str, callees: str = "") -> str:

@@ -329,3 +329,27 @@ func.func @nothing_to_copy(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf3
   } {async_pipe.num_stages = 3}
   return
 }
+
+// -----
+
+func.func @affine(%A : memref<16xf32>, %C : memref<16xf32>) {
+  // expected-error @below {{only 'scf.for' can be pipelined, this is 'affine.for' [not-a-loop]}}
+  // expected-note @below {{turn it into 'scf.for' first}}
+  affine.for %i = 0 to 16 {
+    %a = affine.load %A[%i] : memref<16xf32>
+    affine.store %a, %C[%i] : memref<16xf32>
+  } {async_pipe.num_stages = 3}
+  return
+}
+
+// -----
+
+func.func @parallel(%A : memref<16xf32>, %C : memref<16xf32>, %n : index) {
+  // expected-error @below {{only 'scf.for' can be pipelined, this is 'scf.forall' [not-a-loop]}}
+  // expected-note @below {{turn it into 'scf.for' first}}
+  scf.forall (%i) in (%n) {
+    %a = memref.load %A[%i] : memref<16xf32>
+    memref.store %a, %C[%i] : memref<16xf32>
+  } {async_pipe.stage = [0, 1]}
+  return
+}
