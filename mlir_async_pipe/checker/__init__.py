@@ -67,7 +67,7 @@ def _tell(outcome: Outcome, session: Session) -> None:
                 f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})",
                 code="unknown-hazard",
                 at=sites[finding.later].op,
-                notes=hazards.notes(finding, sites, ops),
+                notes=(*hazards.notes(finding, sites, ops), *hazards.advice(finding, sites)),
             )
     session.record("checks", outcome.summary)
 

@@ -159,6 +159,14 @@ def notes(
     return first, _wait_note(finding, later, earlier, ops)
 
 
+def advice(finding: Finding, sites: list[Site]) -> tuple[tuple[str, Any], ...]:
+    """What the author can say about memory that the checker cannot tell apart."""
+    if finding.reason != "may-alias":
+        return ()
+    text = "if they never share memory, say so: `llvm.noalias` on the argument"
+    return ((text, sites[finding.later].op),)
+
+
 def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> tuple[str, Any]:
     age = finding.age or 0
     if finding.wait is None or finding.wait_age is None:
