@@ -86,6 +86,17 @@ class Uniformity:
                 return above
         return None
 
+    def control_by_thread_id(self, op: Operation) -> Operation | None:
+        """`op` or what stands around it, if a thread id surely decides whether or how often its
+        regions run. What comes from loads, calls and arguments may be the same in all threads."""
+        for above in (op, *ancestors(op)):
+            if is_function(above):
+                return None
+            origins = [self.difference(value) for value in _conditions(above)]
+            if any(origin is not None and _is_thread_id(origin) for origin in origins):
+                return above
+        return None
+
     def _divergent_jump(self, op: Operation, function: Operation) -> Operation | None:
         """A cf branch on a value that differs; every one may lead around `op`."""
         blocks = list(function.regions[0].blocks)
@@ -98,6 +109,14 @@ class Uniformity:
             if self.difference(last.operands[0]) is not None:
                 return last
         return None
+
+
+def _is_thread_id(origin: Operation) -> bool:
+    known = [launch_id(result) for result in origin.results]
+    # The block arguments of a gpu.launch begin at the launch itself.
+    return origin.name in (*THREAD_DEPENDENT, "gpu.launch") or any(
+        k is not None and k.differs for k in known
+    )
 
 
 def _conditions(op: Operation) -> list[Value]:

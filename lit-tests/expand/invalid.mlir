@@ -253,3 +253,31 @@ func.func @barrier_goes_with_another_statement() {
   } {async_pipe.stage = [0, 2, 0], async_pipe.independent}
   return
 }
+
+// -----
+
+// Threads may not disagree on a loop whose pipeline has barriers.
+#wg = #gpu.address_space<workgroup>
+func.func @some_threads_only(%A: memref<32x4xf32> {llvm.noalias}, %O: memref<32x4xf32> {llvm.noalias}, %n: index)
+    attributes {known_block_size = array<i32: 4, 1, 1>} {
+  %B = memref.alloc() : memref<4xf32, #wg>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %t = gpu.thread_id x
+  %other = arith.subi %c3, %t : index
+  %first = arith.cmpi eq, %t, %c0 : index
+  // expected-error @below {{cannot pipeline: the pipeline needs barriers, but this 'scf.if' depends on the thread [divergent-barrier]}}
+  scf.if %first {
+    // expected-note @below {{the loop}}
+    scf.for %i = %c0 to %n step %c1 {
+      %x = memref.load %A[%i, %t] : memref<32x4xf32>
+      memref.store %x, %B[%t] : memref<4xf32, #wg>
+      gpu.barrier
+      %v = memref.load %B[%other] : memref<4xf32, #wg>
+      memref.store %v, %O[%i, %t] : memref<32x4xf32>
+      gpu.barrier
+    } {async_pipe.stage = [0, 1, 2, 2]}
+  }
+  return
+}

@@ -224,7 +224,9 @@ class Explorer:
     def _test(self, number: int, body: Edge, out: Edge, state: State) -> None:
         """Another iteration runs iff upper - lower - step * k > 0."""
         loop = self.flow.loops[number]
-        assert loop.lower is not None and loop.upper is not None and loop.step is not None
+        if loop.lower is None or loop.upper is None or loop.step is None:
+            self._free_test(number, body, out, state)
+            return
         lower = self.values.form(state, loop.lower)
         step = settle(self.values.form(state, loop.step), state.facts)
         k = forms.of_atom(Atom("iteration", number))

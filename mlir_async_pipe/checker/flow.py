@@ -37,6 +37,7 @@ from mlir_async_pipe.checker.loops import (
     needs_iterations,
 )
 from mlir_async_pipe.ir_helpers import has_body, is_function, operations, symbol_name
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # Calls deeper than this (recursion, above all) are opaque.
 DEEPEST_CALL = 8
@@ -106,6 +107,9 @@ class _Builder:
                     return self._summary(op, frame, current)
                 return self._for(op, frame, current)
             case "scf.parallel" | "scf.forall" | "affine.for" | "affine.parallel":
+                # A mapping gives each iteration to another thread or block.
+                if needs_iterations(op) and "mapping" not in op.attributes:
+                    return self._any_order(op, frame, current)
                 return self._summary(op, frame, current)
             case "scf.while":
                 return self._while(op, frame, current)
@@ -175,6 +179,44 @@ class _Builder:
 
         self.region(op.regions[0], frame, body, repeat)
         return after
+
+    def _any_order(self, op: Any, frame: int, current: Block) -> Block:
+        """A loop whose iterations run one after the other, in any order and number."""
+        loop = self.loop(op)
+        number = self.flow.number
+        arguments = list(op.regions[0].blocks[0].arguments)
+        entry = list(op.operands)[REGION_ROWS[op.name].entry(op).start :]
+        carried = arguments[len(arguments) - len(entry) :] if op.name == "affine.for" else []
+        header, body, after = self.block(), self.block(), self.block()
+        enter = self._pairs(carried, frame, entry, frame) if carried else ()
+        current.exit = Goto(Edge(header.number, enter, (("enter", loop.number),)))
+        leave = self._pairs(op.results, frame, carried, frame) if carried else ()
+        header.exit = LoopTest(
+            loop.number,
+            Edge(body.number),
+            Edge(after.number, leave, (("leave", loop.number),)),
+        )
+        variables = arguments[: len(arguments) - len(carried)]
+        for dimension, argument in enumerate(variables):
+            body.steps.append(
+                AnyIteration(self._range_of(op, dimension, frame).number, number(frame, argument))
+            )
+
+        def repeat(block: Block, last: Any) -> None:
+            pairs = self._pairs(carried, frame, last.operands, frame) if carried else ()
+            block.exit = Goto(Edge(header.number, pairs, (("back", loop.number),)))
+
+        self.region(op.regions[0], frame, body, repeat)
+        return after
+
+    def _range_of(self, op: Any, dimension: int, frame: int) -> Loop:
+        """The bounds of one induction variable of an scf.parallel; others have none here."""
+        made = self.loop(op)
+        if op.name == "scf.parallel":
+            count = len(op.regions[0].blocks[0].arguments)
+            bounds = [op.operands[dimension + count * kind] for kind in range(3)]
+            made.lower, made.upper, made.step = (self.flow.number(frame, b) for b in bounds)
+        return made
 
     def _summary(self, op: Any, frame: int, current: Block) -> Block:
         """A loop whose iterations cannot be told apart by the queues: its body once."""

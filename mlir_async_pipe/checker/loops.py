@@ -25,7 +25,7 @@ def needs_iterations(loop: Any) -> bool:
             return True
         if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
             return True
-        if len(op.regions) and op.name not in ("scf.for", "scf.if"):
+        if len(op.regions) and op != loop and op.name not in ("scf.for", "scf.if"):
             return True
         conditions = conditions or op.name == "scf.if"
         row = row_of(op)
@@ -103,12 +103,13 @@ def find_merges(flow: Flow) -> None:
 def find_inductions(flow: Flow) -> None:
     """Header arguments that every back edge sets to themselves plus one constant."""
     added: dict[tuple[int, int], set[int | None]] = {}
+    handed_on = _handed_on(flow)
     for block in flow.blocks:
         for edge in flow.edges(block):
             for kind, loop in edge.loops:
                 if kind == "back":
                     for target, source in edge.assigns:
-                        step = _step_between(flow, target, source)
+                        step = _step_between(flow, target, source, handed_on)
                         added.setdefault((loop, target), set()).add(step)
     for (loop, target), steps in added.items():
         if len(steps) == 1:
@@ -117,14 +118,28 @@ def find_inductions(flow: Flow) -> None:
                 flow.loops[loop].inductions[target] = step
 
 
-def _step_between(flow: Flow, target: int, source: int) -> int | None:
+def _handed_on(flow: Flow) -> dict[int, int]:
+    """The block arguments that are given one value only, and which: an scf.while hands the
+    values of its condition region to its body."""
+    given: dict[int, set[int]] = {}
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            for target, source in edge.assigns:
+                given.setdefault(target, set()).add(source)
+    return {target: next(iter(s)) for target, s in given.items() if len(s) == 1}
+
+
+def _step_between(flow: Flow, target: int, source: int, handed_on: dict[int, int]) -> int | None:
     """c if source = target + c, else None."""
-    _, value = flow.values[source]
-    _, argument = flow.values[target]
+    frame, value = flow.values[source]
     op = defining_op(value)
     if op is None or op.name not in ("arith.addi", "index.add", "llvm.add"):
         return None
-    a, b = op.operands[0], op.operands[1]
-    if b == argument:
-        a, b = b, a
-    return constant_value(b) if a == argument else None
+    for argument, other in (op.operands, reversed(list(op.operands))):
+        number, seen = flow.number(frame, argument), set()
+        while number != target and number in handed_on and number not in seen:
+            seen.add(number)
+            number = handed_on[number]
+        if number == target:
+            return constant_value(other)
+    return None

@@ -15,6 +15,7 @@ from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.analysis import Analysis, analyse
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair, Boundary, barrier_pairs
 from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
+from mlir_async_pipe.expand.divergence import check_uniform
 from mlir_async_pipe.expand.free_slots import check_free_slots
 from mlir_async_pipe.expand.groups import Group, form_groups
 from mlir_async_pipe.expand.guards import check_guardable
@@ -142,6 +143,8 @@ def plan_schedule(
         analysis.around,
         limits.noalias_arguments,
     )
+    if pairs or kept or boundary.before or boundary.behind:
+        check_uniform(loop)
     return Plan(
         loop,
         units,

@@ -60,5 +60,6 @@ LEAVE = frozenset(
         "gpu.yield",
         "vector.yield",
         "scf.reduce",
+        "scf.forall.in_parallel",
     }
 )

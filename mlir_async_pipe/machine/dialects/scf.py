@@ -15,6 +15,8 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.values import NONE, merge, split
 
 Array = np.ndarray
+# What stands for a bound that is an operand.
+DYNAMIC = -(2**63)
 
 
 def packer(site: Site) -> Any:
@@ -190,5 +192,66 @@ def execute_region(site: Site) -> Execute:
 
 @semantics("scf.parallel", "scf.forall")
 def parallel(site: Site) -> Execute:
-    """Refused: which thread runs which iteration is not decided yet."""
-    raise site.unsupported("map parallel loops to threads first")
+    """One iteration after the other, the last dimension fastest, as the lowering to scf.for
+    does. Refused where a mapping gives the iterations to threads, and where there are results."""
+    if site.has("mapping"):
+        raise site.unsupported("map parallel loops to threads first")
+    if len(site.op.results):
+        raise site.unsupported("lower parallel loops with results to scf.for first")
+    bounds = _parallel_bounds if site.name == "scf.parallel" else _forall_bounds
+    body = site.region()
+    ranges = bounds(site)
+
+    def execute(unit: Unit, *operands: Any) -> Any:
+        _turn_dimensions(unit, site, body, ranges(operands), ())
+        return ()
+
+    return execute
+
+
+def _turn_dimensions(
+    unit: Unit, site: Site, body: Region, ranges: list[tuple[Any, Any, Any]], outer: tuple[Any, ...]
+) -> None:
+    """Run the loop nest; `outer` are the induction variables of the dimensions around."""
+    (lower, upper, step), *inner = ranges
+    around = unit.mask
+    variable = lower
+    try:
+        while True:
+            go, _ = split(unit.mask, variable < upper)
+            if go is NONE:
+                return
+            unit.mask = go
+            if inner:
+                _turn_dimensions(unit, site, body, inner, (*outer, variable))
+            else:
+                unit.run_region(body, (*outer, variable))
+            variable = merge(go if go is not around else None, variable + step, variable)
+    finally:
+        unit.mask = around
+
+
+def _parallel_bounds(site: Site) -> Any:
+    """Operands: all lower bounds, all upper bounds, all steps."""
+    count, *_ = site.segments()
+
+    def ranges(operands: tuple[Any, ...]) -> list[tuple[Any, Any, Any]]:
+        groups = [operands[count * kind : count * (kind + 1)] for kind in range(3)]
+        return list(zip(*groups, strict=True))
+
+    return ranges
+
+
+def _forall_bounds(site: Site) -> Any:
+    """Attributes with the constant bounds; each that is not constant is an operand."""
+    static = [site.integers(f"static{name}") for name in ("LowerBound", "UpperBound", "Step")]
+
+    def ranges(operands: tuple[Any, ...]) -> list[tuple[Any, Any, Any]]:
+        given = iter(operands)
+        groups = [
+            [next(given) if bound == DYNAMIC else np.array([bound]) for bound in bounds]
+            for bounds in static
+        ]
+        return list(zip(*groups, strict=True))
+
+    return ranges
