@@ -140,18 +140,18 @@ def _affine_apply(op: Any, get: Callable[[Value], Linear]) -> Linear | None:
     operands = list(op.operands)
 
     def form(expression: Any) -> Linear | None:
-        if ir.AffineConstantExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineConstantExpr):
             return Linear(ir.AffineConstantExpr(expression).value)
-        if ir.AffineDimExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineDimExpr):
             return get(operands[ir.AffineDimExpr(expression).position])
-        if ir.AffineSymbolExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineSymbolExpr):
             position = ir.AffineSymbolExpr(expression).position
             return get(operands[affine_map.n_dims + position])
-        if ir.AffineAddExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineAddExpr):
             binary = ir.AffineAddExpr(expression)
             a, b = form(binary.lhs), form(binary.rhs)
             return None if a is None or b is None else a + b
-        if ir.AffineMulExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineMulExpr):
             binary = ir.AffineMulExpr(expression)
             a, b = form(binary.lhs), form(binary.rhs)
             if a is None or b is None or (a.terms and b.terms):

@@ -31,15 +31,15 @@ def only_reads_workgroup(op: Operation) -> bool:
 
 
 def is_copy(op: Operation) -> bool:
-    """Whether a statement does nothing to memory but copy it asynchronously from global to
-    workgroup memory; the copies may stand in regions (grouped, or under a guard)."""
+    """Whether a statement does nothing to memory but copy it from global to workgroup memory,
+    by ops that are asynchronous or can be made so; the copies may stand in regions (grouped, or under a guard)."""
     touching = [inner for inner in walk(op) if accesses(inner)]
-    return bool(touching) and all(_is_async_copy(inner) for inner in touching)
+    return bool(touching) and all(_can_be_async_copy(inner) for inner in touching)
 
 
-def _is_async_copy(op: Operation) -> bool:
+def _can_be_async_copy(op: Operation) -> bool:
     row = row_of(op)
-    if row is None or not row.asynchronous(op):
+    if row is None or not (row.asynchronous(op) or row.async_attribute):
         return False
     found = accesses(op)
     reads = [a for a in found if not a.writes]

@@ -63,14 +63,14 @@ def _evaluate_affine(op: Any, numbers: list[Any]) -> np.ndarray | None:
     )
 
     def number(expression: Any) -> Any:
-        if ir.AffineConstantExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineConstantExpr):
             return np.int64(ir.AffineConstantExpr(expression).value)
-        if ir.AffineDimExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineDimExpr):
             return numbers[ir.AffineDimExpr(expression).position]
-        if ir.AffineSymbolExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineSymbolExpr):
             return numbers[affine_map.n_dims + ir.AffineSymbolExpr(expression).position]
         for kind, operator in operators:
-            if kind.isinstance(expression):
+            if isinstance(expression, kind):
                 binary = kind(expression)
                 return operator(number(binary.lhs), number(binary.rhs))
         return None

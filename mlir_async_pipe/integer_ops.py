@@ -17,7 +17,7 @@ CASTS = ("arith.index_cast", "arith.index_castui", "index.casts", "index.castu")
 ADD = ("arith.addi", "index.add")
 SUB = ("arith.subi", "index.sub")
 MUL = ("arith.muli", "index.mul")
-DIVISIONS = ("arith.divui", "arith.divsi", "index.divu", "index.divs")
+DIVISIONS = ("arith.divui", "arith.divsi", "arith.floordivsi", "index.divu", "index.divs")
 REMAINDERS = ("arith.remui", "arith.remsi", "index.remu", "index.rems")
 FOLLOWED = frozenset(
     (

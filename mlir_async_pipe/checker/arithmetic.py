@@ -225,14 +225,14 @@ def _affine_apply(op: Any, v: list[Form], facts: Facts) -> Form | None:
     affine_map = ir.AffineMapAttr(op.attributes["map"]).value
 
     def form(expression: Any) -> Form | None:
-        if ir.AffineConstantExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineConstantExpr):
             return Form(ir.AffineConstantExpr(expression).value)
-        if ir.AffineDimExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineDimExpr):
             return v[ir.AffineDimExpr(expression).position]
-        if ir.AffineSymbolExpr.isinstance(expression):
+        if isinstance(expression, ir.AffineSymbolExpr):
             return v[affine_map.n_dims + ir.AffineSymbolExpr(expression).position]
         for kind, rule in _AFFINE:
-            if kind().isinstance(expression):
+            if isinstance(expression, kind()):
                 binary = kind()(expression)
                 a, b = form(binary.lhs), form(binary.rhs)
                 return None if a is None or b is None else rule(op, [a, b], facts)

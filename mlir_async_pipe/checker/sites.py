@@ -191,6 +191,9 @@ class Sites:
 
     def is_harmless(self, op: Any) -> bool:
         """Ops outside the vocabulary that touch no memory which a copy could."""
+        if op.name == "memref.dealloc":
+            # Workgroup memory stays until the block has ended.
+            return space_of(op.operands[0]) == "workgroup"
         known = op.name in _HARMLESS or op.name in ALLOCATION_OPS
         return known or op.name.startswith(_HARMLESS_PREFIXES)
 

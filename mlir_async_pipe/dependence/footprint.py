@@ -58,7 +58,18 @@ def elements_by_thread(
         return None
     threads, starts = found
     offsets = _offsets(region, shape)
-    return np.repeat(threads, offsets.size), (starts[:, None] + offsets).ravel()
+    touching = threads[:, None] + _lanes_behind(region, offsets.size)
+    return touching.ravel(), (starts[:, None] + offsets).ravel()
+
+
+def _lanes_behind(region: Region, elements: int) -> np.ndarray:
+    """Which lane touches each element, counted from the thread that names the address: of a
+    copy over the lanes of a wave lane l touches the l-th piece."""
+    behind = np.zeros(elements, dtype=np.int64)
+    assert region.access is not None
+    if region.access.over_lanes:
+        behind += np.arange(elements) * region.lanes // elements
+    return behind
 
 
 def _starts(
@@ -72,10 +83,10 @@ def _starts(
     if points is None:
         return None
     leaves, threads = points
-    subscripts = [_numbers(form, leaves, threads, block) for form in region.subscripts]
+    subscripts = [_numbers(form, leaves, threads, block, region.lanes) for form in region.subscripts]
     if any(numbers is None for numbers in subscripts):
         return None
-    active = _active(region.access.active_lanes, threads, block)
+    active = _active(region, threads, block)
     flat = np.broadcast_arrays(
         linear_thread(threads, block), *[s for s in subscripts if s is not None], active
     )
@@ -143,6 +154,7 @@ def _numbers(
     leaves: dict[Value, np.ndarray],
     threads: dict[int, np.ndarray],
     block: Size,
+    lanes: int,
 ) -> np.ndarray | None:
     def leaf(value: Value) -> np.ndarray | None:
         known = launch_id(value)
@@ -153,7 +165,7 @@ def _numbers(
         if known.kind == "block_size":
             return np.asarray(block[known.axis])
         if known.kind == "lane":
-            return linear_thread(threads, block) % 32
+            return linear_thread(threads, block) % lanes
         return None
 
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
@@ -170,8 +182,13 @@ def linear_thread(threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
     return threads[0] + block[0] * (threads[1] + block[1] * threads[2])
 
 
-def _active(lanes: int | None, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
+def _active(region: Region, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
+    """The threads whose addresses count; of a copy over the lanes of a wave only its first."""
     linear = linear_thread(threads, block)
+    assert region.access is not None
+    if region.access.over_lanes:
+        return linear % region.lanes == 0
+    lanes = region.access.active_lanes
     return np.ones_like(linear, dtype=bool) if lanes is None else linear % 32 < lanes
 
 

@@ -3,6 +3,10 @@
     %s = memref.subview %buffer[%i, 0] [16, 32] [1, 1]
     vector.load %s[%r, 8] : vector<8xf16>        region: %buffer, [%i + %r, 8], extent (1, 8)
 
+    amdgpu.gather_to_lds … %b[%wave, 0] : vector<8xf16>, memref<4x512xf16, 3>
+                                                 region: %b, [%wave, 0], extent (1, 512)
+
+Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on.
 Subviews with unit strides and casts are followed; any other view keeps its own coordinates
 (`base`), so that two accesses through different such views cannot be compared.
 """
@@ -15,6 +19,7 @@ from typing import Any
 from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, root_of
+from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, defining_op, parent, walk
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
 
@@ -47,23 +52,30 @@ class Region:
         return self.root is None
 
 
-def regions_of(tops: list[Operation], arithmetic: Arithmetic) -> list[Region]:
-    """All accesses of top-level ops, in textual order, nested ones included."""
+# Lanes of a wave where no chip is given: the copies that count them are those of gfx9.
+USUAL_LANES = 64
+
+
+def regions_of(
+    tops: list[Operation], arithmetic: Arithmetic, lanes: int = USUAL_LANES
+) -> list[Region]:
+    """All accesses of top-level ops, in textual order, nested ones included; `lanes` is the
+    number of lanes of a wave."""
     found: list[Region] = []
     for top in tops:
         for op in walk(top) if len(top.regions) else (top,):
-            _regions_of_op(op, top, arithmetic, found)
+            _regions_of_op(op, top, arithmetic, lanes, found)
     return found
 
 
 def _regions_of_op(
-    op: Operation, top: Operation, arithmetic: Arithmetic, found: list[Region]
+    op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[Region]
 ) -> None:
     own = accesses(op)
     conditional = op != top and _is_conditional(op, top)
     for access in own:
         root = root_of(access.memory)
-        base, subscripts, extent = _coordinates(access, arithmetic)
+        base, subscripts, extent = _coordinates(access, arithmetic, lanes)
         found.append(
             Region(
                 access,
@@ -152,7 +164,7 @@ def _runs_at_least_once(loop: Operation) -> bool:
 
 
 def _coordinates(
-    access: Access, arithmetic: Arithmetic
+    access: Access, arithmetic: Arithmetic, lanes: int
 ) -> tuple[Any, tuple[Linear, ...] | None, tuple[int, ...] | None]:
     """The base, subscripts and extent of an access, through subviews and casts."""
     memory = access.memory
@@ -164,6 +176,11 @@ def _coordinates(
     if missing < 0:
         return _base_of(memory), None, None
     extent = [1] * missing + list(access.extent)
+    if access.over_lanes:
+        spread = _over_lanes(extent, subscripts, memory, lanes)
+        if spread is None:
+            return _base_of(memory), None, None
+        extent = spread
     while True:
         op = defining_op(memory)
         if op is None:
@@ -181,6 +198,33 @@ def _coordinates(
             return name, tuple(subscripts), tuple(extent)
         else:
             return memory, tuple(subscripts), tuple(extent)
+
+
+def _over_lanes(
+    extent: list[int], subscripts: list[Linear], memory: Value, lanes: int
+) -> list[int] | None:
+    """The box that the pieces of all lanes of a wave cover, which lie one behind the other.
+
+    None where they are no box: rows that are not dense, or that do not begin at column 0.
+    """
+    kind = ir.MemRefType(memory.type)
+    strides, _ = kind.get_strides_and_offset()
+    shape = list(kind.shape)
+    left, box = product(extent) * lanes, [1] * len(extent)
+    expected = 1
+    for dimension in reversed(range(len(shape))):
+        if strides[dimension] != expected:
+            return None
+        if left <= shape[dimension] or dimension == 0:
+            box[dimension] = left
+            return box
+        whole = subscripts[dimension].constant == 0 and not subscripts[dimension].terms
+        if not whole or shape[dimension] <= 0 or left % shape[dimension]:
+            return None
+        box[dimension] = shape[dimension]
+        left //= shape[dimension]
+        expected *= shape[dimension]
+    return box
 
 
 def _rank(memory: Value) -> int | None:

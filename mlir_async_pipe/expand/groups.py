@@ -16,6 +16,7 @@ from mlir_async_pipe.expand.statement_places import is_physical, physical_copy
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, defining_op
 from mlir_async_pipe.vocabulary import queue_of, row_of
+from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,11 @@ def _group(number: int, run: list[Unit]) -> Group:
     first = run[0]
     op = first.ops[0]
     if first.scoped:
-        queue = f"queue {first.stage}"
+        queue, token_form = f"queue {first.stage}", False
     else:
         copy = physical_copy(op)
         physical = None if copy is None else queue_of(copy)
-        if physical is None or physical.name != "cp.async":
+        if physical not in (CP_ASYNC, ASYNC_LDS):
             raise PipelineError(
                 f"cannot pipeline: '{(copy or op).name}' has no token form that groups can be "
                 "made of",
@@ -109,8 +110,9 @@ def _group(number: int, run: list[Unit]) -> Group:
                 advice="write the copy as nvgpu.device_async_copy; the lowering picks the "
                 "target's op",
             )
-        queue = physical.name
-    return Group(number, tuple(run), first.stage, run[-1].position, queue, not first.scoped)
+        # Marks have no tokens: on the chip the abstract queues are the FIFO of its copies.
+        queue, token_form = physical.name, physical == CP_ASYNC
+    return Group(number, tuple(run), first.stage, run[-1].position, queue, token_form)
 
 
 def _remark_splits(

@@ -20,7 +20,7 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.plan import Plan
-from mlir_async_pipe.expand.statement_places import SCOPE
+from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
 from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
@@ -64,6 +64,8 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
     dropped = {numbers[op] for op in body.synchronisation} - {n for k in kept.values() for n in k}
     current = move_accesses(buffers, slots, list(body.ops))
     for places in current:
+        for op in places:
+            make_asynchronous(op)
         _drop_annotations(places)
     _drop_synchronisation([current[n][0] for n in sorted(dropped)])
     commits = {group.members[-1].position: group for group in plan.groups}

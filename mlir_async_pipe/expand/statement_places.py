@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import mlir_async_pipe.annotations as names
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.statements import Body
 from mlir_async_pipe.vocabulary import row_of
@@ -65,9 +66,9 @@ def physical_copy(op: Operation) -> Operation | None:
     guard let it happen, so that every iteration has its group. What waits inside its own
     regions, like the kernel of an inner pipeline, leaves nothing to be committed.
     """
+    asked = names.ASYNC in op.attributes
     if len(op.regions) == 0:
-        row = row_of(op)
-        return op if row is not None and row.asynchronous(op) else None
+        return op if _is_copy_in_flight(op, asked) else None
     found = None
     for inner in walk(op):
         row = row_of(inner)
@@ -75,6 +76,23 @@ def physical_copy(op: Operation) -> Operation | None:
             continue
         if row.wait is not None or (row.asynchronous(inner) and len(inner.regions)):
             return None
-        if row.asynchronous(inner) and found is None:
+        if found is None and _is_copy_in_flight(inner, asked):
             found = inner
     return found
+
+
+def _is_copy_in_flight(op: Operation, asked: bool) -> bool:
+    """Whether an op completes later by itself, or will when it is `asked` to: copies to LDS
+    without their `async` get it."""
+    row = row_of(op)
+    return row is not None and (row.asynchronous(op) or (asked and bool(row.async_attribute)))
+
+
+def make_asynchronous(op: Operation) -> None:
+    """Give the ops of a statement that is async by annotation the attribute that makes them so."""
+    if names.ASYNC not in op.attributes:
+        return
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is not None and row.async_attribute:
+            inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)

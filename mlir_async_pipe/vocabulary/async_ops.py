@@ -61,6 +61,7 @@ def copy(
     source_indices: str = "source_indices",
     destination_indices: str = "destination_indices",
     over_lanes: bool = False,
+    async_attribute: str = "",
 ) -> Row:
     """A row that reads `source` and writes `destination` between issue and completion."""
     return Row(
@@ -76,6 +77,7 @@ def copy(
         commits=commits,
         completion=completion,
         analysis_only=analysis_only,
+        async_attribute=async_attribute,
     )
 
 
@@ -228,6 +230,7 @@ AMD_ROWS = (
         extents.transfer_type,
         asynchronous=has_async_attribute,
         over_lanes=True,
+        async_attribute="async",
     ),
     copy(
         "amdgpu.global_load_async_to_lds",

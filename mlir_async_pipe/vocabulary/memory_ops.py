@@ -85,6 +85,8 @@ MEMORY_ROWS = {
                 ),
             ),
         ),
+        # Each lane reads at the address it names; what it read goes to other lanes.
+        _load("amdgpu.transpose_load", extents.vector_result),
         Row(
             "memref.atomic_rmw",
             ("value", "memory", "indices*"),
@@ -172,6 +174,7 @@ VIEW_OPS = {
     "memref.memory_space_cast": "source",
     "memref.assume_alignment": "source",
     "memref.transpose": "source",
+    "amdgpu.fat_raw_buffer_cast": "source",
 }
 _PURE_NAMES = (
     frozenset(VIEW_OPS)

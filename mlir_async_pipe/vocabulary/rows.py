@@ -87,3 +87,5 @@ class Row:
     analysis_only: bool = False
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
+    # The unit attribute that makes an op of this kind asynchronous, "" if there is none.
+    async_attribute: str = ""

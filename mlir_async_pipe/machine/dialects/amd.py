@@ -1,4 +1,4 @@
-"""amdgpu and rocdl: copies to LDS, matrix cores, ids.
+"""amdgpu and rocdl: copies to LDS, ids.
 
 Copies of gfx9 and gfx10 take one LDS address for the whole wave (it travels in a scalar
 register), and lane l writes at that address + l * bytes; on gfx1250 each lane names its own.
@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine import access, fragments
+from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copy_now, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import thread_coordinate, whole_warps
+from mlir_async_pipe.machine.dialects.gpu import thread_coordinate
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.fragments import Fragment
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import lanes_of, uniform
+from mlir_async_pipe.machine.values import uniform
 from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray
@@ -132,61 +131,6 @@ def buffer_resource(site: Site) -> Execute:
 def fat_buffer(site: Site) -> Execute:
     """The same memory, addressed through a buffer resource."""
     return lambda unit, memory, *rest: memory
-
-
-# Matrix cores ---------------------------------------------------------------------------
-
-
-@semantics("amdgpu.mfma")
-def mfma(site: Site) -> Execute:
-    """D = A B + C on 64 lanes, one block."""
-    m, n, k = (site.integer(name) or 0 for name in ("m", "n", "k"))
-    if (site.integer("blocks", 1) or 1) != 1 or (m, n) not in ((16, 16), (32, 32)):
-        raise site.unsupported(f"shape {m}x{n}x{k} with several blocks")
-    if site.operand_kind(0).name == "f64":
-        raise site.unsupported("f64 operands")
-    for name in ("abid", "cbsz"):
-        if site.integer(name, 0):
-            raise site.unsupported(f"{name} broadcasts")
-    if "none" not in site.text("blgp", "none"):
-        raise site.unsupported("blgp permutations")
-    return _product(site, fragments.cdna(m, n, k), 64)
-
-
-@semantics("amdgpu.wmma")
-def wmma(site: Site) -> Execute:
-    """D = A B + C on 32 lanes, in the layout of gfx11 (a lane holds all of k) or gfx12."""
-    m, n, k = (site.integer(name, 16) or 16 for name in ("m", "n", "k"))
-    if (m, n) != (16, 16):
-        raise site.unsupported(f"shape {m}x{n}x{k}")
-    held = int(np.prod(site.operand_kind(0).shape, dtype=np.int64))
-    whole = held == k
-    if whole and len(site.result_kind().shape) and site.result_kind().shape[0] != 8:
-        raise site.unsupported("16-bit accumulators in half a register")
-    return _product(site, fragments.rdna(11 if whole else 12, k), 32)
-
-
-def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
-    layout_a, layout_b, layout_c = layouts
-    kind = site.result_kind()
-    wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
-
-    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
-        if unit.launch.options.warp != lanes:
-            raise site.unsupported(
-                f"it runs on waves of {lanes}, the machine has {unit.launch.options.warp}"
-            )
-        warps = whole_warps(unit, site)
-        a, b, c = (
-            layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
-            for layout, value in ((layout_a, left), (layout_b, right), (layout_c, start))
-        )
-        product = np.matmul(a.astype(wide), b.astype(wide)) + c.astype(wide)
-        result = np.zeros((unit.width, *kind.shape), kind.dtype)
-        result[warps] = kind.settle(layout_c.spread(product)).reshape(*warps.shape, *kind.shape)
-        return result
-
-    return execute
 
 
 # Ids ------------------------------------------------------------------------------------

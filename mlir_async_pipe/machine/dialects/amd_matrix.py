@@ -1,0 +1,96 @@
+"""amdgpu: matrix cores, and the loads from LDS that lay out their operands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlir_async_pipe.machine import access, fragments
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.gpu import whole_warps
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fragments import Fragment
+from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.values import MemRef, lanes_of
+
+Array = np.ndarray
+
+
+@semantics("amdgpu.mfma")
+def mfma(site: Site) -> Execute:
+    """D = A B + C on 64 lanes, one block."""
+    m, n, k = (site.integer(name) or 0 for name in ("m", "n", "k"))
+    if (site.integer("blocks", 1) or 1) != 1 or (m, n) not in ((16, 16), (32, 32)):
+        raise site.unsupported(f"shape {m}x{n}x{k} with several blocks")
+    if site.operand_kind(0).name == "f64":
+        raise site.unsupported("f64 operands")
+    for name in ("abid", "cbsz"):
+        if site.integer(name, 0):
+            raise site.unsupported(f"{name} broadcasts")
+    if "none" not in site.text("blgp", "none"):
+        raise site.unsupported("blgp permutations")
+    return _product(site, fragments.cdna(m, n, k), 64)
+
+
+@semantics("amdgpu.wmma")
+def wmma(site: Site) -> Execute:
+    """D = A B + C on 32 lanes, in the layout of gfx11 (a lane holds all of k) or gfx12."""
+    m, n, k = (site.integer(name, 16) or 16 for name in ("m", "n", "k"))
+    if (m, n) != (16, 16):
+        raise site.unsupported(f"shape {m}x{n}x{k}")
+    held = int(np.prod(site.operand_kind(0).shape, dtype=np.int64))
+    whole = held == k
+    if whole and len(site.result_kind().shape) and site.result_kind().shape[0] != 8:
+        raise site.unsupported("16-bit accumulators in half a register")
+    return _product(site, fragments.rdna(11 if whole else 12, k), 32)
+
+
+def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
+    layout_a, layout_b, layout_c = layouts
+    kind = site.result_kind()
+    wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
+
+    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
+        if unit.launch.options.warp != lanes:
+            raise site.unsupported(
+                f"it runs on waves of {lanes}, the machine has {unit.launch.options.warp}"
+            )
+        warps = whole_warps(unit, site)
+        a, b, c = (
+            layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
+            for layout, value in ((layout_a, left), (layout_b, right), (layout_c, start))
+        )
+        product = np.matmul(a.astype(wide), b.astype(wide)) + c.astype(wide)
+        result = np.zeros((unit.width, *kind.shape), kind.dtype)
+        result[warps] = kind.settle(layout_c.spread(product)).reshape(*warps.shape, *kind.shape)
+        return result
+
+    return execute
+
+
+@semantics("amdgpu.transpose_load")
+def transpose_load(site: Site) -> Execute:
+    """ds_read_tr of gfx950: 16 lanes read n rows of 16 elements, n each, and lane l receives
+    column l.
+
+    Lane i reads n neighbours of row i / (16 / n) from column n (i mod (16 / n)) on; of row j,
+    column l was read by lane (16 / n) j + l / n, as its element l mod n.
+    """
+    kind = site.result_kind()
+    count = int(np.prod(kind.shape, dtype=np.int64))
+    if 16 % count:
+        raise site.unsupported(f"{count} elements a lane")
+    element = memref_shape(site.operand_type(0), site.op).element
+    lane, row = np.arange(16)[:, None], np.arange(count)[None, :]
+    reader, place = 16 // count * row + lane // count, lane % count
+
+    def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
+        where = access.locate(unit, site, memory, indices, (count,))
+        rows = lanes_of(access.read(unit, site, where, element), unit.width)
+        groups = whole_warps(unit, site).reshape(-1, 16)
+        held = rows[groups].reshape(len(groups), 16, count)
+        result = np.zeros((unit.width, *kind.shape), kind.dtype)
+        result[groups] = held[:, reader, place].reshape(len(groups), 16, *kind.shape)
+        return result
+
+    return execute
