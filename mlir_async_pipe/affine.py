@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.index_splitting import JOIN, weights_of
 from mlir_async_pipe.integer_ops import ADD, CASTS, MUL, REMAINDERS, SUB, memoised
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
 from mlir_async_pipe.value_ranges import range_step, scale_range
@@ -131,6 +133,11 @@ def _linear_step(value: Value, get: Callable[[Value], Linear]) -> Linear:
         form = _affine_apply(op, get)
         if form is not None:
             return form
+    if name == JOIN:
+        weights = weights_of(op)
+        if weights is not None:
+            parts = (get(i).scaled(w) for i, w in zip(op.operands, weights, strict=False))
+            return reduce(Linear.__add__, parts)
     return Linear(0, {value: 1})
 
 

@@ -41,6 +41,7 @@ _SAME_VALUE = (
     "memref.memory_space_cast",
     "memref.collapse_shape",
     "memref.expand_shape",
+    "amdgpu.fat_raw_buffer_cast",
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.index_splitting import JOIN, SPLIT, parts_of, weights_of
 from mlir_async_pipe.integer_ops import (
     ADD,
     CASTS,
@@ -46,10 +47,31 @@ def evaluate(
             return None
         if op.name == "affine.apply":
             return _evaluate_affine(op, numbers)
+        if op.name == SPLIT:
+            return _evaluate_part(current, op, numbers[0])
+        if op.name == JOIN:
+            weights = weights_of(op)
+            return None if weights is None else _weighted_sum(numbers, weights)
         return _NUMPY.get(op.name, lambda *_: None)(*numbers)
 
     result: np.ndarray | None = memoised(value, known, step)
     return result
+
+
+def _evaluate_part(value: Value, op: Any, whole: Any) -> np.ndarray | None:
+    parts = parts_of(op)
+    if parts is None:
+        return None
+    part = parts[ir.OpResult(value).result_number]
+    divided: np.ndarray = np.floor_divide(whole, part.stride)
+    return divided if part.modulus is None else np.mod(divided, part.modulus)
+
+
+def _weighted_sum(numbers: list[Any], weights: tuple[int, ...]) -> np.ndarray:
+    total: np.ndarray = np.asarray(0, dtype=np.int64)
+    for number, weight in zip(numbers, weights, strict=False):
+        total = total + number * weight
+    return total
 
 
 def _evaluate_affine(op: Any, numbers: list[Any]) -> np.ndarray | None:

@@ -28,6 +28,8 @@ FOLLOWED = frozenset(
         *DIVISIONS,
         *REMAINDERS,
         "affine.apply",
+        "affine.delinearize_index",
+        "affine.linearize_index",
         "arith.shli",
         "arith.shrui",
         "arith.andi",

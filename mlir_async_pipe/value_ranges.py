@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.index_splitting import JOIN, SPLIT, parts_of, weights_of
 from mlir_async_pipe.integer_ops import (
     ADD,
     CASTS,
@@ -56,6 +57,10 @@ def range_step(
     if name not in FOLLOWED:
         return None, None
     ranges = [get(operand) for operand in op.operands]
+    if name == SPLIT:
+        return _part_range(value, op, ranges[0])
+    if name == JOIN:
+        return _joined_range(op, ranges)
     return _operator_range(op, name, ranges)
 
 
@@ -68,6 +73,35 @@ def _launch_range(
         return 0, None
     size = block_size[known.axis]
     return (0, size - 1) if known.kind == "thread" else (size, size)
+
+
+def _part_range(
+    value: Value, op: Any, whole: tuple[int | None, int | None]
+) -> tuple[int | None, int | None]:
+    parts = parts_of(op)
+    if parts is None:
+        return None, None
+    part = parts[ir.OpResult(value).result_number]
+    highs = [] if part.bound is None else [part.bound - 1]
+    if whole[0] is not None and whole[0] >= 0 and whole[1] is not None:
+        highs.append(whole[1] // part.stride)
+    if part.modulus is None and (whole[0] is None or whole[0] < 0) and part.bound is None:
+        return None, None
+    return 0, min(highs, default=None)
+
+
+def _joined_range(
+    op: Any, ranges: list[tuple[int | None, int | None]]
+) -> tuple[int | None, int | None]:
+    weights = weights_of(op)
+    if weights is None:
+        return None, None
+    scaled = [scale_range(r, w) for r, w in zip(ranges, weights, strict=False)]
+    lows, highs = zip(*scaled, strict=True)
+    return (
+        None if None in lows else sum(low or 0 for low in lows),
+        None if None in highs else sum(high or 0 for high in highs),
+    )
 
 
 def _operator_range(

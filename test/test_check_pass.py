@@ -105,3 +105,34 @@ def test_an_op_that_nobody_knows_is_unknown_among_several_threads_too() -> None:
     (warning, *_) = check_text(several).report.diagnostics
     assert (warning.severity, warning.code) == ("warning", "unknown-hazard")
     assert "'my.op'" in warning.message
+
+
+FREED = """
+gpu.module @m {{
+  gpu.func @f(%A : memref<64xf32> {{llvm.noalias}}) kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %t = gpu.thread_id x
+    %s = memref.alloc() : memref<64xf32, {space}>
+    %copy = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<64xf32> to memref<64xf32, {space}>
+    %group = nvgpu.device_async_create_group %copy
+    {behind}
+    gpu.return
+  }}
+}}
+"""
+WORKGROUP = "#gpu.address_space<workgroup>"
+
+
+def test_workgroup_memory_stays_behind_its_dealloc() -> None:
+    text = FREED.format(space=WORKGROUP, behind=f"memref.dealloc %s : memref<64xf32, {WORKGROUP}>")
+    checked = check_text(text, "nvvm:sm_80")
+    assert not checked.unsafe
+    assert not checked.unknown
+
+
+def test_an_unknown_op_of_several_threads_may_touch_what_is_in_flight() -> None:
+    text = FREED.format(
+        space=WORKGROUP, behind=f'"test.use"(%s) : (memref<64xf32, {WORKGROUP}>) -> ()'
+    )
+    checked = check_text(text, "nvvm:sm_80")
+    assert not checked.unsafe
+    assert {code for code, _ in checked.unknown} == {"overwrite-in-flight"}

@@ -53,7 +53,8 @@ def analysed(
     module = ir.Module.parse(text, bindings.new_context())
     loop = next(op for op in walk(module.operation) if op.name == "scf.for")
     arithmetic = Arithmetic(enclosing_launch_size(loop))
-    regions = regions_of([s.op for s in read_body(loop).statements], arithmetic)
+    lanes = 64 if "amdgpu." in body else 32
+    regions = regions_of([s.op for s in read_body(loop).statements], arithmetic, lanes)
     return module, regions, LoopIndex(loop, arithmetic), arithmetic
 
 
@@ -283,3 +284,86 @@ def test_indices_from_memory_are_not_proven():
         + LOAD.format(index="%j")
     )
     assert not private(body)
+
+
+# -- copies over the lanes of a wave ----------------------------------------------------------
+
+LDS = "memref<2048xf32, #wg>"
+WAVES = """
+%L = memref.alloc() : memref<2048xf32, #wg>
+%wave = arith.divui %tid, %c64 : index
+%c1024 = arith.constant 1024 : index
+%low = arith.muli %wave, %c1024 : index
+"""
+
+
+def copies_of_waves(second: str) -> list[tuple[str, int, bool]]:
+    """Dependences of two copies to LDS: 64 lanes write 4 elements each behind their address."""
+    body = WAVES + second
+    for place in ("%low", "%next"):
+        body += f"amdgpu.gather_to_lds %A[%i], %L[{place}] : vector<4xf32>, memref<64xf32>, {LDS}\n"
+    return dependences(body, threads=128)
+
+
+def test_copies_that_do_not_reach_each_other_are_apart():
+    # Waves at 0 and 1024 copy 256 elements each, and 256 from 256 on.
+    second = "%c256 = arith.constant 256 : index\n%next = arith.addi %low, %c256 : index\n"
+    assert ("output", 0, False) not in copies_of_waves(second)
+    assert all(distance == 1 for _, distance, _ in copies_of_waves(second))
+
+
+def test_a_copy_reaches_as_far_as_all_lanes_write():
+    # 200 elements on, the stretch of 256 overlaps, though the address of each lane does not.
+    second = "%c200 = arith.constant 200 : index\n%next = arith.addi %low, %c200 : index\n"
+    assert ("output", 0, False) in copies_of_waves(second)
+
+
+@pytest.mark.parametrize(
+    ("shape", "subscripts", "extent"),
+    [
+        ("2048", "%low", (256,)),
+        ("32x64", "%wave, %c0", (4, 64)),
+        ("8x256", "%wave, %c0", (1, 256)),
+        ("4x512", "%wave, %c8", (1, 256)),
+        # Four rows that begin inside a row are no box.
+        ("32x64", "%wave, %c8", None),
+        # 256 elements are no whole number of rows of 96.
+        ("32x96", "%wave, %c0", None),
+    ],
+)
+def test_the_stretch_of_a_wave_is_a_box_of_rows(shape, subscripts, extent):
+    kind = f"memref<{shape}xf32, #wg>"
+    body = WAVES + f"%M = memref.alloc() : {kind}\n"
+    body += f"amdgpu.gather_to_lds %A[%i], %M[{subscripts}] : vector<4xf32>, memref<64xf32>, {kind}"
+    text = FUNCTION.format(body=body, lower="%c0", step="%c1", known="")
+    module = ir.Module.parse(text, bindings.new_context())
+    loop = next(op for op in walk(module.operation) if op.name == "scf.for")
+    tops = [s.op for s in read_body(loop).statements]
+    write = next(r for r in regions_of(tops, Arithmetic(), 64) if r.writes)
+    assert write.extent == extent
+
+
+@pytest.mark.parametrize(("lanes", "covered"), [(32, False), (64, True)])
+def test_lane_ids_have_the_chips_width(lanes, covered):
+    """Two waves of 64, or four of 32, write at their lane: only lanes up to 63 fill 64 elements."""
+    body = """
+    %lane = gpu.lane_id
+    memref.store %x, %S[%lane] : memref<64xf32, #wg>
+    gpu.barrier
+    %c63 = arith.constant 63 : index
+    %y = memref.load %S[%c63] : memref<64xf32, #wg>
+    memref.store %y, %A[%i] : memref<64xf32>
+    """
+    text = FUNCTION.format(
+        body=body,
+        lower="%c0",
+        step="%c1",
+        known="attributes {known_block_size = array<i32: 128, 1, 1>}",
+    )
+    module = ir.Module.parse(text, bindings.new_context())
+    loop = next(op for op in walk(module.operation) if op.name == "scf.for")
+    tops = [s.op for s in read_body(loop).statements]
+    regions = regions_of(tops, Arithmetic((128, 1, 1)), lanes)
+    tile = [r for r in regions if r.root is not None and r.root.space == "workgroup"]
+    missing = unproven_read(tile[0].root, tile, (128, 1, 1), written_elsewhere=True)
+    assert (missing is None) == covered

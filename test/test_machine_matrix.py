@@ -160,3 +160,26 @@ def test_mfma_multiplies_what_the_lanes_hold():
     result = run(MFMA, held_a, held_b, held_c, threads=64, warp=64)
     expected = a.astype(np.float32) @ b.astype(np.float32) + c
     np.testing.assert_array_equal(result.arrays[2], expected[lane // 16 * 4 + j, lane % 16])
+
+
+TRANSPOSE = """
+func.func @f(%tile: memref<4x16xf16, #gpu.address_space<workgroup>>, %out: memref<64x4xf16>) {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c16 = arith.constant 16 : index
+  %t = gpu.thread_id x
+  %lane = arith.remui %t, %c16 : index
+  %row = arith.divui %lane, %c4 : index
+  %chunk = arith.remui %lane, %c4 : index
+  %column = arith.muli %chunk, %c4 : index
+  %v = amdgpu.transpose_load %tile[%row, %column] : memref<4x16xf16, #gpu.address_space<workgroup>> -> vector<4xf16>
+  vector.store %v, %out[%t, %c0] : memref<64x4xf16>, vector<4xf16>
+  return
+}"""
+
+
+def test_transposed_load_gives_each_lane_a_column():
+    """ds_read_tr16_b64: 16 lanes read four rows of 16 elements, four elements each."""
+    tile = np.arange(64, dtype=np.float16).reshape(4, 16)
+    result = run(TRANSPOSE, tile, np.zeros((64, 4), np.float16), threads=64, warp=64)
+    np.testing.assert_array_equal(result.arrays[1], np.tile(tile.T, (4, 1)))

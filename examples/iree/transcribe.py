@@ -29,8 +29,11 @@ BINDING = "hal.interface.binding.subspan"
 WORKGROUP_ID = "hal.interface.workgroup.id"
 COMMENT = "// -----//"
 
-# Ops that print differently in MLIR of autumn 2026 (IREE 3.13) and of spring 2026.
+# Ops that print differently in MLIR of autumn 2026 (IREE 3.13) and of spring 2026, and a mark
+# that IREE's pipeliner leaves.
 SPELLINGS = (
+    (r" \{__pipelining_first_stage__\}", ""),
+    (r"(nvgpu\.device_async_copy .*?, \d+) bypassL1 :", r"\1 {bypassL1} :"),
     (r"(vector\.(?:insert|extract)_strided_slice .*?) (offsets = .*\]) :", r"\1 {\2} :"),
     (r"(nvgpu\.mma\.sync.*?) (mmaShape = \[.*?\]) :", r"\1 {\2} :"),
     (r"(amdgpu\.mfma [^:]*) :", r"\1 blgp = none :"),

@@ -11,11 +11,13 @@ its operands; the caller then makes it an opaque symbol.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Form
+from mlir_async_pipe.index_splitting import SPLIT, Part, parts_of, weights_of
 
 Rule = Callable[[Any, list[Form], Facts], Form | None]
 
@@ -32,6 +34,27 @@ def rule_of(name: str) -> Rule | None:
     its result, None if that is opaque. Rules raise UndecidedError where a select is open.
     """
     return _RULES.get(name.split(".", 1)[1]) if name.startswith(_DIALECTS) else None
+
+
+def rules_of_parts(op: Any) -> list[Rule] | None:
+    """A rule for each result of an op that splits an index, None for other ops."""
+    parts = parts_of(op) if op.name == SPLIT else None
+    return None if parts is None else [partial(_part, part=part) for part in parts]
+
+
+def _part(op: Any, v: list[Form], facts: Facts, *, part: Part) -> Form | None:
+    divided = _div(op, [v[0], Form(part.stride)], facts)
+    if divided is None or part.modulus is None:
+        return divided
+    return _rem(op, [divided, Form(part.modulus)], facts)
+
+
+def _join(op: Any, v: list[Form], facts: Facts) -> Form | None:
+    weights = weights_of(op)
+    if weights is None:
+        return None
+    scaled = (forms.scale(form, weight) for form, weight in zip(v, weights, strict=False))
+    return reduce(forms.add, scaled)
 
 
 _DIALECTS = ("arith.", "index.", "llvm.", "affine.")
@@ -260,6 +283,7 @@ _AFFINE: tuple[tuple[Callable[[], Any], Rule], ...] = (
 
 _RULES: dict[str, Rule] = {
     "apply": _affine_apply,
+    "linearize_index": _join,
     **dict.fromkeys(("addi", "add"), _sum),
     **dict.fromkeys(("subi", "sub"), lambda op, v, facts: forms.subtract(v[0], v[1])),
     **dict.fromkeys(("muli", "mul"), _mul),

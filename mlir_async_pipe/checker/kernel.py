@@ -15,7 +15,7 @@ from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.values import Roots, Values
-from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size
+from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size, usual_lanes
 from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, symbol_name, walk
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import ROWS, row_of
@@ -56,16 +56,11 @@ def threads_of(kernel: Any, target: Target | None) -> Threads:
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
     size = enclosing_launch_size(inside) if is_launch else block_size(kernel)
     names = {op.name for op in walk(kernel)}
-    lanes = target.chip.lanes if target is not None else _usual_lanes(names)
+    lanes = target.chip.lanes if target is not None else usual_lanes(names)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
     several = is_launch or any(_is_about_threads(name) for name in names)
     return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
-
-
-def _usual_lanes(names: set[str]) -> int:
-    """Lanes of a warp where no chip is given: 64 on gfx9, 32 elsewhere."""
-    return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32
 
 
 def _is_about_threads(name: str) -> bool:

@@ -156,6 +156,9 @@ class Values:
         results = [(self.flow.number(frame, r), r.type) for r in op.results]
         if not results or constant_value(op.results[0]) is not None:
             return lambda state: None
+        parts = arithmetic.rules_of_parts(op)
+        if parts is not None:
+            return self._prepare_parts(op, frame, parts)
         evaluate = self._evaluation(op, frame)
         number = results[0][0]
 
@@ -166,6 +169,27 @@ class Values:
             for other, kind in results if value is None else results[1:]:
                 self.forget(state, other, kind)
             return value
+
+        return run
+
+    def _prepare_parts(
+        self, op: Any, frame: int, rules: list[arithmetic.Rule]
+    ) -> Callable[[State], Value | None]:
+        """An op with several integer results, each with a rule of its own."""
+        whole = self.flow.number(frame, op.operands[0])
+        bound = [
+            (self.flow.number(frame, result), result.type, rule)
+            for result, rule in zip(op.results, rules, strict=True)
+        ]
+
+        def run(state: State) -> Value | None:
+            form = self.form(state, whole)
+            for number, kind, rule in bound:
+                value = rule(op, [form], state.facts)
+                self.forget(state, number, kind)
+                if value is not None:
+                    state.env[number] = value
+            return state.env.get(bound[0][0])
 
         return run
 

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import may_alias
+from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
 from mlir_async_pipe.launch_ids import launch_id
@@ -66,6 +69,7 @@ class LoopIndex:
         self.induction = loop.regions[0].blocks[0].arguments[0]
         self.step = constant_value(loop.operands[2])
         self._varies: dict[Value, bool] = {}
+        self._footprints: dict[int, np.ndarray | None] = {}
 
     def distances(
         self, a: Region, b: Region, *, same_thread: bool, assume_noalias_arguments: bool = False
@@ -94,7 +98,31 @@ class LoopIndex:
                     high = found.high if high is None else min(high, found.high)
         # One dimension that narrows the distances is enough; without one all must be known.
         distances = Distances(low, high, narrowed or not unknown, modulus, residue)
-        return None if distances.smallest(0) is None else distances
+        if distances.smallest(0) is None or (unknown and self._apart(a, b)):
+            return None
+        return distances
+
+    def _apart(self, a: Region, b: Region) -> bool:
+        """Whether the elements that all threads touch by the one access are none of the other's:
+        wave w copies 512 elements to 2048 w, and 512 to 2048 w + 512."""
+        first, second = self._footprint(a), self._footprint(b)
+        return first is not None and second is not None and not (first & second).any()
+
+    def _footprint(self, region: Region) -> np.ndarray | None:
+        """The elements of an access that are the same in every iteration, None if not known."""
+        if region.position not in self._footprints:
+            self._footprints[region.position] = self._enumerated(region)
+        return self._footprints[region.position]
+
+    def _enumerated(self, region: Region) -> np.ndarray | None:
+        size = self.arithmetic.block_size
+        if size is None or region.root is None or region.root.space != "workgroup":
+            return None
+        shape = static_shape(region.base, region)
+        try:
+            return None if shape is None else footprint(region, shape, size)
+        except OutOfBounds:
+            return None
 
     def _dimension(
         self, a: Linear, b: Linear, extent_a: int, extent_b: int, same_thread: bool

@@ -83,7 +83,9 @@ def _starts(
     if points is None:
         return None
     leaves, threads = points
-    subscripts = [_numbers(form, leaves, threads, block, region.lanes) for form in region.subscripts]
+    subscripts = [
+        _numbers(form, leaves, threads, block, region.lanes) for form in region.subscripts
+    ]
     if any(numbers is None for numbers in subscripts):
         return None
     active = _active(region, threads, block)

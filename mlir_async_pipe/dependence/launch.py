@@ -65,3 +65,9 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
         if is_function(above):
             return block_size(above, launches)
     return None
+
+
+def usual_lanes(names: set[str]) -> int:
+    """Lanes of a wave where no chip is given, by the names of a function's ops: 64 on gfx9,
+    32 elsewhere."""
+    return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32

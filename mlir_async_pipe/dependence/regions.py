@@ -31,7 +31,8 @@ class Region:
     `subscripts` and `extent` have one entry a dimension of `base`; None where the access
     cannot be described, which stands for all of the root. `conditional`: the access happens
     in some executions of the statement only. `top` is the top-level op of the loop body that
-    holds the access and `position` its textual place among all accesses of the body.
+    holds the access and `position` its textual place among all accesses of the body. `lanes`
+    is the number of lanes of a wave.
     """
 
     access: Access | None
@@ -45,20 +46,21 @@ class Region:
     writes: bool
     asynchronous: bool
     conditional: bool
+    lanes: int = 32
 
     @property
     def opaque(self) -> bool:
         """An op of which nothing is known: it may touch any memory."""
         return self.root is None
 
+    @property
+    def elements_at_once(self) -> int:
+        """Neighbouring elements that one thread touches in one go."""
+        extent = None if self.access is None else self.access.extent
+        return extent[-1] if extent else 1
 
-# Lanes of a wave where no chip is given: the copies that count them are those of gfx9.
-USUAL_LANES = 64
 
-
-def regions_of(
-    tops: list[Operation], arithmetic: Arithmetic, lanes: int = USUAL_LANES
-) -> list[Region]:
+def regions_of(tops: list[Operation], arithmetic: Arithmetic, lanes: int = 32) -> list[Region]:
     """All accesses of top-level ops, in textual order, nested ones included; `lanes` is the
     number of lanes of a wave."""
     found: list[Region] = []
@@ -89,6 +91,7 @@ def _regions_of_op(
                 access.writes,
                 access.asynchronous or _in_scope(op, top),
                 conditional or not access.certain,
+                lanes,
             )
         )
     if not own and is_opaque(op):

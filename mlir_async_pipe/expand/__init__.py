@@ -91,7 +91,7 @@ def _expand_all(module: Any, limits: Limits, session: Session) -> None:
         innermost = _innermost(_scheduled_loops(module))
         if not innermost:
             return
-        around = Surroundings()
+        around = Surroundings(limits.lanes)
         plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in innermost]
         numbering = ir.AsmState(module.operation)
         for _, plan in plans:
@@ -127,7 +127,8 @@ def _innermost(loops: list[Operation]) -> list[Operation]:
 def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = Target.of_chip(options.chip) if options.chip else session.target
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
-    return Limits(limit, options.assume_noalias_arguments)
+    lanes = target.chip.lanes if target else None
+    return Limits(limit, options.assume_noalias_arguments, lanes)
 
 
 def _forget(loop: Operation) -> None:

@@ -38,7 +38,8 @@ def analyse(
     loop = body.loop
     arithmetic = Arithmetic(around.launch_size(loop))
     index = LoopIndex(loop, arithmetic)
-    regions = regions_of(list(dict.fromkeys(s.op for s in body.statements)), arithmetic)
+    tops = list(dict.fromkeys(statement.op for statement in body.statements))
+    regions = regions_of(tops, arithmetic, around.lanes(loop))
     privatisation = private_buffers(loop, regions, around, arithmetic)
     dependences = memory_dependences(
         regions, privatisation.private, index, Assertions(independent, noalias_arguments)

@@ -164,8 +164,7 @@ def slot_bytes(regions: tuple[Region, ...]) -> int:
         return 0
     bits = element_bits(kind)
     size = product(kind.shape) * bits // 8
-    widest = max((r.extent[-1] * bits // 8 for r in regions if r.extent), default=1)
-    widest = max(widest, 1)
+    widest = max(max(r.elements_at_once for r in regions) * bits // 8, 1)
     return -(-size // widest) * widest
 
 

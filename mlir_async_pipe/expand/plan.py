@@ -61,10 +61,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the user and the chip allow: bytes of workgroup memory (None: no limit)."""
+    """What the user and the chip allow: bytes of workgroup memory (None: no limit), and the
+    chip's lanes of a wave (None: no chip)."""
 
     workgroup_bytes: int | None = None
     noalias_arguments: bool = False
+    lanes: int | None = None
 
 
 def make_plan(

@@ -17,6 +17,7 @@ from mlir_async_pipe.dependence.launch import (
     Size,
     enclosing_launch_size,
     launched_sizes,
+    usual_lanes,
 )
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, enclosing, outermost, walk
@@ -40,7 +41,7 @@ class _Function:
 
     `reachable` are the roots that others may point into: all but what the function allocates.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
-    `size` counts all ops.
+    `size` counts all ops, `names` holds theirs.
     """
 
     touches: dict[Any, list[Touch]] = field(default_factory=lambda: defaultdict(list))
@@ -50,12 +51,16 @@ class _Function:
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
+    names: set[str] = field(default_factory=set)
 
 
 class Surroundings:
-    """The functions and launches of a module, each read when first asked for."""
+    """The functions and launches of a module, each read when first asked for.
 
-    def __init__(self) -> None:
+    `lanes` is the number of lanes of a wave, None where no chip is given."""
+
+    def __init__(self, lanes: int | None = None) -> None:
+        self._lanes = lanes
         self._functions: dict[Operation, _Function] = {}
         self._launches: Launches | None = None
 
@@ -111,6 +116,12 @@ class Surroundings:
             self._launches = launched_sizes(outermost(loop))
         return enclosing_launch_size(loop, self._launches)
 
+    def lanes(self, loop: Operation) -> int:
+        """Lanes of a wave that runs the loop."""
+        if self._lanes is not None:
+            return self._lanes
+        return usual_lanes(self._function(enclosing(loop, FUNCTION_OPS) or loop).names)
+
     def _function(self, function: Operation) -> _Function:
         if function not in self._functions:
             self._functions[function] = _read(function)
@@ -121,6 +132,7 @@ def _read(function: Operation) -> _Function:
     found = _Function()
     for place, op in enumerate(walk(function)):
         found.size = place + 1
+        found.names.add(op.name)
         if op.name == "scf.for":
             found.loops[op] = place
         row = row_of(op)

@@ -179,7 +179,7 @@ def _padded(shape: tuple[int, ...], plan: BufferPlan, kind: Any) -> list[int]:
     row = product(shape[1:]) * element_bits(kind)
     if not shape or plan.slot_bytes * 8 == row * shape[0]:
         return list(shape)
-    widest = max(r.extent[-1] * element_bits(kind) for r in plan.regions if r.extent)
+    widest = max(r.elements_at_once for r in plan.regions) * element_bits(kind)
     outer = shape[0]
     while outer * row % widest:
         outer += 1

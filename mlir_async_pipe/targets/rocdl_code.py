@@ -27,6 +27,7 @@ from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.isa import IsaKernel, read
 from mlir_async_pipe.targets.isa_markers import WaitReadback, explain, mark
+from mlir_async_pipe.targets.strided_slices import slices_to_shuffles
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
 # for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
@@ -78,6 +79,7 @@ def generate(root: Operation, chip: Chip, emit: str) -> RocdlCode:
     codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
     """
     check_one_gpu_module(root)
+    slices_to_shuffles(root)
     if emit == "llvm":
         return RocdlCode(code_child.run(_request(root, chip, "")).decode(), b"")
     waits = mark(root)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.index_splitting import parts_of, weights_of
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
@@ -77,6 +78,32 @@ def affine_apply(site: Site) -> Execute:
     """The one result of a map."""
     function = parse_map(site.text("map"))
     return lambda unit, *operands: function(operands)[0]
+
+
+@semantics("affine.delinearize_index")
+def split_index(site: Site) -> Execute:
+    """One number for each size, the innermost running fastest."""
+    parts = parts_of(site.op)
+    if parts is None:
+        raise site.unsupported("a size that is no constant")
+
+    def execute(unit: Unit, index: Array) -> tuple[Array, ...]:
+        divided = (np.floor_divide(index, part.stride) for part in parts)
+        return tuple(
+            number if part.modulus is None else np.mod(number, part.modulus)
+            for number, part in zip(divided, parts, strict=True)
+        )
+
+    return execute
+
+
+@semantics("affine.linearize_index")
+def join_index(site: Site) -> Execute:
+    """The sum of the indices, each times the sizes inside it."""
+    weights = weights_of(site.op)
+    if weights is None:
+        raise site.unsupported("a size that is no constant")
+    return lambda unit, *indices: sum(i * w for i, w in zip(indices, weights, strict=True))
 
 
 @semantics("affine.min", "affine.max")
