@@ -10,8 +10,8 @@ from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.launch_ids import LaunchId, launch_id
 
 FUNCTION = """
 func.func @f(%out : memref<64xindex>, %n : index) {{
@@ -44,8 +44,8 @@ def value(body: str) -> tuple[ir.Module, ir.Value]:
     return module, store.operands[0]
 
 
-def thread_ids(op: ir.Operation) -> np.ndarray | None:
-    return np.arange(64) if op.name == "gpu.thread_id" and thread_dimension(op) == 0 else None
+def thread_ids(value: ir.Value) -> np.ndarray | None:
+    return np.arange(64) if launch_id(value) == LaunchId("thread", 0) else None
 
 
 @pytest.mark.parametrize(("body", "expected", "_range"), VALUES)

@@ -195,7 +195,7 @@ def test_ptx_of_a_pipelined_dispatch_has_the_counts(chip: str) -> None:
     assert kernel.ptx.waits == (1, 1, 0)
     # Rows of 264 bytes: copies of 16 bytes would not be aligned, so each became two of 8.
     assert kernel.ptx.copies == 3 * 2 * 12
-    assert kernel.resources.stack_bytes == 0
+    assert kernel.resources.stack_frame_bytes == 0
 
 
 def test_isa_of_a_pipelined_dispatch_keeps_eight_copies_in_flight() -> None:
