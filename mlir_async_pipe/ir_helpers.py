@@ -126,9 +126,10 @@ def terminator(block: Block) -> Operation:
 
 def integer_attribute(op: Operation, name: str) -> int | None:
     """The integer attribute `name`, None if it is absent or no integer."""
-    if name not in op.attributes:
+    attributes = op.attributes
+    if name not in attributes:
         return None
-    attribute = op.attributes[name]
+    attribute = attributes[name]
     try:
         return int(ir.IntegerAttr(attribute).value)
     except (ValueError, TypeError):
@@ -152,7 +153,7 @@ def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
 def constant_value(value: Value) -> int | None:
     """The integer behind an arith.constant, index.constant or llvm.mlir.constant."""
     op = defining_op(value)
-    if op is None or op.name not in _CONSTANT_OPS:
+    if op is None or op.name not in CONSTANT_OPS:
         return None
     try:
         return int(ir.IntegerAttr(op.attributes["value"]).value)
@@ -164,7 +165,7 @@ def constant_value(value: Value) -> int | None:
         return None
 
 
-_CONSTANT_OPS = ("arith.constant", "index.constant", "llvm.mlir.constant")
+CONSTANT_OPS = ("arith.constant", "index.constant", "llvm.mlir.constant")
 
 
 def create(

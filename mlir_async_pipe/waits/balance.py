@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mlir_async_pipe.waits.conditions import Conditions
-from mlir_async_pipe.waits.flow_graph import FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.layout import Layout
 from mlir_async_pipe.waits.rows import FOREVER
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
-from mlir_async_pipe.waits.flow_graph import Item, Node
+from mlir_async_pipe.waits.items import Item, Node
 from mlir_async_pipe.waits.records import WitnessStep
 from mlir_async_pipe.waits.trail import Trail
 

@@ -6,7 +6,7 @@ kept sparse since a shift register has one entry a column. A *state* {slot: cost
 vector.
 
     turn(columns, state, n)       state ⊗ M^n          exactly n iterations
-    turn_up_to(columns, state, n) state ⊗ (I ⊕ M)^n    any number of iterations up to n
+    turn_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
 
 A depth-4 shift register with one group an iteration that turned 10^9 times takes 30 squarings.
 """
@@ -32,9 +32,25 @@ def turn(columns: Columns, state: State, iterations: int) -> State:
     return _turn_matrix(columns, state, iterations)
 
 
-def turn_up_to(columns: Columns, state: State, iterations: int | None) -> State:
+Forward = dict[int, list[tuple[int, int]]]
+"""Where each slot goes: the rows of the matrix, {source: [(target, cost)]}."""
+
+
+def forward(columns: Columns) -> Forward:
+    """The rows of the matrix whose columns are given."""
+    rows: Forward = {}
+    for target, column in columns.items():
+        for source, cost in column.items():
+            if source in rows:
+                rows[source].append((target, cost))
+            else:
+                rows[source] = [(target, cost)]
+    return rows
+
+
+def turn_up_to(rows: Forward, state: State, iterations: int | None) -> State:
     """The cheapest state over 0..`iterations` iterations (None: any number)."""
-    return _relax(columns, state, iterations, {})
+    return _relax(rows, state, iterations, None)
 
 
 class TurnsUpTo:
@@ -43,7 +59,7 @@ class TurnsUpTo:
     def __init__(self, columns: Columns, state: State, iterations: int | None) -> None:
         self.start = state
         self._came_from: dict[tuple[int, int], int] = {}
-        self.state = _relax(columns, state, iterations, self._came_from)
+        self.state = _relax(forward(columns), state, iterations, self._came_from)
         self._turned = {slot: turned for turned, slot in self._came_from}
 
     def path(self, slot: int) -> list[int]:
@@ -58,19 +74,15 @@ class TurnsUpTo:
 
 
 def _relax(
-    columns: Columns,
+    rows: Forward,
     state: State,
     iterations: int | None,
-    came_from: dict[tuple[int, int], int],
+    came_from: dict[tuple[int, int], int] | None,
 ) -> State:
     """Bellman and Ford's relaxation, one iteration of the loop at a time. `came_from` maps
     (iteration, slot) to the slot before, where that iteration made the slot cheaper."""
-    rows: dict[int, list[tuple[int, int]]] = {}
-    for target, column in columns.items():
-        for source, cost in column.items():
-            rows.setdefault(source, []).append((target, cost))
     best = dict(state)
-    changed = dict(state)
+    changed = state
     turned = 0
     while changed and (iterations is None or turned < iterations):
         turned += 1
@@ -82,7 +94,8 @@ def _relax(
                     target, minplus.NEVER
                 ):
                     improved[target] = new
-                    came_from[turned, target] = source
+                    if came_from is not None:
+                        came_from[turned, target] = source
         best.update(improved)
         changed = improved
     return best
@@ -160,25 +173,27 @@ def _turn_function(columns: Columns, state: State, iterations: int) -> State:
 
 
 def _origins(columns: Columns, iterations: int) -> dict[int, tuple[int, int]]:
-    """Each slot has one source: follow the sources in jumps of 1, 2, 4, … iterations."""
-    origin = {slot: (slot, 0) for slot in columns}
-    jump = {slot: next(iter(column.items())) for slot, column in columns.items() if column}
+    """Where each slot comes from and at which cost, where each has one source: follow the
+    sources in jumps of 1, 2, 4, … iterations."""
+    slots = list(dict.fromkeys([*columns, *(source for one in columns.values() for source in one)]))
+    number = {slot: i for i, slot in enumerate(slots)}
+    nowhere = len(slots)
+    sources, costs = [nowhere] * (nowhere + 1), [0] * (nowhere + 1)
+    for slot, column in columns.items():
+        for source, cost in column.items():
+            sources[number[slot]], costs[number[slot]] = number[source], cost
+    origin, groups = np.arange(nowhere + 1), np.zeros(nowhere + 1, dtype=np.int64)
+    jump, step = np.array(sources), np.array(costs, dtype=np.int64)
     while iterations:
         if iterations & 1:
-            origin = _compose(origin, jump)
+            origin, groups = jump[origin], np.minimum(groups + step[origin], minplus.CEILING)
         iterations >>= 1
         if iterations:
-            jump = _compose(jump, jump)
-    return origin
-
-
-def _compose(
-    later: dict[int, tuple[int, int]], earlier: dict[int, tuple[int, int]]
-) -> dict[int, tuple[int, int]]:
+            jump, step = jump[jump], np.minimum(step + step[jump], minplus.CEILING)
     return {
-        slot: (earlier[middle][0], earlier[middle][1] + cost)
-        for slot, (middle, cost) in later.items()
-        if middle in earlier
+        slot: (slots[source], cost)
+        for slot, source, cost in zip(slots, origin.tolist(), groups.tolist(), strict=False)
+        if source != nowhere
     }
 
 

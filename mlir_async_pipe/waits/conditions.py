@@ -9,18 +9,20 @@ an *assumption* maps conditions to truth values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import constant_value
 from mlir_async_pipe.vocabulary.control_flow import selected_region, truth
-from mlir_async_pipe.waits.flow_graph import FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Frame, Item, Node
 
 Assumption = dict[int, bool]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Literal:
     """Condition `number`, or its negation."""
 
@@ -33,7 +35,7 @@ class Literal:
         return None if value is None else value == self.positive
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Condition:
     """An i1 with the block that defines it; `sites` are the nodes in which it decides."""
 
@@ -109,7 +111,7 @@ class Conditions:
             return selected_region(item.op, item.row, int(literal))
         return literal
 
-    def frames(self, item: Item, assumption: Assumption) -> list[Frame]:
+    def frames(self, item: Item, assumption: Assumption) -> Sequence[Frame]:
         """The frames of a branch that may run under an assumption."""
         region = self.region(item)
         if isinstance(region, Literal):

@@ -19,7 +19,7 @@ from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.balance_path import path_to
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.flow_graph import Item
+from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 
 
@@ -44,8 +44,7 @@ def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
 
 def takes_next(item: Item) -> bool:
     """Whether a wait takes the oldest group that was not taken before."""
-    row = row_of(item.op)
-    return row is not None and row.wait is not None and row.wait.form == "next"
+    return item.rule is not None and item.rule.form == "next"
 
 
 def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.waits.conditions import Conditions, Literal
 from mlir_async_pipe.waits.events import Events
-from mlir_async_pipe.waits.flow_graph import END, Frame, Item, Node
+from mlir_async_pipe.waits.items import END, Frame, Item, Node
 from mlir_async_pipe.waits.token_values import TokenValues
 
 MOST_CONDITIONS = 8
@@ -25,7 +25,7 @@ MOST_CONDITIONS = 8
 MOST_TOGETHER = 4
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Site:
     """One place where a condition decides. `repeats`: it decides there more than once for
     one truth value, since a loop or graph turns around it."""
@@ -42,24 +42,20 @@ class Correlations:
         self.events = events
         self.values = events.values
         self.conditions = conditions
-        self._at: dict[Node, list[tuple[int, Site]]] = {}
-        self._weights: Counter[int] = Counter()
+        self._sites_found: list[tuple[Site, Node, int]] = []
+        self._weights: dict[int, int] = {}
         self._endless: set[int] = set()
-        self._count = 0
-        for node, happening in events.of.items():
-            for event in happening:
-                if not isinstance(event, Item):
-                    if event.kind == "select":
-                        literal = conditions.literal(event.condition, event, node)
-                        self._add(literal, node, event.position)
-                elif event.kind == "nested":
-                    self._add_item(event, node)
-        for root in events.roots:
-            for frame in events.frames_of(root):
-                for node in frame.nodes:
-                    if node.condition is not None:
-                        literal = conditions.literal(node.condition, node, node)
-                        self._add(literal, node, END)
+        self._at: dict[Node, list[tuple[int, Site]]] | None = None
+        for select in events.selects:
+            literal = conditions.literal(select.condition, select, select.node)
+            self._add(literal, select.node, select.position)
+        for item in events.nested:
+            assert item.node is not None
+            self._add_item(item, item.node)
+        for frames in events.frames.values():
+            for frame in frames:
+                if len(frame.nodes) > 1:
+                    self._add_branches(frame)
 
     @property
     def any(self) -> bool:
@@ -82,18 +78,31 @@ class Correlations:
                         self._endless.add(literal.number)
                     self._add(literal, inner, END)
 
+    def _add_branches(self, frame: Frame) -> None:
+        for node in frame.nodes:
+            if node.condition is not None:
+                self._add(self.conditions.literal(node.condition, node, node), node, END)
+
     def _add(self, literal: Literal | bool, node: Node, position: int) -> None:
-        """Note a site in its block and, by the op that holds it, in every block around."""
+        """Note a site."""
         if isinstance(literal, bool):
             return
-        condition = self.conditions.all[literal.number]
-        self._count += 1
-        site = Site(literal.number, self._count, _repeats(node, condition.home))
-        self._weights[literal.number] += 2 if site.repeats else 1
-        here: Node | None = node
-        while here is not None:
-            self._at.setdefault(here, []).append((position, site))
-            position, here = here.frame.item.position, here.frame.item.node
+        number = literal.number
+        repeats = _repeats(node, self.conditions.all[number].home)
+        self._sites_found.append((Site(number, len(self._sites_found), repeats), node, position))
+        self._weights[number] = self._weights.get(number, 0) + (2 if repeats else 1)
+
+    def _sites_at(self) -> dict[Node, list[tuple[int, Site]]]:
+        """The sites of each block, in order: those in it and those in the ops in it."""
+        at: dict[Node, list[tuple[int, Site]]] = {}
+        for site, node, position in self._sites_found:
+            here: Node | None = node
+            while here is not None:
+                at.setdefault(here, []).append((position, site))
+                position, here = here.frame.item.position, here.frame.item.node
+        for sites in at.values():
+            sites.sort(key=_position)
+        return at
 
     def of(self, wait: Item) -> list[int]:
         """The conditions that matter to a wait."""
@@ -140,11 +149,12 @@ class Correlations:
     def _sites(self, spans: Spans) -> set[Site]:
         """The sites inside the spans; spans that overlap are looked at once."""
         found: set[Site] = set()
+        if self._at is None:
+            self._at = self._sites_at()
         for node, pieces in spans.items():
             sites = self._at.get(node)
             if not sites:
                 continue
-            sites.sort(key=_position)
             reached = 0
             for first, last in sorted(pieces):
                 start = max(reached, bisect_left(sites, first, key=_position))
@@ -209,10 +219,9 @@ def _argument_sources(
             for edge in source.edges
             if edge.target is node and place in edge.values
         ]
-    frames: list[Frame] = item.frames
     handed = [
         (passed, leaving, END)
-        for frame in frames
+        for frame in item.frames
         for leaving in frame.nodes
         for passed in leaving.leaving.values()
     ]

@@ -11,23 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.targets import Target
-from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
+from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.waits import events
 from mlir_async_pipe.waits.conditions import Conditions
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
-from mlir_async_pipe.waits.flow_graph import FlowGraph, Item
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.solve import Solution
 from mlir_async_pipe.waits.token_values import TokenValues
 
 TOKEN_TYPE = "!nvgpu.device.async.token"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Counted:
     """The exact count of one wait, None if no path reaches it.
 
@@ -48,32 +48,38 @@ class Analysis:
         self.graph = FlowGraph(module_op, partial(queue_of, target=target))
         self.values = TokenValues(self.graph)
         self.conditions = Conditions(self.graph)
-        self.waits = [item for item in self.graph.waits if waits_on_tokens(item.op)]
+        self.waits: list[Item] = []
         self._follow_tokens()
 
     def _follow_tokens(self) -> None:
-        uses = []
         # Printing a type takes 6 us, comparing it 0.1 us.
         tokens: list[Any] = []
-        for item in self.waits:
-            assert item.node is not None
-            for operand in item.op.operands:
+        use = self.values.use
+        for item in self.graph.waits:
+            assert item.rule is not None and item.node is not None
+            if item.rule.form != "token":
+                continue
+            operands = {}
+            for number, operand in enumerate(item.op.operands):
                 kind = operand.type
                 if kind not in tokens:
                     _check_token(kind, item.op)
                     tokens.append(kind)
-                uses.append((operand, item.node, item.position))
-        numbers = iter(self.values.follow(uses))
-        for item in self.waits:
-            item.operands.update(enumerate(islice(numbers, len(item.op.operands))))
+                operands[number] = use(operand, item.node)
+            if operands:
+                item.operands = operands
+                self.waits.append(item)
+        self.values.follow()
 
     def count(self) -> list[Counted]:
         """The exact count of every token wait, in textual order."""
         found: dict[Item, Counted] = {}
-        queues: dict[Queue | None, list[Item]] = {}
+        # Queues are told apart by identity: hashing one takes as long as all else here.
+        queues: dict[int, list[Item]] = {}
         for item in self.waits:
-            queues.setdefault(item.queue, []).append(item)
-        for queue, waits in queues.items():
+            queues.setdefault(id(item.queue), []).append(item)
+        for waits in queues.values():
+            queue = waits[0].queue
             if queue is None:
                 found.update((item, Counted(item, 0, None)) for item in waits)
                 continue
@@ -84,9 +90,12 @@ class Analysis:
 
     def _count_queue(self, happening: events.Events) -> Iterator[Counted]:
         correlations = Correlations(happening, self.conditions)
-        wanted: dict[Item, list[int]] = {wait: [] for wait in happening.waits}
-        if correlations.any:
-            wanted = {wait: correlations.of(wait) for wait in happening.waits}
+        if not correlations.any:
+            solution = Solution(happening, self.conditions)
+            for wait in happening.waits:
+                yield Counted(wait, solution.counts.get(wait), solution)
+            return
+        wanted = {wait: correlations.of(wait) for wait in happening.waits}
         for tracked, waits in batches(wanted):
             solution = Solution(happening, self.conditions, tracked)
             for wait in waits:

@@ -1,9 +1,10 @@
 """Cuts a count off its module, so that witnesses can be looked for when somebody asks.
 
-    item.op  -->  OpText("scf.for", 'loc("f.mlir":3:1)')
+    item.op  -->  OpText("scf.for", loc("f.mlir":3:1))
 
-Handles die with the next pass. What a witness needs of the IR is little: the names and places
-of ops; whatever decides branches has been looked up by then. So a count keeps no handle.
+Handles of ops die with the next pass, locations live as long as their context. What a witness
+needs of the IR is little: the names and locations of ops; whatever decides branches has been
+looked up by then. So a count keeps no other handle.
 """
 
 from __future__ import annotations
@@ -15,17 +16,12 @@ if TYPE_CHECKING:
     from mlir_async_pipe.waits.count import Analysis
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class OpText:
-    """What is left of an op: its name and its location, as MLIR prints them."""
+    """What is left of an op: its name and its location, which belongs to the context."""
 
     name: str
-    location: str
-
-    @staticmethod
-    def of(op: Any) -> OpText:
-        """The text of an op."""
-        return OpText(op.name, str(op.location))
+    location: Any
 
 
 GONE = OpText("", "")
@@ -35,17 +31,22 @@ GONE = OpText("", "")
 def detach(analysis: Analysis) -> None:
     """Replace all handles in an analysis, whose ops are still there. It counts no more."""
     graph, values = analysis.graph, analysis.values
+    # A path is told from commits, calls and regions; a wait's own record has its place, and
+    # of a commit only the place is told.
+    for item in (*graph.waits, *graph.slots):
+        item.op = GONE
+    for item in graph.commits:
+        item.op = item.op.location
     for item in graph.items.values():
-        # A path is told from commits, calls and regions; a wait's own record has its place.
-        item.op = GONE if item.kind == "wait" else OpText.of(item.op)
+        item.op = OpText(item.op.name, item.op.location)
     for found in values.defs.values():
         if found.item is not None:
             found.op = found.item.op
         elif found.op is not None:
-            found.op = OpText.of(found.op)
+            found.op = OpText(found.op.name, found.op.location)
         found.condition = GONE
     for node in graph.nodes.values():
-        node.block = GONE
+        node.block = node.terminator = GONE
         if node.condition is not None:
             node.condition = GONE
     graph.forget_handles()

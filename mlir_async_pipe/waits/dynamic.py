@@ -22,9 +22,9 @@ from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
 from mlir_async_pipe.waits.correlation import sources_of
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.flow_graph import Item
 from mlir_async_pipe.waits.forward import Forward
 from mlir_async_pipe.waits.group_numbers import Event, GroupNumbers
+from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.possible_counts import (
     NEWEST,
     OPEN,

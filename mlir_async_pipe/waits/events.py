@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from mlir_async_pipe.vocabulary import Queue
-from mlir_async_pipe.waits.flow_graph import FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.token_values import Def, TokenValues
 
 Event = Item | Def
@@ -22,15 +23,20 @@ class Events:
     """The events of one queue.
 
     `of` maps each block to its events in order; `roots` are the functions with any, callees
-    before callers; `recursive` are the calls that may call themselves again.
+    before callers, and `frames` their regions that may have some, outer ones first.
+    `recursive` are the calls that may call themselves again, `selects` and `nested` the events
+    that are selects, and ops with regions.
     """
 
     queue: Queue
     values: TokenValues
     of: dict[Node, list[Event]] = field(default_factory=dict)
     roots: list[Item] = field(default_factory=list)
+    frames: dict[Item, list[Frame]] = field(default_factory=dict)
     recursive: set[Item] = field(default_factory=set)
     waits: list[Item] = field(default_factory=list)
+    selects: list[Def] = field(default_factory=list)
+    nested: list[Item] = field(default_factory=list)
     _telling: dict[Node, list[int]] = field(default_factory=dict)
     called: set[Item] = field(default_factory=set)
     committing: set[Item] = field(default_factory=set)
@@ -52,82 +58,113 @@ class Events:
 
     def _may_commit(self, item: Item) -> bool:
         if item.kind == "commit":
-            return item.queue == self.queue
+            return item.queue is self.queue
         return item.kind == "call" or self.commits_in(item)
-
-    def frames_of(self, root: Item) -> list[Frame]:
-        """The frames below a root that have events, outer frames first."""
-        found: list[Frame] = []
-        work = [frame for frame in root.frames if frame.nodes]
-        while work:
-            frame = work.pop()
-            found.append(frame)
-            for node in frame.nodes:
-                for event in self.of.get(node, ()):
-                    if isinstance(event, Item) and not _is_root(event):
-                        work.extend(inner for inner in event.frames if inner.nodes)
-        return found
-
-
-def _is_root(item: Item) -> bool:
-    return item.node is None or (item.row is not None and item.row.flow == "isolated")
 
 
 def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Item]) -> Events:
     """The events of `queue` in the module of `graph`, seen from these waits."""
     events = Events(queue, values, waits=waits)
     events.called = {call.callee for call in graph.calls if call.callee is not None}
-    marked: set[Item] = set()
-    roots: dict[Item, None] = {}
-    callers: dict[Item, list[Item]] = {}
-    for call in graph.calls:
-        if call.callee is not None:
-            callers.setdefault(call.callee, []).append(call)
-    work = [item for item in graph.commits if item.queue == queue] + list(waits)
+    marking = _Marking(graph, events)
+    committing = [item for item in graph.commits if item.queue is queue]
+    marking.leaves(committing)
+    marking.leaves(waits)
     for found in values.defs.values():
-        if found.kind in ("copy", "select", "cast", "unknown"):
-            events.of.setdefault(found.node, []).append(found)
-            work.append(found.node.frame.item)
-        elif found.item is not None:
-            work.append(found.item)
-    _mark(work, events, marked, roots, callers)
+        if found.kind == "commit":
+            assert found.item is not None
+            if found.item.queue is not queue:
+                marking.leaves([found.item])
+        elif found.kind == "item":
+            assert found.item is not None
+            marking.mark(found.item)
+        else:
+            if found.kind != "argument":
+                events.of.setdefault(found.node, []).append(found)
+                if found.kind == "select":
+                    events.selects.append(found)
+            marking.mark(found.node.frame.item)
     # What follows an endless loop is not reached, whether or not the loop commits anything.
     # Calls of unknown functions may commit, which a witness has to mention.
     others = [*graph.maybe_endless(), *(call for call in graph.calls if call.callee is None)]
-    inside = [item for item in others if graph.root_of(item) in roots]
-    _mark(inside, events, marked, roots, callers)
+    for item in [item for item in others if graph.root_of(item) in marking.roots]:
+        marking.mark(item)
     for found_here in events.of.values():
         found_here.sort(key=by_position)
-    committing = [item for item in graph.commits if item.queue == queue]
-    while committing:
-        item = committing.pop()
-        while item.node is not None and item.node.frame.item not in events.committing:
-            item = item.node.frame.item
-            events.committing.add(item)
-            committing.extend(callers.get(item, ()))
-    events.roots = _callees_first(graph, list(roots), events)
+    _find_committing(committing, marking.callers, events)
+    events.frames = marking.frames()
+    events.roots = _callees_first(graph, list(marking.roots), events)
     return events
 
 
-def _mark(
-    work: list[Item],
-    events: Events,
-    marked: set[Item],
-    roots: dict[Item, None],
-    callers: dict[Item, list[Item]],
+class _Marking:
+    """Makes items, and all that contains or calls them, events of their blocks."""
+
+    def __init__(self, graph: FlowGraph, events: Events) -> None:
+        self.events = events
+        self.roots: dict[Item, None] = {}
+        self.callers: dict[Item, list[Item]] = {}
+        self._marked: set[Item] = set()
+        for call in graph.calls:
+            if call.callee is not None:
+                self.callers.setdefault(call.callee, []).append(call)
+
+    def leaves(self, items: list[Item]) -> None:
+        """Mark commits or waits, each of which is given once."""
+        of = self.events.of
+        for item in items:
+            node = item.node
+            assert node is not None
+            here = of.get(node)
+            if here is None:
+                of[node] = [item]
+                self.mark(node.frame.item)
+            else:
+                here.append(item)
+
+    def mark(self, item: Item) -> None:
+        """Mark a call or an op with regions, and what is around it."""
+        work = [item]
+        while work:
+            item = work.pop()
+            while item not in self._marked:
+                self._marked.add(item)
+                if item.is_root:
+                    self.roots[item] = None
+                    work.extend(self.callers.get(item, ()))
+                    break
+                if item.kind == "nested":
+                    self.events.nested.append(item)
+                assert item.node is not None
+                self.events.of.setdefault(item.node, []).append(item)
+                item = item.node.frame.item
+
+    def frames(self) -> dict[Item, list[Frame]]:
+        """The regions with blocks of each root and of the ops in it, outer ones first."""
+        inner: dict[Item, list[Item]] = {}
+        for item in self.events.nested:
+            assert item.node is not None
+            inner.setdefault(item.node.frame.item, []).append(item)
+        found: dict[Item, list[Frame]] = {}
+        for root in self.roots:
+            work = [root]
+            for item in work:
+                work += inner.get(item, ())
+            found[root] = [frame for item in work for frame in item.frames if frame.nodes]
+        return found
+
+
+def _find_committing(
+    committing: list[Item], callers: dict[Item, list[Item]], events: Events
 ) -> None:
-    """Make items, and all that contains or calls them, events of their blocks."""
+    """Mark what holds commits of the queue, or calls something that does."""
+    work = list(committing)
     while work:
         item = work.pop()
-        while item not in marked:
-            marked.add(item)
-            if _is_root(item):
-                roots[item] = None
-                work.extend(callers.get(item, ()))
-                break
-            assert item.node is not None
-            events.of.setdefault(item.node, []).append(item)
+        while item.node is not None and item.node.frame.item not in events.committing:
             item = item.node.frame.item
+            events.committing.add(item)
+            work.extend(callers.get(item, ()))
 
 
 def _callees_first(graph: FlowGraph, roots: list[Item], events: Events) -> list[Item]:

@@ -17,8 +17,8 @@ from mlir_async_pipe.buffers import may_alias, root_of
 from mlir_async_pipe.ir_helpers import operations, walk
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.waits.count import Analysis, waits_on_tokens
-from mlir_async_pipe.waits.flow_graph import Item, Node
 from mlir_async_pipe.waits.in_flight import is_kernel
+from mlir_async_pipe.waits.items import Item, Node
 
 PADDING = "async_pipe.empty"
 

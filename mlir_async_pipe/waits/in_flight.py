@@ -17,7 +17,8 @@ from functools import reduce
 from typing import Any
 
 from mlir_async_pipe.waits.conditions import Conditions
-from mlir_async_pipe.waits.flow_graph import FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.layout import Layout
 
 INFINITE = 1 << 60

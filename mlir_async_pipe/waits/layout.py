@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.items import Frame, Item, Node
 
 
 class Layout:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.waits import carried
-from mlir_async_pipe.waits.flow_graph import Item
-from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row, shifted
+from mlir_async_pipe.waits.items import Item
+from mlir_async_pipe.waits.rows import FOREVER, FRESH, NO_ROW, Row, shifted
 
 
 @dataclass(eq=False, slots=True)
@@ -21,14 +21,9 @@ class Passage:
     results: dict[int, Row]
 
 
-@dataclass(eq=False, slots=True)
-class Defined:
-    """A value in a block: its row where event number `event` defines it, and the groups that
-    the block has committed up to there."""
-
-    row: Row
-    cost: int
-    event: int
+Defined = tuple[Row, int, int]
+"""A value in a block: (its row where an event defines it, the groups that the block has
+committed up to there, the number of the event)"""
 
 
 @dataclass(eq=False, slots=True)
@@ -36,18 +31,25 @@ class BlockPassage:
     """One pass through a block under one assumption.
 
     `before[i]` is what the block has committed in front of its event i, `cost` all of it
-    (FOREVER: its end is not reached). `reads` are the rows of the values that an item reads.
+    (FOREVER: its end is not reached). `waits` are those that are reached, with what has been
+    committed in front of them. `reads` are the rows of the values that other items read, and
+    `turns` the states that loops of unknown trip counts turn them into, by source.
     """
 
     cost: int = 0
     before: list[int] = field(default_factory=list)
     defined: dict[int, Defined] = field(default_factory=dict)
+    waits: list[tuple[Item, int]] = field(default_factory=list)
     reads: dict[Item, dict[int, Row]] = field(default_factory=dict)
+    turns: dict[Item, dict[int, carried.State]] = field(default_factory=dict)
 
     def at(self, value: int, cost: int) -> Row:
         """The row of a value where the block has committed `cost` groups."""
         found = self.defined.get(value)
-        return {value: cost} if found is None else shifted(found.row, cost - found.cost)
+        if found is None:
+            return {value: cost}
+        row, reached, _ = found
+        return row if cost == reached else shifted(row, cost - reached)
 
     def cost_before(self, number: int) -> int:
         """What the block has committed in front of an event, or of its end."""
@@ -67,6 +69,7 @@ class Loop:
     arguments: dict[int, int]
     start: dict[int, int]
     kept: set[int]
+    _forward: carried.Forward | None = None
     _steady: carried.State | None = None
     _numbers: dict[int, int] | None = None
 
@@ -79,30 +82,39 @@ class Loop:
     def steady(self) -> carried.State:
         """The least costs of groups that the loop itself commits, after any number of turns."""
         if self._steady is None:
-            self._steady = carried.turn_up_to(self.columns, {FRESH: 0}, None)
+            self._steady = self.up_to({FRESH: 0}, None)
         return self._steady
+
+    def up_to(self, state: carried.State, turns: int | None) -> carried.State:
+        """The cheapest state over 0 to `turns` turns (None: any number)."""
+        if self._forward is None:
+            self._forward = carried.forward(self.columns)
+        return carried.turn_up_to(self._forward, state, turns)
+
+    def turned(self, states: dict[int, carried.State]) -> dict[int, carried.State]:
+        """The cheapest states over any number of turns."""
+        return {source: self.up_to(state, None) for source, state in states.items()}
 
     def state(self, here: dict[int, int]) -> carried.State:
         """The slots as they stand in front of the loop, where values have the costs `here`."""
-        found = {slot: here[value] for slot, value in self._slots().items() if value in here}
-        return {**found, FRESH: 0}
-
-    def _slots(self) -> dict[int, int]:
-        return {**{value: value for value in self.kept}, **self.start}
+        found = {value: here[value] for value in self.kept if value in here}
+        for slot, value in self.start.items():
+            if value in here:
+                found[slot] = here[value]
+        found[FRESH] = 0
+        return found
 
     def state_from(self, source: int, reads: dict[int, Row]) -> carried.State:
         """The slots as they stand in front of the loop, for one source that `reads` names."""
-        found = {
-            slot: reads[value][source]
-            for slot, value in self._slots().items()
-            if source in reads.get(value, {})
-        }
-        return {FRESH: 0, **found} if source == FRESH else found
+        return self.states(reads).get(source, {})
 
-    def states(self, reads: dict[int, Row]) -> list[tuple[int, carried.State]]:
+    def states(self, reads: dict[int, Row]) -> dict[int, carried.State]:
         """The slots as they stand in front of the loop, for each source that `reads` names."""
         found: dict[int, carried.State] = {FRESH: {FRESH: 0}}
-        for slot, value in self._slots().items():
-            for source, cost in reads.get(value, {}).items():
-                found.setdefault(source, {})[slot] = cost
-        return list(found.items())
+        for slot, value in (*zip(self.kept, self.kept, strict=True), *self.start.items()):
+            for source, cost in reads.get(value, NO_ROW).items():
+                if source in found:
+                    found[source][slot] = cost
+                else:
+                    found[source] = {slot: cost}
+        return found

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import Event
-from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.passages import BlockPassage
 from mlir_async_pipe.waits.solve import Solution
 from mlir_async_pipe.waits.trail import Trail
@@ -74,7 +74,7 @@ class Passing:
             self.trail.say(f"'{item.op.name}' is passed: 0 groups", item.op, "crosses-parallel")
             return
         assert item.row is not None
-        groups = self.summaries.through(item, self.summaries.no_reads(item), assumption).cost
+        groups = self.summaries.cost_through(item, assumption)
         reason = None
         if item.row.flow == "for":
             trips = item.trips

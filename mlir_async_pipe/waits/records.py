@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
@@ -44,32 +44,40 @@ class WaitRecord:
     @classmethod
     def explained_later(
         cls,
-        place: Place,
+        at: Any,
         queue: str,
         count: int,
         exact: int | None,
         given: int | None,
         explain: Callable[[], Explanation],
     ) -> WaitRecord:
-        """A record that finds its reason and witness when either is read for the first time.
+        """A record that finds its place (of the location `at`), reason and witness when they
+        are read for the first time.
 
         Half of the time of a count would go to witnesses, and few of them are ever read.
         """
         record = cls.__new__(cls)
-        vars(record).update(
-            place=place, queue=queue, count=count, exact=exact, given=given, _explain=explain
-        )
+        known = record.__dict__
+        known["queue"] = queue
+        known["count"] = count
+        known["exact"] = exact
+        known["given"] = given
+        known["_at"] = at
+        known["_explain"] = explain
         return record
 
     def __getattr__(self, name: str) -> Any:
-        explain = self.__dict__.get("_explain")
-        if explain is None or name not in ("reason", "witness"):
+        known = self.__dict__
+        if name == "place" and "_at" in known:
+            at = known.pop("_at")
+            known["place"] = at if isinstance(at, Place) else Place.of(at)
+        elif name in ("reason", "witness") and "_explain" in known:
+            known["reason"], known["witness"] = known["_explain"]()
+            del known["_explain"]
+        else:
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-        reason, witness = explain()
-        del self.__dict__["_explain"]
-        self.__dict__.update(reason=reason, witness=witness)
-        return self.__dict__[name]
+        return known[name]
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles hold what the record says, not how it finds out."""
-        return {**vars(self), "reason": self.reason, "witness": self.witness, "_explain": None}
+        return {each.name: getattr(self, each.name) for each in fields(self)}

@@ -14,6 +14,10 @@ Row = dict[int, int]
 
 FRESH = 0
 
+NO_ROW: Row = {}
+FRESH_ROW: Row = {FRESH: 0}
+"""The rows of what no path brings, and of a group where it is committed. Rows are shared, so nothing changes one."""
+
 FOREVER = 1 << 61
 """The cost of control that never comes out again (an endless loop)."""
 
@@ -46,5 +50,10 @@ def compose(row: Row, sources: dict[int, Row]) -> Row:
 
 def resolved(row: Row, start: dict[int, int]) -> int | None:
     """The cost of a row whose sources have the costs `start`; None if there is no path."""
-    costs = [start[source] + cost for source, cost in row.items() if source in start]
-    return min(costs) if costs else None
+    best: int | None = None
+    for source, cost in row.items():
+        if source in start:
+            reached = start[source] + cost
+            if best is None or reached < best:
+                best = reached
+    return best

@@ -24,7 +24,6 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.flow_graph import Item
 from mlir_async_pipe.waits.idle_commits import idle_commits
 from mlir_async_pipe.waits.in_flight import (
     ANYTHING,
@@ -34,6 +33,7 @@ from mlir_async_pipe.waits.in_flight import (
     Transfer,
     is_kernel,
 )
+from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.uncounted_marks import uncounted_marks
 
 

@@ -17,10 +17,11 @@ from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
-from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.passages import BlockPassage
 from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, Row, resolved
-from mlir_async_pipe.waits.summaries import Key, Summaries
+from mlir_async_pipe.waits.scopes import Key
+from mlir_async_pipe.waits.summaries import Summaries
 from mlir_async_pipe.waits.trail import Piece
 
 Costs = dict[int, int]
@@ -55,7 +56,7 @@ class Solution:
         self.counts: dict[Item, int] = {}
         # Where the least cost comes from: of a wait's token, and of a value in a frame.
         self.attained: dict[Item, tuple[Visit, int]] = {}
-        self.entered: dict[tuple[Frame, Key, int], Visit] = {}
+        self.entered: dict[tuple[Frame, Key], dict[int, Visit]] = {}
         # Witnesses from the start of a frame outwards, filled as they are asked for.
         self.trails: dict[tuple[Frame, Key, int], Piece] = {}
         self.ways_in: dict[tuple[Visit, Item], carried.TurnsUpTo] = {}
@@ -63,14 +64,13 @@ class Solution:
         self.static_ways: dict[tuple[BlockPassage, Item, int], carried.ExactTurns] = {}
         self.places: dict[Any, Place] = {}
         self._result_numbers: dict[Item, dict[int, int]] = {}
-        self._paths: dict[tuple[Frame, Key], block_search.CameFrom] = {}
-        frames = {root: events.frames_of(root) for root in events.roots}
+        self._paths: dict[tuple[Frame, Key], block_search.Paths] = {}
         for root in events.roots:
-            for frame in reversed(frames[root]):
+            for frame in reversed(events.frames[root]):
                 self.summaries.summarise(frame)
         for root in events.roots:
             self._start_root(root)
-            for frame in frames[root]:
+            for frame in events.frames[root]:
                 self._solve_frame(frame)
 
     def _start_root(self, root: Item) -> None:
@@ -81,19 +81,39 @@ class Solution:
                 self.starts[frame, ()] = {**costs, FRESH: 0}
 
     def _solve_frame(self, frame: Frame) -> None:
-        for key in self.summaries.keys(frame):
+        for key in self.summaries.scopes.keys(frame):
             start = self.starts.get((frame, key))
             if start is None:
                 continue
             for visit, block in self.visits(frame, key, start):
+                self._count_waits(visit, block)
                 for item, reads in block.reads.items():
-                    self._read(item, reads, visit)
+                    if item.kind == "nested":
+                        self._enter_all(item, reads, visit, block)
+
+    def _count_waits(self, visit: Visit, block: BlockPassage) -> None:
+        costs, counts, defined = visit.costs, self.counts, block.defined
+        for item, cost in block.waits:
+            for value in item.operands.values():
+                found = defined.get(value)
+                if found is None:
+                    if value not in costs:
+                        continue
+                    groups = costs[value] + cost
+                else:
+                    reached = resolved(found[0], costs)
+                    if reached is None:
+                        continue
+                    groups = reached + cost - found[1]
+                if groups < counts.get(item, FOREVER):
+                    counts[item] = groups
+                    self.attained[item] = (visit, value)
 
     def visits(self, frame: Frame, key: Key, start: Costs) -> Iterator[tuple[Visit, BlockPassage]]:
         """Every pass through a block of a frame, with the costs at the start of the block."""
-        assumption = self.summaries.assumption(frame, key)
+        assumption = self.summaries.scopes.assumption(frame, key)
         if len(frame.nodes) == 1:
-            for choice in self.summaries.choices(frame, assumption):
+            for choice in self.summaries.scopes.choices(frame, assumption):
                 visit = Visit(frame, key, choice, frame.entry, None, start)
                 yield visit, self.summaries.block(frame.entry, choice)
             return
@@ -113,40 +133,41 @@ class Solution:
             self._result_numbers[item] = numbers
         return numbers[value]
 
-    def came_from(self, frame: Frame, key: Key) -> block_search.CameFrom:
-        """The last steps of the cheapest paths through a frame with several blocks."""
+    def paths(self, frame: Frame, key: Key) -> block_search.Paths:
+        """The cheapest paths through a frame with several blocks."""
         found = self._paths.get((frame, key))
         if found is None:
-            found = self._paths[frame, key] = {}
-            rows = {slot: {FRESH: cost} for slot, cost in self.starts[frame, key].items()}
-            assumption = self.summaries.assumption(frame, key)
-            block_search.search(self.summaries, frame, assumption, rows, found)
+            assumption = self.summaries.scopes.assumption(frame, key)
+            graph = block_search.BlockGraph(self.summaries, frame, assumption)
+            found = self._paths[frame, key] = block_search.Paths(graph, self.starts[frame, key])
         return found
 
-    def _read(self, item: Item, reads: dict[int, Row], visit: Visit) -> None:
+    def _enter_all(
+        self, item: Item, reads: dict[int, Row], visit: Visit, block: BlockPassage
+    ) -> None:
         here = costs_here(reads, visit.costs)
-        if item.kind == "wait":
-            for value in item.operands.values():
-                if value in here and here[value] < self.counts.get(item, FOREVER):
-                    self.counts[item] = here[value]
-                    self.attained[item] = (visit, value)
-        elif item.kind == "nested":
-            for frame, start in self.entries(item, here, visit.assumption):
+        for frame, start in self._entries(item, here, visit, block):
+            if frame.nodes:
                 self._enter(frame, start, visit)
 
     def _enter(self, frame: Frame, start: Costs, visit: Visit) -> None:
-        if not frame.nodes:
+        key = (frame, self.summaries.scopes.key(frame, visit.assumption))
+        known = self.starts.get(key)
+        if known is None:
+            self.starts[key] = start
+            self.entered[key] = dict.fromkeys(start, visit)
             return
-        key = self.summaries.key(frame, visit.assumption)
-        known = self.starts.setdefault((frame, key), {})
+        entered = self.entered[key]
         for value, cost in start.items():
             if cost < known.get(value, FOREVER):
                 known[value] = cost
-                self.entered[frame, key, value] = visit
+                entered[value] = visit
 
-    def entries(self, item: Item, here: Costs, assumption: Assumption) -> list[tuple[Frame, Costs]]:
+    def _entries(
+        self, item: Item, here: Costs, visit: Visit, block: BlockPassage
+    ) -> list[tuple[Frame, Costs]]:
         """The frames of an op that may be entered, with the least cost of each token value
-        at their start, over all the times they are entered."""
+        at their start, over all the times they are entered; each a dictionary of its own."""
         if item.is_boundary:
             return [
                 (frame, {**dict.fromkeys(frame.captured, CROSSING), FRESH: 0})
@@ -155,36 +176,39 @@ class Solution:
             ]
         assert item.row is not None
         if item.row.flow == "for":
-            return self._enter_for(item, here, assumption)
+            return self._enter_for(item, here, visit, block)
         if item.row.flow == "while":
-            return self._enter_while(item, here, assumption)
+            return self._enter_while(item, here, visit, block)
         frames = item.frames
         if item.row.flow == "branch":
-            frames = self.summaries.conditions.frames(item, assumption)
+            frames = self.summaries.conditions.frames(item, visit.assumption)
         return [(frame, {**here, FRESH: 0}) for frame in frames]
 
     def _enter_for(
-        self, item: Item, here: Costs, assumption: Assumption
+        self, item: Item, here: Costs, visit: Visit, block: BlockPassage
     ) -> list[tuple[Frame, Costs]]:
-        assert item.row is not None
         trips = item.trips
         if trips == 0:
             return []
-        loop = self.summaries.loop(item, assumption)
+        turns = block.turns.get(item)
+        if turns is not None:
+            return [(item.frames[0], joined(turns, visit.costs))]
+        loop = self.summaries.loops.of(item, visit.assumption)
         last = None if trips is None else trips - 1
-        return [(item.frames[0], carried.turn_up_to(loop.columns, loop.state(here), last))]
+        return [(item.frames[0], loop.up_to(loop.state(here), last))]
 
     def _enter_while(
-        self, item: Item, here: Costs, assumption: Assumption
+        self, item: Item, here: Costs, visit: Visit, block: BlockPassage
     ) -> list[tuple[Frame, Costs]]:
-        loop = self.summaries.loop(item, assumption)
-        turns = self.summaries.while_turns(item, assumption)
+        loops = self.summaries.loops
+        loop = loops.of(item, visit.assumption)
+        turns = loops.turns(item, visit.assumption)
         first, second = item.frames
-        state = carried.turn_up_to(loop.columns, loop.state(here), 0 if turns is False else None)
+        state = loop.up_to(loop.state(here), 0 if turns is False else None)
         entered = [(first, state)]
         if turns is False:
             return entered
-        before = self.summaries.before(item, assumption, True)
+        before = loops.before(item, visit.assumption, True)
         if before.cost < FOREVER:
             inside = {value: state[value] + before.cost for value in loop.kept if value in state}
             for place, argument in second.entry.arguments.items():
@@ -203,3 +227,15 @@ def costs_here(reads: dict[int, Row], costs: Costs) -> Costs:
         if cost is not None:
             here[value] = cost
     return here
+
+
+def joined(turns: dict[int, carried.State], costs: Costs) -> Costs:
+    """The slots of a loop, over all sources that are reached with the costs `costs`."""
+    best: Costs = {}
+    for source, state in turns.items():
+        if source in costs:
+            start = costs[source]
+            for slot, cost in state.items():
+                if start + cost < best.get(slot, FOREVER):
+                    best[slot] = start + cost
+    return best

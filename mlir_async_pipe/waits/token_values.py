@@ -8,14 +8,15 @@ Only what a wait can see is looked at. The walk is a work list, so chains may be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, EXIT_OPS, SELECT_OPS
-from mlir_async_pipe.waits.flow_graph import END, Edge, FlowGraph, Frame, Item, Node
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Edge, Frame, Item, Node
 
 DefKind = Literal["commit", "copy", "select", "cast", "item", "argument", "unknown"]
 
@@ -27,7 +28,7 @@ class Def:
     "commit": the group of `item`. "copy": the group that will take in this copy. "select":
     one of `sources` (true value, false value) by `condition`; "cast": `sources[0]`. "item":
     result of a nested op or call. "argument": of a block; "unknown": anything else.
-    `op` made it (None for an argument); `uses` are the places (node, position) that read it.
+    `op` made it (None for an argument).
     """
 
     kind: DefKind
@@ -38,49 +39,69 @@ class Def:
     item: Item | None = None
     sources: tuple[int, ...] = ()
     condition: Any = None
-    uses: list[tuple[Node, int]] = field(default_factory=list)
 
 
 class TokenValues:
-    """The token values of one module that some wait can see, numbered from 1."""
+    """The token values of one module that some wait can see, by their numbers from 1 on.
+
+    `used_elsewhere` are the blocks that read a value and are not the one that defines it.
+    """
 
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
         self.defs: dict[int, Def] = {}
-        self._ids: dict[Any, int] = {}
-        self._handles: list[Any] | None = None
+        self._handles: dict[int, Any] = {}
+        self.used_elsewhere: dict[int, list[Node]] = {}
+        self._ids = _results_of(graph.commits)
+        self._free_number = len(graph.commits) + 1
         self._last: Item | None = None
         self._work: list[tuple[int, Any]] = []
-        self._uses: list[tuple[int, Node, int]] = []
+        self._uses: list[tuple[int, Node]] = []
         self._predecessors: dict[Frame, dict[Node, list[tuple[Node, Edge]]]] = {}
+        self._carried: dict[Item, tuple[Any, int]] = {}
+        self._exits: dict[Node, tuple[Any, int]] = {}
+        self._passed: dict[Node, tuple[Any, list[range | None]]] = {}
 
-    def follow(self, uses: Iterable[tuple[Any, Node, int]]) -> list[int]:
-        """The ids of values that are read at (node, position); all behind them is met too."""
-        numbers = [self._use(*use) for use in uses]
+    def follow(self) -> None:
+        """Meet all values behind those that were given to `use`."""
         while self._work:
             number, value = self._work.pop()
             found = self._define(value, number)
             self.defs[number] = found
             found.node.values.append(number)
-        for number, node, position in self._uses:
-            found = self.defs[number]
-            found.uses.append((node, position))
-            _capture(number, found.node.frame, node.frame)
+        for number, node in self._uses:
+            home = self.defs[number].node
+            if node is not home:
+                self.used_elsewhere.setdefault(number, []).append(node)
+                if node.frame is not home.frame:
+                    _capture(number, home.frame, node.frame)
         self._uses.clear()
-        return numbers
 
-    def _use(self, value: Any, node: Node, position: int) -> int:
+    def use(self, value: Any, node: Node) -> int:
+        """The number of a value that is read in a block."""
         number = self._ids.get(value)
         if number is None:
-            number = self._ids[value] = len(self._ids) + 1
+            number = self._ids[value] = self._free_number
+            self._free_number += 1
             self._work.append((number, value))
-        self._uses.append((number, node, position))
+        elif number not in self.defs and number <= len(self.graph.commits):
+            self._define_commit(number)
+        self._uses.append((number, node))
         return number
 
+    def _define_commit(self, number: int) -> None:
+        item = self.graph.commits[number - 1]
+        node = item.node
+        assert node is not None
+        item.results = {0: number}
+        self.defs[number] = Def("commit", number, item.op, node, item.position, item)
+        node.values.append(number)
+
     def used_in(self, value: int, frame: Frame) -> list[Node]:
-        """The blocks of `frame` that use a value, themselves or in nested frames."""
+        """The blocks of `frame` that use a value which they do not define, themselves or in
+        nested frames."""
         found: dict[Node, None] = {}
-        for node, _ in self.defs[value].uses:
+        for node in self.used_elsewhere.get(value, ()):
             here: Node | None = node
             while here is not None and here.frame is not frame:
                 here = here.frame.item.node
@@ -90,14 +111,17 @@ class TokenValues:
 
     def handle(self, number: int) -> Any:
         """The SSA value with a number."""
-        if self._handles is None or len(self._handles) < len(self._ids):
-            self._handles = list(self._ids)
-        return self._handles[number - 1]
+        if number not in self._handles:
+            self._handles = {number: value for value, number in self._ids.items()}
+        return self._handles[number]
 
     def forget_handles(self) -> None:
         """No more values can be followed."""
         self._ids.clear()
-        self._handles = None
+        self._handles.clear()
+        self._carried.clear()
+        self._exits.clear()
+        self._passed.clear()
 
     # -- one value ---------------------------------------------------------------------
 
@@ -106,49 +130,40 @@ class TokenValues:
         if isinstance(owner, ir.Block):
             return self._define_argument(value, number, self.graph.node_of(owner))
         op = owner.operation
-        item = self._last
-        if item is None or item.op != op:
+        if self._last is not None and self._last.op == op:
             # Hashing an op takes 0.06 us for each of its results, comparing it 0.1 us.
-            item = self.graph.items.get(op)
-        if item is not None and item.kind == "commit":
-            assert item.node is not None
-            item.results[0] = number
-            return Def("commit", number, op, item.node, item.position, item)
-        if op.name in CALL_OPS or len(op.regions) > 0:
-            self._last = item or self.graph.item_of(op)
+            return self._define_result(value, number, self._last)
+        name = op.name
+        if name in CALL_OPS or len(op.regions) > 0:
+            self._last = self.graph.item_of(op)
             return self._define_result(value, number, self._last)
         node, position = self.graph.node_of(op.block), self.graph.position_of(op)
         row = row_of(op)
-        if row is not None and row.token:
+        if row is not None and row.token and row.commits is None:
             return Def("copy", number, op, node, position)
-        if op.name in SELECT_OPS:
-            sources = tuple(self._use(op.operands[i], node, position) for i in (1, 2))
-            return Def("select", number, op, node, position, None, sources, op.operands[0])
-        if op.name in CAST_OPS and len(op.operands) == 1:
-            return Def(
-                "cast",
-                number,
-                op,
-                node,
-                position,
-                None,
-                (self._use(op.operands[0], node, position),),
-            )
+        if name in SELECT_OPS:
+            condition, *chosen = op.operands
+            sources = tuple(self.use(operand, node) for operand in chosen)
+            return Def("select", number, op, node, position, None, sources, condition)
+        if name in CAST_OPS and len(op.operands) == 1:
+            source = (self.use(op.operands[0], node),)
+            return Def("cast", number, op, node, position, None, source)
         return Def("unknown", number, op, node, position)
 
     def _define_argument(self, value: Any, number: int, node: Node) -> Def:
-        place = int(value.arg_number)
+        place = value.arg_number
         frame = node.frame
         item = frame.item
-        found = Def("argument", number, None, node, -1, item)
+        if not node.arguments:
+            node.arguments = {}
         node.arguments[place] = number
-        if node is not frame.entry:
+        if node is not frame.nodes[0]:
             self._follow_predecessors(node, place)
         elif item.row is not None and item.row.flow in ("for", "while"):
             carried = place - first_carried(frame)
             if carried >= 0:
                 self._follow_carried(frame, carried)
-        return found
+        return Def("argument", number, None, node, -1, item)
 
     def _follow_carried(self, frame: Frame, carried: int) -> None:
         """A loop's argument comes from in front of the loop and from the end of its body."""
@@ -164,25 +179,41 @@ class TokenValues:
             self._follow_leaving(item.frames[0], carried)
 
     def _follow_operand(self, item: Item, carried: int) -> None:
-        assert item.row is not None and item.node is not None
         if carried not in item.operands:
-            operand = item.op.operands[item.row.entry(item.op)[carried]]
-            item.operands[carried] = self._use(operand, item.node, item.position)
+            known = self._carried.get(item)
+            if known is None:
+                assert item.row is not None
+                known = self._carried[item] = item.op.operands, item.row.entry(item.op).start
+            operands, first = known
+            assert item.node is not None
+            item.operands[carried] = self.use(operands[first + carried], item.node)
 
     def _follow_leaving(self, frame: Frame, number: int) -> None:
         """The values that the exits of a frame hand on as operand `number`."""
         for node in frame.nodes:
             if node.exits and number not in node.leaving:
-                op = self.graph.terminator_of(node)
-                first = EXIT_OPS.get(op.name)
-                if first is not None and first + number < len(op.operands):
-                    node.leaving[number] = self._use(op.operands[first + number], node, END)
+                known = self._exits.get(node)
+                if known is None:
+                    op = self.graph.terminator_of(node)
+                    first = EXIT_OPS.get(op.name)
+                    known = self._exits[node] = (() if first is None else op.operands, first or 0)
+                operands, first = known
+                if first + number < len(operands):
+                    if not node.leaving:
+                        node.leaving = {}
+                    node.leaving[number] = self.use(operands[first + number], node)
 
     def _follow_predecessors(self, node: Node, place: int) -> None:
         for source, edge in self._edges_into(node):
-            if edge.operands is not None and place < len(edge.operands):
-                op = self.graph.terminator_of(source)
-                edge.values[place] = self._use(op.operands[edge.operands[place]], source, END)
+            known = self._passed.get(source)
+            if known is None:
+                known = self._passed[source] = self.graph.passed(source)
+            operands, ranges = known
+            passed = ranges[edge.number]
+            if passed is not None and place < len(passed):
+                if not edge.values:
+                    edge.values = {}
+                edge.values[place] = self.use(operands[passed[place]], source)
 
     def _edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
         into = self._predecessors.get(node.frame)
@@ -195,7 +226,7 @@ class TokenValues:
         return into.get(node, [])
 
     def _define_result(self, value: Any, number: int, item: Item) -> Def:
-        place = int(value.result_number)
+        place = value.result_number
         assert item.node is not None
         item.results[place] = number
         if item.kind == "call":
@@ -205,7 +236,7 @@ class TokenValues:
                 # The result is what the argument would be in one more iteration.
                 frame = item.frames[0]
                 argument = frame.entry.block.arguments[first_carried(frame) + place]
-                self._use(argument, frame.entry, 0)
+                self.use(argument, frame.entry)
             else:
                 for frame in item.frames[:1] if item.row.flow == "while" else item.frames:
                     self._follow_leaving(frame, place)
@@ -219,7 +250,17 @@ class TokenValues:
         for number, operand in enumerate(item.op.operands):
             if operand.type == value.type and number not in item.operands:
                 assert item.node is not None
-                item.operands[number] = self._use(operand, item.node, item.position)
+                item.operands[number] = self.use(operand, item.node)
+
+
+def _results_of(commits: Sequence[Item]) -> dict[Any, int]:
+    """The tokens of the commits, numbered by their places in the list from 1 on."""
+    numbers: dict[Any, int] = {}
+    for number, item in enumerate(commits, 1):
+        results = item.op.results
+        if len(results):
+            numbers[results[0]] = number
+    return numbers
 
 
 def first_carried(frame: Frame) -> int:

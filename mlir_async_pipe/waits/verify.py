@@ -13,13 +13,14 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.records import WaitRecord
-from mlir_async_pipe.waits.write import describe, largest_count, wait_rule
+from mlir_async_pipe.waits.write import describe, largest_count
 
 
 def verify_counts(counted: list[Counted], session: Session) -> None:
     """Compare each given count with the exact one; errors are kept in the session."""
     for wait in counted:
-        rule = wait_rule(wait.item.op)
+        rule = wait.item.rule
+        assert rule is not None
         given = integer_attribute(wait.item.op, rule.count) or 0
         largest = largest_count(wait.item.queue, rule)
         record = describe(wait, given, largest)

@@ -5,11 +5,13 @@ A step backwards is one that costs what the summary of the block, region, loop o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from mlir_async_pipe.waits import block_search, carried
 from mlir_async_pipe.waits.conditions import Assumption
-from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.passages import BlockPassage, Loop
 from mlir_async_pipe.waits.passing import Passing
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
@@ -62,7 +64,7 @@ class WayBack:
             self._frame(item.frames[0], assumption, number, source)
             return
         second = item.frames[1]
-        before = self.summaries.before(item, assumption, True)
+        before = self.summaries.loops.before(item, assumption, True)
         after = self.summaries.passage(second, assumption).results[number]
         cost = loop.columns[target][source]
         places = {value: place for place, value in second.entry.arguments.items()}
@@ -88,7 +90,7 @@ class WayBack:
             return
         self._depth += 1
         if len(frame.nodes) == 1:
-            self._single(frame, self.summaries.choices(frame, assumption), number, source)
+            self._single(frame, self.summaries.scopes.choices(frame, assumption), number, source)
         else:
             self._graph(frame, assumption, number, source)
         self._depth -= 1
@@ -97,10 +99,12 @@ class WayBack:
         self, item: Item, assumption: Assumption, holds: bool, number: int, source: int
     ) -> None:
         """Back through the first region of an scf.while whose condition holds, or not."""
-        choices = self.summaries.while_choices(item, assumption, holds)
+        choices = self.summaries.loops.choices(item, assumption, holds)
         self._single(item.frames[0], choices, number, source)
 
-    def _single(self, frame: Frame, choices: list[Assumption], number: int, source: int) -> None:
+    def _single(
+        self, frame: Frame, choices: Sequence[Assumption], number: int, source: int
+    ) -> None:
         node = frame.entry
         value = node.leaving[number]
         choice = min(
@@ -110,49 +114,29 @@ class WayBack:
         self.in_block(node, choice, value, len(self.events.of.get(node, ())), source)
 
     def _graph(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
-        came_from: block_search.CameFrom = {}
-        reached = block_search.search(
-            self.summaries, frame, assumption, block_search.symbolic_start(frame), came_from
-        )
-        best: tuple[int, block_search.Place, int] | None = None
-        for place, values in reached.items():
-            if number not in place[0].leaving:
-                continue
-            under = block_search.under(self.summaries, frame, assumption, place)
-            end = self.summaries.block(place[0], under).end(place[0].leaving[number])
-            for middle, step in end.items():
-                cost = values.get(middle, {}).get(source, FOREVER) + step
-                if best is None or cost < best[0]:
-                    best = (cost, place, middle)
-        assert best is not None
-        _, place, middle = best
-        under = block_search.under(self.summaries, frame, assumption, place)
+        graph = block_search.BlockGraph(self.summaries, frame, assumption)
+        paths = block_search.Paths(graph, {source: 0})
+        _, place, middle = min(graph.handed_on(paths.cost_of, number), key=itemgetter(0))
         events = len(self.events.of.get(place[0], ()))
-        self.in_block(place[0], under, place[0].leaving[number], events, middle)
+        self.in_block(place[0], graph.under(place), place[0].leaving[number], events, middle)
         if middle != FRESH:
-            self.through_blocks(frame, assumption, came_from, place, middle, source)
+            self.through_blocks(paths, place, middle)
 
     def through_blocks(
-        self,
-        frame: Frame,
-        assumption: Assumption,
-        came_from: block_search.CameFrom,
-        place: block_search.Place,
-        value: int,
-        source: int,
+        self, paths: block_search.Paths, place: block_search.Place, value: int
     ) -> int:
         """Back along the edges of a graph; the value at the frame's start, FRESH if a commit."""
-        while (place, value, source) in came_from:
-            place, value, passed = came_from[place, value, source]
-            node = place[0]
-            under = block_search.under(self.summaries, frame, assumption, place)
-            self.trail.say(f"through block {node.number}", frame.item.op)
+        graph = paths.graph
+        item = graph.frame.item
+        for before, value_before, passed in paths.back(place, value):
+            value = value_before
+            node = before[0]
+            self.trail.say(f"through block {node.number}", item.op)
             if passed != FRESH:
-                self.in_block(node, under, passed, len(self.events.of.get(node, ())), value)
+                events = len(self.events.of.get(node, ()))
+                self.in_block(node, graph.under(before), passed, events, value)
             else:
-                self.trail.origin(
-                    "the token is an argument of a block", frame.item.op, "unknown-origin"
-                )
+                self.trail.origin("the token is an argument of a block", item.op, "unknown-origin")
             if value == FRESH:
                 return FRESH
         return value
@@ -168,16 +152,17 @@ class WayBack:
             if found is None:
                 self.passing.between(node, block, events, 0, number, assumption)
                 return
-            self.passing.between(node, block, events, found.event + 1, number, assumption)
-            number = found.event
+            row, _, defined_by = found
+            self.passing.between(node, block, events, defined_by + 1, number, assumption)
+            number = defined_by
             event = events[number]
             if isinstance(event, Item) and event.kind == "commit":
                 self._commit_origin(event)
                 return
             following = (
-                self._through_item(event, value, found.row, source, block, number, assumption)
+                self._through_item(event, value, row, source, block, number, assumption)
                 if isinstance(event, Item)
-                else self._through_value(event, found.row, source, block, number, assumption)
+                else self._through_value(event, row, source, block, number, assumption)
             )
             if following is None:
                 return
@@ -289,13 +274,13 @@ class WayBack:
         assumption: Assumption,
     ) -> int | None:
         assert item.row is not None
-        loop = self.summaries.loop(item, assumption)
+        loop = self.summaries.loops.of(item, assumption)
         trips = item.trips
         if item.row.flow == "for" and trips is not None:
             return self._through_static(item, loop, block, source, trips, result, assumption)
         if item.row.flow == "while":
-            row = self.summaries.before(item, assumption, False).results[result]
-            turns = self.summaries.while_turns(item, assumption)
+            row = self.summaries.loops.before(item, assumption, False).results[result]
+            turns = self.summaries.loops.turns(item, assumption)
             limit = None if turns is None else 0
             ways = self._ways_through(item, loop, block, source, limit)
             slot = min(

@@ -12,11 +12,11 @@ from bisect import bisect_left
 from mlir_async_pipe.waits import carried
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import by_position
-from mlir_async_pipe.waits.flow_graph import Frame, Item, Node
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.passages import Loop
 from mlir_async_pipe.waits.rows import FRESH
+from mlir_async_pipe.waits.scopes import Key
 from mlir_async_pipe.waits.solve import Solution, Visit, costs_here
-from mlir_async_pipe.waits.summaries import Key
 from mlir_async_pipe.waits.trail import Mark, Trail
 from mlir_async_pipe.waits.way_back import WayBack
 
@@ -77,16 +77,13 @@ class Witness:
 
     def _back_to_entry(self, visit: Visit, value: int) -> int:
         assert visit.place is not None
-        assumption = self.summaries.assumption(visit.frame, visit.key)
-        came_from = self.solution.came_from(visit.frame, visit.key)
-        return self.way_back.through_blocks(
-            visit.frame, assumption, came_from, visit.place, value, FRESH
-        )
+        paths = self.solution.paths(visit.frame, visit.key)
+        return self.way_back.through_blocks(paths, visit.place, value)
 
     def _leave_frame(self, visit: Visit, value: int) -> tuple[Visit, int, int] | None:
         """From a value at the start of a frame to what it is around the frame's op."""
         item = visit.frame.item
-        outer = self.solution.entered.get((visit.frame, visit.key, value))
+        outer = self.solution.entered.get((visit.frame, visit.key), {}).get(value)
         if outer is None or item.is_boundary:
             self._root_value(visit.frame, value)
             return None
@@ -109,7 +106,7 @@ class Witness:
     def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
         item = frame.item
         assert item.row is not None
-        loop = self.summaries.loop(item, outer.assumption)
+        loop = self.summaries.loops.of(item, outer.assumption)
         ways = self._ways_in(item, loop, outer)
         if item.row.flow == "while" and frame.number == 1:
             if value not in frame.captured:
@@ -118,7 +115,7 @@ class Witness:
                     return None
                 groups = 0
             else:
-                groups = self.summaries.before(item, outer.assumption, True).cost
+                groups = self.summaries.loops.before(item, outer.assumption, True).cost
             self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
         slots = ways.path(value)
         return self.way_back.over_turns(item, outer.assumption, loop, slots, ways.start[slots[0]])
@@ -139,7 +136,7 @@ class Witness:
     ) -> int:
         second = item.frames[1]
         place = next(n for n, given in second.entry.arguments.items() if given == value)
-        row = self.summaries.before(item, assumption, True).results[place]
+        row = self.summaries.loops.before(item, assumption, True).results[place]
         source = min(
             (slot for slot in row if slot in state), key=lambda slot: state[slot] + row[slot]
         )

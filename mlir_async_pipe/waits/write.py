@@ -7,12 +7,11 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.flow_graph import Item
+from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import Explanation, WaitRecord
 from mlir_async_pipe.waits.witness import Witness
@@ -24,44 +23,48 @@ def write_counts(
     """Write every count; with `keep_given` only where the input has none. Returns what was
     written where."""
     written: list[tuple[Item, WaitRecord]] = []
+    attributes = CountAttributes()
     for wait in counted:
-        rule = wait_rule(wait.item.op)
-        given = integer_attribute(wait.item.op, rule.count)
+        item = wait.item
+        op, rule = item.op, item.rule
+        assert rule is not None
+        given = integer_attribute(op, rule.count)
         if keep_given and given is not None:
             continue
-        largest = largest_count(wait.item.queue, rule)
+        largest = largest_count(item.queue, rule)
         record = describe(wait, given, largest)
         if wait.count is not None and wait.count > largest:
             _say_clamped(record, wait.count, largest, session)
-        _write(wait.item, record, session)
-        written.append((wait.item, record))
+        op.attributes[rule.count] = attributes.of(op, rule, record.count)
+        if session.explain:
+            _explain(record, item, session)
+        session.record("waits", record)
+        written.append((item, record))
     return written
 
 
 def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord:
     """Write the count of a record, within what the target can express, and keep the record."""
-    largest = largest_count(item.queue, wait_rule(item.op))
+    assert item.rule is not None
+    largest = largest_count(item.queue, item.rule)
     if record.count > largest:
         _say_clamped(record, record.count, largest, session)
         record = dataclasses.replace(record, count=largest)
-    _write(item, record, session)
-    return record
-
-
-def _write(item: Item, record: WaitRecord, session: Session) -> None:
-    set_count(item.op, wait_rule(item.op), record.count)
-    _explain(record, item, session)
+    set_count(item.op, item.rule, record.count)
+    if session.explain:
+        _explain(record, item, session)
     session.record("waits", record)
+    return record
 
 
 def describe(wait: Counted, given: int | None, largest: int) -> WaitRecord:
     """The record of a wait that can express counts up to `largest`."""
-    queue = wait.item.queue
+    item, count = wait.item, wait.count
     return WaitRecord.explained_later(
-        Place.of(wait.item.op),
-        "" if queue is None else queue.name,
-        min(largest, max(0, wait.count or 0)),
-        None if wait.count is None else max(-1, wait.count),
+        item.op.location,
+        "" if item.queue is None else item.queue.name,
+        min(largest, max(0, count or 0)),
+        None if count is None else max(-1, count),
         given,
         partial(explain, wait),
     )
@@ -85,8 +88,6 @@ def explain(wait: Counted) -> Explanation:
 
 def _explain(record: WaitRecord, item: Item, session: Session) -> None:
     """With --explain: the reason on the wait, and a remark with the witness as notes."""
-    if not session.explain:
-        return
     op = item.op
     op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
     reason = REASONS[record.reason]
@@ -109,8 +110,7 @@ def wait_rule(op: Any) -> WaitRule:
 
 def set_count(op: Any, rule: WaitRule, count: int) -> None:
     """Write N on a wait, in the attribute and width of its row."""
-    kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
-    op.attributes[rule.count] = ir.IntegerAttr.get(kind, count)
+    op.attributes[rule.count] = CountAttributes().of(op, rule, count)
 
 
 def largest_count(queue: Queue | None, rule: WaitRule) -> int:
@@ -119,6 +119,22 @@ def largest_count(queue: Queue | None, rule: WaitRule) -> int:
     if queue is None or queue.largest_count is None:
         return representable
     return min(representable, queue.largest_count)
+
+
+class CountAttributes:
+    """The integer attributes of counts, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], Any] = {}
+
+    def of(self, op: Any, rule: WaitRule, count: int) -> Any:
+        """The attribute for N on a wait, in the width of its row."""
+        key = (rule.count_bits, count)
+        found = self._made.get(key)
+        if found is None:
+            kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
+            found = self._made[key] = ir.IntegerAttr.get(kind, count)
+        return found
 
 
 def _say_clamped(record: WaitRecord, count: int, largest: int, session: Session) -> None:

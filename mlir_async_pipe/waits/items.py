@@ -1,0 +1,124 @@
+"""What a flow graph is made of: ops that matter to commit groups, their blocks and regions.
+
+    Frame   one region: its blocks, and how control goes from one to the next
+    Node    one block: its items in textual order
+    Item    one op in a node: commit, wait, call, or an op with frames of its own
+    Edge    one successor of a block
+
+A *position* orders the items of one block: it is the number of the op in pre-order. These are
+made by the ten thousand, so fields that most of them leave empty share one empty value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mlir_async_pipe.vocabulary import Queue, WaitRule
+from mlir_async_pipe.vocabulary.control_flow import RegionRow
+
+END = 1 << 60
+"""The position of a terminator: behind everything in its block."""
+
+ItemKind = Literal["commit", "wait", "slot", "call", "nested"]
+
+
+class _NoValues(dict[int, int]):
+    """No token values; an item that gets some is given a dictionary of its own."""
+
+    def __setitem__(self, key: int, value: int) -> None:
+        raise TypeError("give the item a dictionary of its own first")
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
+NO_VALUES = _NoValues()
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """One op that matters ("slot": a slot is acquired or released). `queue` is None for calls, nested ops and dynamic queues.
+
+    `results` and `operands` map result and operand numbers to the ids of those token values
+    that some wait can see (operands of loops: by the number of the carried value).
+    `callee` is the function that a call reaches, None if it is not known. `trips` is the
+    static trip count of a loop, `rule` how a wait waits. `op` is the handle, and behind
+    `detach` its text.
+    """
+
+    kind: ItemKind
+    op: Any
+    position: int
+    node: Node | None
+    queue: Queue | None = None
+    row: RegionRow | None = None
+    frames: Sequence[Frame] = ()
+    callee: Item | None = None
+    operands: dict[int, int] = NO_VALUES
+    results: dict[int, int] = NO_VALUES
+    trips: int | None = None
+    rule: WaitRule | None = None
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether no token passes between the inside of this op and its surroundings."""
+        return self.row is None or self.row.flow in ("isolated", "parallel")
+
+    @property
+    def is_root(self) -> bool:
+        """Whether a thread starts here: a function, or another isolated op."""
+        return self.node is None or (self.row is not None and self.row.flow == "isolated")
+
+
+@dataclass(eq=False, slots=True)
+class Edge:
+    """One successor of a block. `values` maps argument numbers of `target` to the token
+    values that they get. `truth` is what the node's condition must be (None: free)."""
+
+    target: Node
+    number: int
+    truth: bool | None = None
+    values: dict[int, int] = NO_VALUES
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One block.
+
+    `exits`: control leaves the frame at its end, handing on `leaving` (exit operand number
+    to token value); else it goes along one of `edges`. `values` are the token values that
+    are defined in the block, `arguments` those that are its arguments. `terminator` is the
+    handle of its last op, None until somebody asks the graph for it.
+    """
+
+    frame: Frame
+    number: int
+    block: Any
+    items: list[Item] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+    arguments: dict[int, int] = NO_VALUES
+    leaving: dict[int, int] = NO_VALUES
+    exits: bool = False
+    edges: Sequence[Edge] = ()
+    condition: Any = None
+    terminator: Any = None
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """Region `number` of `item`. `captured` are the token values that its ops see from
+    outside, `first_carried` how many arguments of its entry block stand in front of those
+    that a loop carries (None: not counted yet)."""
+
+    item: Item
+    number: int
+    nodes: list[Node] = field(default_factory=list)
+    captured: set[int] = field(default_factory=set)
+    first_carried: int | None = None
+
+    @property
+    def entry(self) -> Node:
+        """The first block."""
+        return self.nodes[0]
