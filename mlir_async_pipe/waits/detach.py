@@ -31,14 +31,12 @@ GONE = OpText("", "")
 def detach(analysis: Analysis) -> None:
     """Replace all handles in an analysis, whose ops are still there. It counts no more."""
     graph, values = analysis.graph, analysis.values
-    # A path is told from commits, calls and regions; a wait's own record has its place, and
-    # of a commit only the place is told.
+    # A path is told from commits, calls and regions; a wait's own record has its place.
     for item in (*graph.waits, *graph.slots):
         item.op = GONE
-    for item in graph.commits:
-        item.op = item.op.location
-    for item in graph.items.values():
-        item.op = OpText(item.op.name, item.op.location)
+    for item in (*graph.commits, *graph.items.values()):
+        op = item.op
+        item.op = OpText(op.name, op.location)
     for found in values.defs.values():
         if found.item is not None:
             found.op = found.item.op
