@@ -221,14 +221,17 @@ def switched(name: str) -> str:
     return run(kernel(body, CALLEE if "@g" in body else ""), "chip=sm_80 mode=dynamic")[1]
 
 
+COUNT = r"wait\.group (?=\d+\n +(?:scf\.yield|}))(\d+)"
+
+
 def switches(text: str) -> list[list[int]]:
     """The counts of each switch, the default last."""
     found = []
-    for part in re.split(r"scf.index_switch (?=%\S+ \n)", text)[1:]:
-        until = part[: part.index("default")]
-        counts = [int(n) for n in re.findall(r"numGroups = (\d+)", until)]
-        found.append([*counts, int(re.findall(r"numGroups = (\d+)", part[len(until) :])[0])])
-    return [counts for counts in found if len(counts) > 1]
+    for part in text.split("scf.index_switch ")[1:]:
+        cases, _, rest = part.partition("default {")
+        counts = re.findall(COUNT, cases) + re.findall(COUNT, rest)[:1]
+        found.append([int(count) for count in counts])
+    return [counts for counts in found if counts]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -246,9 +249,154 @@ def test_the_machine_finds_no_race_in_any_case(name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_more_in_any_case_is_a_race(name):
     text = switched(name)
-    places = [m for m in re.finditer(r"numGroups = (\d+)", text)]
+    places = list(re.finditer(COUNT, text))
     assert len(places) == sum(len(counts) for counts in PROGRAMS[name][1])
     for place in places:
-        more = f"numGroups = {int(place[1]) + 1}"
+        more = f"wait.group {int(place[1]) + 1}"
         wrong = text[: place.start()] + more + text[place.end() :]
         assert machine_races(wrong, "nvvm:sm_80", trips=range(10), completions=[("late", 0)])
+
+
+def test_unconditional_waits_stay_static():
+    text = run(function("%a = GROUP\n%b = GROUP\nWAIT %a\nreturn"), "mode=dynamic")[1]
+    assert "scf.index_switch" not in text
+    assert "numGroups = 1" in text
+
+
+def test_static_mode_writes_no_switch():
+    text = run(kernel(PROGRAMS["condition"][0]), "chip=sm_80")[1]
+    assert "scf.index_switch" not in text
+
+
+def test_given_counts_stay_where_they_are_to_be_kept():
+    body = "%a = GROUP\nscf.if %c {\n%t = GROUP\n}\nWAIT %a {numGroups = 0 : i32}\nreturn"
+    assert "scf.index_switch" not in run(function(body), "mode=dynamic keep-given")[1]
+
+
+UNSUPPORTED = {
+    "in an op that nobody knows": """
+      func.func @f(%c: i1) {
+        "test.region"() ({
+          %a = GROUP
+          scf.if %c {
+            %t = GROUP
+          }
+          WAIT %a
+          "test.end"() : () -> ()
+        }) : () -> ()
+        return
+      }
+    """,
+    "in a forall": """
+      func.func @f(%n: index, %c: i1) {
+        scf.forall (%i) in (%n) {
+          %a = GROUP
+          scf.if %c {
+            %t = GROUP
+          }
+          WAIT %a
+        }
+        return
+      }
+    """,
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_cannot_be_counted_at_run_time_stays_static_and_says_so(name):
+    report, text = run(UNSUPPORTED[name], "mode=dynamic")
+    assert "scf.index_switch" not in text and "numGroups = 0" in text
+    (remark,) = [d for d in report.diagnostics if d.code == "dynamic-unsupported"]
+    assert str(remark.place) == str(report.of("waits")[0].place)
+
+
+def test_call_under_a_condition_counts_what_its_callee_commits_at_least():
+    text = """
+      func.func @g(%c: i1) {
+        %a = GROUP
+        scf.if %c {
+          %b = GROUP
+        }
+        %d = GROUP
+        return
+      }
+      func.func @f(%c: i1) {
+        %a = GROUP
+        scf.if %c {
+          func.call @g(%c) : (i1) -> ()
+        }
+        WAIT %a
+        return
+      }
+    """
+    after = run(text, "mode=dynamic")[1]
+    assert switches(after) == [[2, 0]]
+
+
+def test_each_queue_has_a_counter_of_its_own():
+    commit = '"async_pipe.commit_queue"() {queue = N : i64} : () -> TOK'
+    body = f"""
+      %a = {commit.replace("N", "0")}
+      %b = {commit.replace("N", "1")}
+      scf.if %c {{
+        %t = {commit.replace("N", "0")}
+      }} else {{
+        %t = {commit.replace("N", "1")}
+        %u = {commit.replace("N", "1")}
+      }}
+      "async_pipe.wait_queue"(%a) {{queue = 0 : i64}} : (TOK) -> ()
+      "async_pipe.wait_queue"(%b) {{queue = 1 : i64}} : (TOK) -> ()
+      return
+    """
+    text = run(function(body), "mode=dynamic")[1]
+    assert re.findall(r"count = (\d) : i64, queue = (\d)", text) == [
+        ("1", "0"), ("0", "0"), ("2", "1"), ("0", "1"),
+    ]  # fmt: skip
+
+
+def test_wait_for_several_tokens_follows_the_youngest():
+    commit = '"async_pipe.commit_queue"() {queue = 0 : i64} : () -> TOK'
+    body = f"""
+      %a = {commit}
+      %r = scf.if %c -> (TOK) {{
+        %t = {commit}
+        scf.yield %t : TOK
+      }} else {{
+        scf.yield %a : TOK
+      }}
+      scf.if %d {{
+        %t = {commit}
+      }}
+      "async_pipe.wait_queue"(%a, %r) {{queue = 0 : i64}} : (TOK, TOK) -> ()
+      return
+    """
+    text = run(function(body), "mode=dynamic")[1]
+    assert "arith.maxsi" in text
+    assert re.findall(r"count = (\d)", text) == ["1", "2", "0"]
+
+
+@pytest.mark.parametrize(("chip", "counts"), [("", ["1", "2", "0"]), ("gfx950", ["1", "0"])])
+def test_marks_of_another_body_are_one_behind(chip, counts):
+    """A token that comes with the call counts from there; where marks belong to a function body
+    the first mark here has to complete too."""
+    commit = '"async_pipe.commit_queue"() {queue = 0 : i64} : () -> TOK'
+    text = f"""
+      func.func @f(%t: TOK, %c: i1, %d: i1) {{
+        scf.if %c {{
+          %a = {commit}
+        }}
+        scf.if %d {{
+          %a = {commit}
+        }}
+        "async_pipe.wait_queue"(%t) {{queue = 0 : i64}} : (TOK) -> ()
+        return
+      }}
+    """
+    after = run(text, f"mode=dynamic chip={chip}")[1]
+    assert re.findall(r"count = (\d)", after) == counts
+
+
+@pytest.mark.parametrize("options", ["chip=sm_80", "chip=sm_80 mode=dynamic"])
+def test_second_run_changes_nothing(options):
+    once = switched("wait inside the loop, condition too")
+    assert run(once, options)[1] == once

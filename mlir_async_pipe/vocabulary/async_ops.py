@@ -325,7 +325,13 @@ TOKEN_FORMS = {
     "async_pipe.wait_queue": "async_pipe.wait_queue",
 }
 
-# The same for ops whose queue has no op with a token of its own: where the target's copies use
+# The wait that counts, for one that names groups by tokens.
+COUNT_FORMS = {
+    "nvgpu.device_async_wait": "nvvm.cp.async.wait.group",
+    "async_pipe.wait_queue": "async_pipe.wait_queue",
+}
+
+# TOKEN_FORMS of ops whose queue has no op with a token of its own: where the target's copies use
 # that queue, the abstract ops stand for it.
 ABSTRACT_FORMS = {
     "rocdl.asyncmark": "async_pipe.commit_queue",

@@ -17,10 +17,12 @@ from mlir_async_pipe.ir_helpers import (
     Operation,
     Value,
     after,
+    attributes_of,
     before,
     create,
     integer_attribute,
 )
+from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.carry import Carrier, Variables
 from mlir_async_pipe.waits.count_switch import switch_over_counts
@@ -112,12 +114,16 @@ class GroupNumbers(Carrier):
         age = self._made("arith.subi", [variables[event.queue], latest], ip, op)
         oldest = self._constant(event.cases[-1])
         age = self._made("arith.minsi", [age, oldest], ip, op)
-        rule = wait_rule(op)
+        least = integer_attribute(op, wait_rule(op).count) or 0
 
+        # Without tokens: the count of a case is given, and is not derived again.
         def wait(count: int, where: Any) -> None:
-            set_count(op.clone(ip=where).operation, rule, count)
+            kept = attributes_of(op)
+            del kept[wait_rule(op).count]
+            made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
+            set_count(made, wait_rule(made), count)
 
-        switch_over_counts(age, event.cases, integer_attribute(op, rule.count) or 0, op, wait)
+        switch_over_counts(age, event.cases, least, op, wait)
         op.erase()
 
     def _plus(self, number: Value, more: int, behind: Operation) -> Value:
