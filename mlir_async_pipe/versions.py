@@ -1,23 +1,36 @@
 """How many versions a buffer needs: the sync rule and the async rule.
 
-For every access x of the version of k - d that must be over, and every write w that reuses
-its slot V iterations later:
+Iterations k, k + V, k + 2 V, … share a slot, which holds one value at a time: from the write w
+that makes it to the last read r that sees it. With T(j, k) = (k + s_j, o_j), V is right iff no
+other write x of the slot comes in between,
 
-    sync x:   V >= d + s_x - s_w + [o_x > o_w], at least 1
-    async x:  V >= d + min over waits on x's queue of
-                  d_y + max(0, s_x - s_y + [g_x > g_y]) + max(0, s_c - s_w + [o_c > o_w])
+    sync:    for no m != 0:   T(w, k) < T(x, k + m V) < T(r, k)
 
-(s stage, o order, g group position, [ ] one if true; statement c waits for the group of y.)
+and no extra wait is needed iff, besides, every async access y of the slot is over when the next
+write w of another iteration reuses it,
 
-Worked example: copy in stage 0 and first in order, reader in stage 2: the reader must be
-over, V >= 2 - 0 + 1 = 3. If the reader comes before the copy in order, V >= 2 - 0 + 0 = 2.
-Derived from T(j, k) = (k + s_j, o_j): x of iteration k must run before w of iteration k + V.
+    async:   for d = the smallest m V, m != 0, with T(y, k) < T(w, k + d), some wait on y's queue
+             retires y in front of T(w, k + d)
+
+(s stage, o order). With one writer both are lower bounds of V:
+
+    sync r:  V >= s_r - s_w + [o_r > o_w], at least 1
+    async y: V >= min over waits on y's queue of
+                  d_g + max(0, s_y - s_g + [g_y > g_g]) + max(0, s_c - s_w + [o_c > o_w])
+
+(statement c waits for group g of d_g iterations before; g position of a group, [ ] one if true).
+
+Worked example: copy in stage 0 and first in order, reader in stage 2: the next two copies run
+before the reader, V >= 2 - 0 + 1 = 3. If the reader comes before the copy in order,
+V >= 2 - 0 + 0 = 2. Two writers that take turns, w and its reader in stage 0, w' and its reader
+behind them in stage 3: no value lives while another one is made, V = 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 
 UNBOUNDED = None
 
@@ -25,8 +38,8 @@ UNBOUNDED = None
 @dataclass(frozen=True)
 class Use:
     """One access of a buffer: its unit's stage and order, whether it writes, and for an
-    async one the position of its group and its queue. `access` is its number, for callers
-    that know which accesses meet."""
+    async one the position of its group and its queue. `access` is its number in the order of
+    the input, `updates` that it reads what it overwrites (an atomic)."""
 
     stage: int
     order: int
@@ -34,6 +47,16 @@ class Use:
     group: int | None = None
     queue: str | None = None
     access: int = 0
+    updates: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether the access sees a value."""
+        return not self.writes or self.updates
+
+    def time(self, iteration: int) -> tuple[int, int]:
+        """T(j, k)."""
+        return iteration + self.stage, self.order
 
 
 @dataclass(frozen=True)
@@ -51,49 +74,99 @@ class GroupWait:
     distance: int
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What is known of the values in a slot.
+
+    `meets(x, y)`: both may touch a common element; `sees(r, w)`: r may read what w wrote in the
+    same iteration; `remains(w)`: what w wrote in the last iteration may be read behind the loop.
+    """
+
+    meets: Callable[[Use, Use], bool] = lambda x, y: True
+    sees: Callable[[Use, Use], bool] = lambda r, w: w.access < r.access
+    remains: Callable[[Use], bool] = lambda w: False
+
+
 def after(a: int, b: int) -> int:
     """[a > b] as a number."""
     return 1 if a > b else 0
 
 
-Meets = Callable[[Use, Use], bool]
-
-
-def always(x: Use, w: Use) -> bool:
-    """Any two accesses of a slot may touch the same element."""
-    return True
-
-
-def synchronous_versions(uses: Iterable[Use], meets: Meets = always) -> int:
-    """The smallest V for which every access is issued before its elements are written again."""
-    uses = list(uses)
-    needed = 1
-    for x in uses:
-        for w in (use for use in uses if use.writes):
-            if x != w and meets(x, w):
-                needed = max(needed, x.stage - w.stage + after(x.order, w.order))
-    return needed
+def synchronous_versions(uses: Iterable[Use], contents: Contents | None = None) -> int:
+    """The smallest V for which no value is overwritten before it has been read."""
+    taken = taken_distances(list(uses), contents or Contents())
+    return next(v for v in count(1) if fits(v, taken))
 
 
 def asynchronous_versions(
-    uses: Iterable[Use], waits: Iterable[GroupWait], meets: Meets = always
+    uses: Iterable[Use], waits: Iterable[GroupWait], contents: Contents | None = None
 ) -> int | None:
     """The smallest V that needs no extra wait; None if no number of versions is enough."""
-    uses, waits = list(uses), list(waits)
-    needed = 1
-    for x in (use for use in uses if use.group is not None):
-        for w in (use for use in uses if use.writes and meets(x, use)):
-            distances = [_reuse_distance(x, w, wait) for wait in waits if wait.queue == x.queue]
-            if not distances:
-                return UNBOUNDED
-            needed = max(needed, min(distances))
-    return needed
+    uses, waits, contents = list(uses), list(waits), contents or Contents()
+    in_flight = [
+        (x, w, [wait for wait in waits if wait.queue == x.queue])
+        for x in uses
+        if x.group is not None
+        for w in uses
+        if w.writes and contents.meets(x, w)
+    ]
+    if not all(on_queue for _, _, on_queue in in_flight):
+        return UNBOUNDED
+    taken = taken_distances(uses, contents)
+    # A slot that is reused late enough has seen every wait, so the search ends.
+    return next(
+        v
+        for v in count(1)
+        if fits(v, taken)
+        and all(
+            any(_retires(wait, x, w, next_turn(x, w, v)) for wait in on_queue)
+            for x, w, on_queue in in_flight
+        )
+    )
 
 
-def _reuse_distance(x: Use, w: Use, wait: GroupWait) -> int:
-    """V at which `wait` has retired x before w writes its slot."""
+def fits(versions: int, taken: frozenset[int]) -> bool:
+    """Whether no iteration that shares a slot with another one is at a taken distance."""
+    return not any(distance % versions == 0 for distance in taken)
+
+
+def taken_distances(uses: list[Use], contents: Contents) -> frozenset[int]:
+    """The d != 0 for which iteration k + d may not have the slot of iteration k, since it
+    writes while a value of iteration k is still to be read."""
+    writes = [use for use in uses if use.writes]
+    taken: set[int] = set()
+    for w in writes:
+        for r in (use for use in uses if use.reads and contents.sees(use, w)):
+            for x in (use for use in writes if contents.meets(use, r)):
+                between = range(w.stage - x.stage, r.stage - x.stage + 1)
+                taken.update(d for d in between if w.time(0) < x.time(d) < r.time(0))
+        if contents.remains(w):
+            for x in (use for use in writes if contents.meets(use, w)):
+                earlier = range(w.stage - x.stage, 0)
+                taken.update(d for d in earlier if x.time(d) > w.time(0))
+    return frozenset(taken - {0})
+
+
+def next_turn(x: Use, w: Use, versions: int) -> int:
+    """The smallest d = m V, m != 0, for which w of iteration k + d runs behind x of k."""
+    least = x.stage - w.stage + (0 if w.order > x.order else 1)
+    return -(-least // versions) * versions or versions
+
+
+def turns(x: Use, w: Use, versions: int) -> range:
+    """The distances d at which w of iteration k + d may be the first to run behind x of k and in
+    its slot: `next_turn`, and where that lies before x's iteration, which behind the last
+    iteration no x has, all up to the first one that does not."""
+    first = next_turn(x, w, versions)
+    return range(first, max(first, versions) + 1, versions)
+
+
+def _retires(wait: GroupWait, x: Use, w: Use, distance: int) -> bool:
+    """Whether `wait` has retired x of iteration k before w of iteration k + distance."""
     assert x.group is not None
+    # The first group that is no older than x's, among those that exist for every k.
     behind = x.stage - wait.group_stage + after(x.group, wait.group)
-    # The statement that waits may be w itself: then its wait stands in front of the write.
-    late = wait.stage - w.stage + after(wait.order, w.order)
-    return wait.distance + max(0, behind) + max(0, late)
+    waiting = wait.distance + max(min(0, distance), behind)
+    # The loop may end with the later of both iterations. The statement that waits may be w
+    # itself: then its wait stands in front of the write.
+    return waiting <= max(0, distance) and (wait.stage + waiting, wait.order) <= w.time(distance)

@@ -66,13 +66,24 @@ def uncovered_read(
             return Unproven(region)
     for read in (r for r in regions if not r.writes):
         earlier = [w for w in regions if w.writes and w.position < read.position]
-        if any(subscripts_equal(w, read) and _happens_with(w, read) for w in earlier):
+        if _written_by_its_reader(read, earlier):
             continue
         certain = [w for w in earlier if not w.conditional]
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
             return Unproven(read)
     return None
+
+
+def covered_by(read: Region, writes: list[Region], block: Size | None) -> bool:
+    """Whether `writes`, which stand in front of `read` in one iteration, surely fill all that
+    it reads. `block` is the number of threads in x, y, z, if that is known."""
+    certain = [write for write in writes if not write.conditional]
+    return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)
+
+
+def _written_by_its_reader(read: Region, writes: list[Region]) -> bool:
+    return any(subscripts_equal(w, read) and _happens_with(w, read) for w in writes)
 
 
 def _happens_with(write: Region, read: Region) -> bool:

@@ -25,7 +25,8 @@ from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
 from mlir_async_pipe.expand.nested import Span, check_nested, label_parts, place_unexpanded
-from mlir_async_pipe.expand.plan import Limits, Plan, make_plan
+from mlir_async_pipe.expand.pipeline import Plan
+from mlir_async_pipe.expand.plan import Limits, make_plan
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.synchronise import Synchronisation, synchronise
 from mlir_async_pipe.expand.versioned_buffers import Rooms, VersionedBuffer

@@ -15,10 +15,12 @@ from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.outside_reads import LOOPS
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.expand.buffers import BufferPlan
+from mlir_async_pipe.expand.analysis import Analysis
+from mlir_async_pipe.expand.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.units import Unit, Units
 from mlir_async_pipe.ir_helpers import Operation, ancestors
+from mlir_async_pipe.versions import Use, turns
 from mlir_async_pipe.vocabulary import row_of
 
 
@@ -45,15 +47,10 @@ class Boundary:
 
 
 def barrier_pairs(
-    units: Units,
-    regions: list[Region],
-    buffers: tuple[BufferPlan, ...],
-    index: LoopIndex,
-    private: frozenset[Any],
-    around: Surroundings,
-    noalias_arguments: bool,
+    analysis: Analysis, units: Units, buffers: tuple[BufferPlan, ...], noalias_arguments: bool
 ) -> tuple[tuple[BarrierPair, ...], Boundary]:
     """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
+    index, private = analysis.index, analysis.privatisation.private
     textual = {op: number for number, op in enumerate(units.body.ops)}
     barriers = [
         textual[op]
@@ -62,24 +59,29 @@ def barrier_pairs(
     ]
     if not barriers:
         return (), Boundary()
-    shared = [r for r in regions if r.root is None or r.root.space != "private"]
+    shared = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
     versions = {b.root.identity: b.versions for b in buffers}
     pairs: dict[BarrierPair, None] = {}
     for a in shared:
         for b in shared:
             if not (a.writes or b.writes):
                 continue
-            for distance in _conflicts(a, b, index, private, versions):
+            for distance in _conflicts(a, b, units, index, private, versions):
                 if _separated(textual[a.top], textual[b.top], distance, barriers):
                     pair = _pair(a, b, distance, units)
                     if pair is not None:
                         pairs[pair] = None
-    boundary = _boundary(units, shared, textual, barriers, around, noalias_arguments)
+    boundary = _boundary(units, shared, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
 
 
 def _conflicts(
-    a: Region, b: Region, index: LoopIndex, private: frozenset[Any], versions: dict[Any, int]
+    a: Region,
+    b: Region,
+    units: Units,
+    index: LoopIndex,
+    private: frozenset[Any],
+    versions: dict[Any, int],
 ) -> list[int]:
     """Iteration distances at which `b` may meet what `a` touched, from different threads."""
     distances = index.distances(a, b, same_thread=False)
@@ -87,9 +89,11 @@ def _conflicts(
         return []
     first = 0 if a.position < b.position and a.top != b.top else 1
     if a.root is not None and a.root.identity in private:
-        # Inside one version only the same iteration meets; V iterations later the slot does.
+        # Inside one version only the same iteration meets; then the next ones that have the slot.
         same = [0] if first == 0 and distances.smallest(0) == 0 else []
-        return [*same, versions[a.root.identity]]
+        first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
+        turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
+        return [*same, *(d for d in turn if d)]
     found: list[int] = []
     following = distances.smallest(first)
     # Three in a row are enough: from two iterations on, a body with a barrier has one between.
@@ -99,9 +103,15 @@ def _conflicts(
     return found
 
 
+def _use(unit: Unit) -> Use:
+    return Use(unit.stage, unit.position, writes=True)
+
+
 def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
     """Whether the input has a barrier between place `first` and, `distance` iterations on,
-    place `second`."""
+    place `second`; below 0 the input runs `second` first."""
+    if distance < 0:
+        return _separated(second, first, -distance, barriers)
     if distance == 0:
         return any(first < place < second for place in barriers)
     if distance == 1:

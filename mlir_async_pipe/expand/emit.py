@@ -22,7 +22,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import Kernel
-from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.sources import Source, Sources
 from mlir_async_pipe.expand.steps import StepWriter
 from mlir_async_pipe.expand.synchronise import Synchronisation, Wait

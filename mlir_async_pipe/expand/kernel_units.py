@@ -19,7 +19,7 @@ from typing import Any
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
-from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses

@@ -12,14 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir_async_pipe.dependence.memory import Dependence
-from mlir_async_pipe.expand.buffers import BufferPlan
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.expand.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.units import Unit, Units
+from mlir_async_pipe.versions import Use, turns
 
 
 @dataclass(frozen=True)
 class Need:
-    """Before `unit` runs for iteration k, `group` of iteration k - distance must be over."""
+    """Before `unit` runs for iteration k, `group` of iteration k - distance must be over.
+
+    Below 0 where a later iteration has the slot first, because its stage is earlier."""
 
     unit: Unit
     group: Group
@@ -48,12 +52,34 @@ def needs_of(dependences: list[Dependence], units: Units, group_of: dict[int, Gr
 def reuse_needs(
     buffers: tuple[BufferPlan, ...], units: Units, group_of: dict[int, Group]
 ) -> list[Need]:
-    """Async accesses of a slot must be over before the slot is used again V iterations later."""
+    """Async accesses of a slot must be over when the next iteration that has it writes it."""
     needs = []
     for buffer in buffers:
-        tops = [units.unit_of(region.top) for region in buffer.regions]
+        uses = uses_of(buffer.regions, units, group_of)
         for first, second in sorted(buffer.meeting):
-            source, target = tops[first], tops[second]
-            if source.asynchronous:
-                needs.append(Need(target, group_of[source.position], buffer.versions))
+            x, w = uses[first], uses[second]
+            if x.group is not None and w.writes:
+                source, target = (units.unit_of(buffer.regions[i].top) for i in (first, second))
+                group = group_of[source.position]
+                needs += [Need(target, group, d) for d in turns(x, w, buffer.versions) if d]
     return list(dict.fromkeys(needs))
+
+
+def uses_of(regions: tuple[Region, ...], units: Units, group_of: dict[int, Group]) -> list[Use]:
+    """The accesses of one buffer as the rules of `versions` see them."""
+    found = []
+    for number, region in enumerate(regions):
+        unit = units.unit_of(region.top)
+        group = group_of.get(unit.position) if unit.asynchronous else None
+        found.append(
+            Use(
+                unit.stage,
+                unit.position,
+                region.writes,
+                None if group is None else group.position,
+                None if group is None else group.queue,
+                number,
+                region.access is None or region.access.kind == "atomic",
+            )
+        )
+    return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.ir_helpers import (
     Operation,
     after,

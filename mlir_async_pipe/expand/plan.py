@@ -7,56 +7,33 @@ groups, wait needs, versions, barrier pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.expand.analysis import Analysis, analyse
-from mlir_async_pipe.expand.barrier_pairs import BarrierPair, Boundary, barrier_pairs
-from mlir_async_pipe.expand.buffers import BufferPlan, plan_buffers
+from mlir_async_pipe.expand.barrier_pairs import Boundary, barrier_pairs
+from mlir_async_pipe.expand.buffer_plan import BufferPlan, check_versionable
+from mlir_async_pipe.expand.buffers import plan_buffers
 from mlir_async_pipe.expand.divergence import check_uniform
 from mlir_async_pipe.expand.free_slots import check_free_slots
-from mlir_async_pipe.expand.groups import Group, form_groups
+from mlir_async_pipe.expand.groups import form_groups
 from mlir_async_pipe.expand.guards import check_guardable
 from mlir_async_pipe.expand.input_races import remark_input_races
-from mlir_async_pipe.expand.kept_barriers import KeptBarrier, kept_barriers
+from mlir_async_pipe.expand.kept_barriers import kept_barriers
+from mlir_async_pipe.expand.kernel_counts import kernel_counts
 from mlir_async_pipe.expand.legality import check_memory, check_values
-from mlir_async_pipe.expand.needs import Need, needs_of, reuse_needs
+from mlir_async_pipe.expand.memory_limit import fit_into
+from mlir_async_pipe.expand.needs import needs_of, reuse_needs, uses_of
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.statement_places import in_op_form
 from mlir_async_pipe.expand.surroundings import Surroundings
+from mlir_async_pipe.expand.synchronise import synchronise
 from mlir_async_pipe.expand.trip_count import static_trip_count
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import Operation
 from mlir_async_pipe.statements import read_body
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The pipelined form of one loop, decided but not yet written.
-
-    `trip_count` is None if it is not constant; `last_stage` = S - 1 prologue steps run
-    before the kernel.
-    """
-
-    loop: Operation
-    units: Units
-    groups: tuple[Group, ...]
-    buffers: tuple[BufferPlan, ...]
-    needs: tuple[Need, ...]
-    barriers: tuple[BarrierPair, ...]
-    kept_barriers: tuple[KeptBarrier, ...]
-    wait_at: Literal["consumer", "iteration"]
-    epilogue: Literal["peel", "predicate"]
-    short_trip: Literal["version", "predicate", "assume"]
-    trip_count: int | None
-    last_stage: int
-    boundary: Boundary
-
-    @property
-    def peeled_epilogue(self) -> int:
-        """How many steps stand behind the kernel; a predicated kernel runs them itself."""
-        return 0 if self.epilogue == "predicate" else self.last_stage
 
 
 @dataclass(frozen=True)
@@ -115,45 +92,17 @@ def plan_schedule(
 ) -> Plan:
     """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
     loop = analysis.body.loop
-    regions, index = analysis.regions, analysis.index
-    privatisation = analysis.privatisation
-    kept = kept_barriers(units, regions)
+    kept = kept_barriers(units, analysis.regions)
     groups = form_groups(units, analysis.dependences, diagnostics)
     group_of = {member.position: group for group in groups for member in group.members}
     needs = needs_of(analysis.dependences, units, group_of)
-    buffers = plan_buffers(
-        loop,
-        regions,
-        privatisation,
-        units,
-        index,
-        group_of,
-        needs,
-        wait_at,
-        limits.workgroup_bytes,
-        diagnostics,
-    )
-    if "predicate" in (annotations.epilogue, annotations.short_trip):
-        check_free_slots(units, regions, buffers, index)
-    needs += reuse_needs(buffers, units, group_of)
-    pairs, boundary = barrier_pairs(
-        units,
-        regions,
-        buffers,
-        index,
-        privatisation.private,
-        analysis.around,
-        limits.noalias_arguments,
-    )
-    if pairs or kept or boundary.before or boundary.behind:
-        check_uniform(loop)
-    return Plan(
+    plan = Plan(
         loop,
         units,
         groups,
-        buffers,
-        tuple(dict.fromkeys(needs)),
-        pairs,
+        plan_buffers(analysis, units, group_of, needs, wait_at),
+        (),
+        (),
         kept,
         wait_at,
         # Without a guarantee of S-1 iterations an epilogue could not be peeled.
@@ -161,8 +110,29 @@ def plan_schedule(
         annotations.short_trip,
         static_trip_count(loop),
         units.last_stage,
-        boundary,
+        Boundary(),
     )
+
+    def with_waits(buffers: tuple[BufferPlan, ...]) -> Plan:
+        found = dict.fromkeys(needs + reuse_needs(buffers, units, group_of))
+        return replace(plan, buffers=buffers, needs=tuple(found))
+
+    def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
+        return kernel_counts(synchronise(with_waits(buffers)).kernel, groups)
+
+    buffers = plan.buffers
+    if limits.workgroup_bytes is not None:
+        uses = [uses_of(buffer.regions, units, group_of) for buffer in buffers]
+        buffers = fit_into(limits.workgroup_bytes, loop, buffers, uses, counts, diagnostics)
+    for buffer in buffers:
+        if buffer.versions > 1:
+            check_versionable(buffer, loop)
+    if plan.epilogue == "predicate":
+        check_free_slots(units, analysis.regions, buffers, analysis.index)
+    pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
+    if pairs or kept or boundary.before or boundary.behind:
+        check_uniform(loop)
+    return replace(with_waits(buffers), barriers=pairs, boundary=boundary)
 
 
 def _check_inner_loops(loop: Operation) -> None:

@@ -17,7 +17,7 @@ from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
-from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.synchronise import Step, Wait
 from mlir_async_pipe.ir_helpers import Value, captured, create, defining_op, operations, remap
 from mlir_async_pipe.statements import is_statement, is_synchronisation

@@ -24,7 +24,7 @@ from typing import Protocol
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.needs import Need
-from mlir_async_pipe.expand.plan import Plan
+from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.units import Unit
 
 Moment = tuple[float, float]
@@ -169,7 +169,8 @@ class _Draining:
         return stage >= self.e
 
     def existed(self, stage: int, lag: int) -> bool:
-        return True
+        # Of a step of the epilogue itself only the stages that were not done yet.
+        return stage >= self.e - lag
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dynamic_shared import end_of_windows
-from mlir_async_pipe.expand.buffers import BufferPlan, buffer_value, slot_bytes
+from mlir_async_pipe.expand.buffer_plan import BufferPlan, buffer_value, slot_bytes
 from mlir_async_pipe.expand.slot_views import (
     VIEWS,
     carried_attributes,

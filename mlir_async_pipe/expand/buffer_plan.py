@@ -1,0 +1,111 @@
+"""What is decided about one buffer of a loop, and whether its memory can hold versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import Root
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.diagnostics import PipelineError
+from mlir_async_pipe.expand.slot_contents import Pairs, remaining_writes
+from mlir_async_pipe.expand.slot_views import can_move
+from mlir_async_pipe.integer_ops import product
+from mlir_async_pipe.ir_helpers import Operation, ancestors, defining_op
+from mlir_async_pipe.versions import Contents
+from mlir_async_pipe.vocabulary.extents import element_bits
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """One privatised buffer of a loop.
+
+    `versions` is V, `slot_bytes` the distance of two slots; `extra_wait` is set where fewer
+    versions than the loosest waits want were taken, so that a wait stands before the write.
+    `meeting` holds the pairs of `regions` (by index) that may touch a common element of a
+    slot, one of them writing, `seen` those of a read and a write that it may see in its own
+    iteration. `ends_in_slot_zero`: the last iteration's version has to lie in slot 0, because
+    somebody outside of the loop reads it.
+    """
+
+    root: Root
+    regions: tuple[Region, ...]
+    versions: int
+    slot_bytes: int
+    extra_wait: bool
+    meeting: frozenset[tuple[int, int]]
+    seen: Pairs
+    ends_in_slot_zero: bool = False
+
+    @property
+    def contents(self) -> Contents:
+        """What is known of the values in a slot."""
+        remaining = remaining_writes(self.regions) if self.ends_in_slot_zero else frozenset()
+        return Contents(
+            meets=lambda x, y: (x.access, y.access) in self.meeting,
+            sees=lambda r, w: (r.access, w.access) in self.seen,
+            remains=lambda w: w.access in remaining,
+        )
+
+
+def buffer_value(regions: tuple[Region, ...]) -> Any:
+    """The memref that the accesses name: the root, or the view of dynamic shared memory."""
+    root = regions[0].root
+    assert root is not None
+    return regions[0].base if root.kind == "dynamic" else root.value
+
+
+def buffer_type(regions: tuple[Region, ...]) -> Any:
+    """The type of one version."""
+    return ir.MemRefType(buffer_value(regions).type)
+
+
+def slot_bytes(regions: tuple[Region, ...]) -> int:
+    """The buffer's size rounded up to its largest access, in bytes."""
+    root = regions[0].root
+    assert root is not None
+    kind = buffer_type(regions)
+    if not kind.has_static_shape:
+        return 0
+    bits = element_bits(kind)
+    size = product(kind.shape) * bits // 8
+    widest = max(max(r.elements_at_once for r in regions) * bits // 8, 1)
+    return -(-size // widest) * widest
+
+
+def check_versionable(plan: BufferPlan, loop: Operation) -> None:
+    """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
+    kind = buffer_type(plan.regions)
+    strides, offset = kind.get_strides_and_offset()
+    dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
+    if not kind.has_static_shape or list(strides) != dense or offset != 0:
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, but its type "
+            f"{kind} is not a dense array of static shape",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+        )
+    for region in plan.regions:
+        if region.access is None or not _reaches_directly(region, plan.root, loop):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
+                f"'{region.op.name}' reaches it through a view that cannot take a slot",
+                code="escapes",
+                at=region.op,
+            )
+
+
+def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
+    """Whether the access uses the buffer itself, or views made inside the loop only."""
+    assert region.access is not None
+    memory = region.access.memory
+    while True:
+        op = defining_op(memory)
+        if op is not None and op.name == "memref.view":
+            return root.kind == "dynamic" and loop not in list(ancestors(op))
+        if op is None or op.name == "memref.get_global" or memory == root.value:
+            return True
+        if not can_move(op) or loop not in list(ancestors(op)):
+            return False
+        memory = op.operands[0]

@@ -1,0 +1,42 @@
+"""The pipelined form of one loop as data: everything that the emitter needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mlir_async_pipe.expand.barrier_pairs import BarrierPair, Boundary
+from mlir_async_pipe.expand.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.groups import Group
+from mlir_async_pipe.expand.kept_barriers import KeptBarrier
+from mlir_async_pipe.expand.needs import Need
+from mlir_async_pipe.expand.units import Units
+from mlir_async_pipe.ir_helpers import Operation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pipelined form of one loop, decided but not yet written.
+
+    `trip_count` is None if it is not constant; `last_stage` = S - 1 prologue steps run
+    before the kernel.
+    """
+
+    loop: Operation
+    units: Units
+    groups: tuple[Group, ...]
+    buffers: tuple[BufferPlan, ...]
+    needs: tuple[Need, ...]
+    barriers: tuple[BarrierPair, ...]
+    kept_barriers: tuple[KeptBarrier, ...]
+    wait_at: Literal["consumer", "iteration"]
+    epilogue: Literal["peel", "predicate"]
+    short_trip: Literal["version", "predicate", "assume"]
+    trip_count: int | None
+    last_stage: int
+    boundary: Boundary
+
+    @property
+    def peeled_epilogue(self) -> int:
+        """How many steps stand behind the kernel; a predicated kernel runs them itself."""
+        return 0 if self.epilogue == "predicate" else self.last_stage
