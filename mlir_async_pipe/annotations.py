@@ -165,7 +165,7 @@ def in_op_form(loop: Operation) -> bool:
     return any(
         PART_STAGES in op.attributes
         or (STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE)))
-        for op in operations(loop.regions[0].blocks[0])
+        for op in loop.regions[0].blocks[0].operations
     )
 
 
@@ -211,7 +211,8 @@ def check_names(op: Operation, known: Sequence[str]) -> None:
 
 def attribute_names(op: Operation) -> list[str]:
     """The names of all attributes of an op."""
-    return [a if isinstance(a, str) else a.name for a in op.attributes]
+    attributes = op.attributes
+    return [a if isinstance(a, str) else a.name for a in attributes] if len(attributes) else []
 
 
 def remove(op: Operation, names: Sequence[str]) -> None:

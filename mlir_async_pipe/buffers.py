@@ -151,8 +151,7 @@ def _argument_root(argument: Value) -> Root:
     if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
         return Root("unknown", argument, argument, space_of(argument))
     number = ir.BlockArgument(argument).arg_number
-    inputs = _input_count(function)
-    if function.name == "gpu.func" and number >= inputs:
+    if function.name == "gpu.func" and number >= _input_count(function):
         return Root("attribution", argument, argument, space_of(argument))
     return Root(
         "argument", argument, argument, space_of(argument), noalias=_is_noalias(function, number)
@@ -160,8 +159,6 @@ def _argument_root(argument: Value) -> Root:
 
 
 def _input_count(function: Any) -> int:
-    if function.name == "llvm.func":
-        return len(function.regions[0].blocks[0].arguments)
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return len(kind.inputs)
 
@@ -169,7 +166,7 @@ def _input_count(function: Any) -> int:
 def _is_noalias(function: Any, number: int) -> bool:
     if "arg_attrs" not in function.attributes:
         return False
-    attributes = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+    attributes = ir.ArrayAttr(function.attributes["arg_attrs"])
     return number < len(attributes) and "llvm.noalias" in ir.DictAttr(attributes[number])
 
 

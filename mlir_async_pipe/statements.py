@@ -44,11 +44,7 @@ class Body:
     pure: tuple[Operation, ...]
     synchronisation: tuple[Operation, ...]
     terminator: Operation
-
-    @property
-    def block(self) -> Any:
-        """The block of the body."""
-        return self.loop.regions[0].blocks[0]
+    block: Any
 
 
 PARTS = ("prologue", "kernel", "epilogue")
@@ -56,7 +52,8 @@ PARTS = ("prologue", "kernel", "epilogue")
 
 def read_body(loop: Operation) -> Body:
     """Sort the ops of a loop body."""
-    *ops, terminator = operations(loop.regions[0].blocks[0])
+    block = loop.regions[0].blocks[0]
+    *ops, terminator = operations(block)
     statements: list[Statement] = []
     pure: list[Operation] = []
     synchronisation: list[Operation] = []
@@ -69,7 +66,7 @@ def read_body(loop: Operation) -> Body:
         else:
             pure.append(op)
     return Body(
-        loop, tuple(ops), tuple(statements), tuple(pure), tuple(synchronisation), terminator
+        loop, tuple(ops), tuple(statements), tuple(pure), tuple(synchronisation), terminator, block
     )
 
 

@@ -47,6 +47,7 @@ class Emitter:
         self.steps = StepWriter(plan, kernel, integers, ip)
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
+        self.induction = self.block.arguments[0]
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
         self.epilogue_steps = plan.peeled_epilogue
@@ -92,7 +93,7 @@ class Emitter:
 
     def _in_prologue(self, value: Value, stage: int, t: int) -> Value:
         iteration = t - stage
-        if value == self.block.arguments[0]:
+        if value == self.induction:
             return self.integers.first_plus(iteration)
         source = self.sources.of(value)
         if source is None:
@@ -140,7 +141,7 @@ class Emitter:
             return carried[places[source.line] + n - 1]
 
         def look_up(value: Value, stage: int) -> Value:
-            if value == self.block.arguments[0]:
+            if value == self.induction:
                 return self.integers.plus_steps(arguments[0], self.last_stage - stage)
             source = self.sources.of(value)
             if source is None:
@@ -252,7 +253,7 @@ class Emitter:
             recurrence.commit()
 
     def _in_epilogue(self, value: Value, stage: int, e: int) -> Value:
-        if value == self.block.arguments[0]:
+        if value == self.induction:
             # iteration trips - 1 + e - stage, and the kernel ends at trips - last_stage
             return self.integers.end_plus(self.last_stage - 1 + e - stage)
         source = self.sources.of(value)

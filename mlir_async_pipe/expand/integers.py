@@ -34,15 +34,22 @@ class Integers:
         self.trip_count = trip_count
         self.unsigned = "unsignedCmp" in loop.attributes
         self.ip = ip
+        self._values: dict[Value, int | None] = {}
         self._known: list[dict[Any, Value]] = [self._constants_of_bounds()]
         self._trips: Value | None = None
         self._kernel_end: Value | None = None
+
+    def _value_of(self, value: Value) -> int | None:
+        """The number that a value is known to be; each value is asked once."""
+        if value not in self._values:
+            self._values[value] = constant_value(value)
+        return self._values[value]
 
     def _constants_of_bounds(self) -> dict[Any, Value]:
         """Constants that the loop's bounds are already."""
         found: dict[Any, Value] = {}
         for bound in (self.lower, self.upper, self.step):
-            value = constant_value(bound)
+            value = self._value_of(bound)
             if value is not None:
                 found[("constant", value, str(bound.type))] = bound
         return found
@@ -93,7 +100,7 @@ class Integers:
         """The trip count as a value."""
         if self._trips is None:
             count = self.subtract(self.upper, self.lower)
-            if constant_value(self.step) != 1:
+            if self._value_of(self.step) != 1:
                 one = self.constant(1, self.kind)
                 span = self._binary("arith.divui", self.subtract(count, one), self.step)
                 count = self.add(span, one)
@@ -168,17 +175,19 @@ class Integers:
 
     def constant(self, value: int, kind: Any) -> Value:
         """An arith.constant of an integer or index type."""
-        return self._once(
+        made = self._once(
             ("constant", value, str(kind)),
             "arith.constant",
             (),
             kind,
             {"value": ir.IntegerAttr.get(kind, value)},
         )
+        self._values[made] = value
+        return made
 
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""
-        x, y = constant_value(a), constant_value(b)
+        x, y = self._value_of(a), self._value_of(b)
         if x is not None and y is not None:
             return self.constant(x + y, a.type)
         if x == 0:
@@ -189,7 +198,7 @@ class Integers:
 
     def subtract(self, a: Value, b: Value) -> Value:
         """a - b."""
-        x, y = constant_value(a), constant_value(b)
+        x, y = self._value_of(a), self._value_of(b)
         if x is not None and y is not None:
             return self.constant(x - y, a.type)
         if y == 0:
@@ -198,7 +207,7 @@ class Integers:
 
     def multiply(self, a: Value, b: Value) -> Value:
         """a * b."""
-        x, y = constant_value(a), constant_value(b)
+        x, y = self._value_of(a), self._value_of(b)
         if x is not None and y is not None:
             return self.constant(x * y, a.type)
         if y == 1:

@@ -14,6 +14,7 @@ emitter writes new ones; barriers that are kept belong to the unit behind them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import mlir_async_pipe.annotations as names
@@ -21,6 +22,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous
+from mlir_async_pipe.expand.templates import Template
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
 from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
@@ -40,6 +42,18 @@ class KernelUnit:
     ops: tuple[Operation, ...]
     stage: int
     position: int | None
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """The ops as they are cloned; read when the kernel is complete."""
+        return tuple(Template.of(op) for op in self.ops)
+
+    @cached_property
+    def used(self) -> tuple[Value, ...]:
+        """The values that the unit uses from outside of itself, each once."""
+        inside = {result for template in self.templates for result in template.results}
+        used = dict.fromkeys(use.value for template in self.templates for use in template.uses)
+        return tuple(value for value in used if value not in inside)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mlir_async_pipe.expand.kernel_units import Kernel, KernelUnit
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
 from mlir_async_pipe.expand.synchronise import Synchronisation, Wait
-from mlir_async_pipe.ir_helpers import Value, captured
+from mlir_async_pipe.ir_helpers import Value
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Source:
     def line(self) -> Source:
         """The shift register that holds it: one for all distances, unless the iter_args on
         the way have initial values of their own."""
-        return self if self.chain else Source(self.value, (), 0)
+        return self if self.chain or self.distance == 0 else Source(self.value, (), 0)
 
 
 class Sources:
@@ -53,7 +53,10 @@ class Sources:
         self.makers = self._makers()
         self.recurrences: dict[Any, Recurrence] = {}
         self.registers: dict[Source, int] = {}
+        self._known: dict[Value, Source | Recurrence | None] = {}
         self._collect_recurrences()
+        # Until now an iter_arg could still become a recurrence.
+        self._known.clear()
         self._collect_registers()
 
     def _makers(self) -> dict[Value, dict[int, KernelUnit]]:
@@ -61,8 +64,8 @@ class Sources:
         for rematerialised ops)."""
         makers: dict[Value, dict[int, KernelUnit]] = {}
         for unit in self.kernel.units:
-            for op in unit.ops:
-                for result in op.results:
+            for template in unit.templates:
+                for result in template.results:
                     makers.setdefault(result, {})[unit.stage] = unit
         return makers
 
@@ -73,6 +76,11 @@ class Sources:
 
     def of(self, value: Value) -> Source | Recurrence | None:
         """Where a used value comes from; None for the induction variable and the outside."""
+        if value not in self._known:
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def _find(self, value: Value) -> Source | Recurrence | None:
         if value in self.makers:
             return Source(value, (), 0)
         if value in self.recurrences:
@@ -99,12 +107,7 @@ class Sources:
 
     def _uses(self) -> list[tuple[Value, int]]:
         """Every (value, stage of the user) of the kernel's units."""
-        found = []
-        for unit in self.kernel.units:
-            inside = {result for op in unit.ops for result in op.results}
-            for op in unit.ops:
-                found += [(v, unit.stage) for v in captured(op) if v not in inside]
-        return found
+        return [(value, unit.stage) for unit in self.kernel.units for value in unit.used]
 
     def _collect_recurrences(self) -> None:
         """Slot counters, and iter_args that never meet a value of the body."""

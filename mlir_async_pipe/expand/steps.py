@@ -19,7 +19,7 @@ from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.synchronise import Step, Wait
-from mlir_async_pipe.ir_helpers import Value, captured, create, defining_op, operations, remap
+from mlir_async_pipe.ir_helpers import Value, create, defining_op, operations
 from mlir_async_pipe.statements import is_statement, is_synchronisation
 
 FENCED = "address_spaces"
@@ -68,18 +68,15 @@ class StepWriter:
         key: int,
         condition: Value | None,
     ) -> None:
-        mapping: dict[Value, Value] = {}
-        for op in unit.ops:
-            for value in captured(op):
-                if value not in mapping:
-                    mapping[value] = look_up(value, unit.stage)
-            copy = op.clone(ip=self.ip).operation
-            remap(copy, mapping)
+        stage = unit.stage
+        mapping = {value: look_up(value, stage) for value in unit.used}
+        for template in unit.templates:
+            copy = template.clone(mapping, self.ip)
             if condition is not None:
                 copy = guarded(copy, condition, self.integers)
-            for old, new in zip(op.results, copy.results, strict=True):
+            for old, new in zip(template.results, copy.results, strict=True):
                 mapping[old] = new
-                self.values[(old, unit.stage, key)] = new
+                self.values[(old, stage, key)] = new
 
     def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
         before = step.before.get(position)

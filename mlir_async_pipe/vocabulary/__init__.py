@@ -9,6 +9,7 @@ is_pure(op)      the op is known to touch no memory; neither row nor pure: opaqu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import ir
@@ -87,24 +88,35 @@ def operand_groups(op: Any, row: Row) -> dict[str, range]:
     and takes what the others leave.
     """
     if "operandSegmentSizes" in op.attributes:
-        sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        sizes = tuple(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     else:
-        total = len(op.operands)
-        fixed = sum(1 for name in row.operands if name[-1] not in "*?")
-        sizes = []
-        spare = total - fixed
-        for name in row.operands:
-            if name[-1] == "*":
-                sizes.append(spare)
-                spare = 0
-            elif name[-1] == "?":
-                sizes.append(min(1, spare))
-                spare -= sizes[-1]
-            else:
-                sizes.append(1)
+        sizes = _sizes_of_groups(row.operands, len(op.operands))
+    return dict(_groups_of_sizes(row.operands, sizes))
+
+
+@cache
+def _sizes_of_groups(names: tuple[str, ...], total: int) -> tuple[int, ...]:
+    """How many of `total` operands each named group takes."""
+    sizes = []
+    spare = total - sum(1 for name in names if name[-1] not in "*?")
+    for name in names:
+        if name[-1] == "*":
+            sizes.append(spare)
+            spare = 0
+        elif name[-1] == "?":
+            sizes.append(min(1, spare))
+            spare -= sizes[-1]
+        else:
+            sizes.append(1)
+    return tuple(sizes)
+
+
+@cache
+def _groups_of_sizes(names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, range]:
+    """The operand numbers of each named group; the result is shared, so it must not change."""
     groups: dict[str, range] = {}
     start = 0
-    for name, size in zip(row.operands, sizes, strict=True):
+    for name, size in zip(names, sizes, strict=True):
         groups[name.rstrip("*?")] = range(start, start + size)
         start += size
     return groups
@@ -117,6 +129,7 @@ def accesses(op: Any) -> tuple[Access, ...]:
         return ()
     groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
+    operands = list(op.operands)
     found = []
     for rule in row.accesses:
         memory = groups[rule.memory][0]
@@ -125,9 +138,9 @@ def accesses(op: Any) -> tuple[Access, ...]:
             Access(
                 op,
                 rule.kind,
-                op.operands[memory],
+                operands[memory],
                 memory,
-                tuple(op.operands[i] for i in index_operands),
+                tuple(operands[index_operands.start : index_operands.stop]),
                 index_operands,
                 rule.extent(op),
                 asynchronous,

@@ -112,19 +112,17 @@ def element_bits(kind: Any) -> int:
 
 def bits_of_scalar(kind: Any) -> int:
     """Bits of an integer, float or index type; raises ValueError for any other."""
+    width = _BITS.get(str(kind))
+    if width is not None:
+        return width
     try:
         return int(ir.IntegerType(kind).width)
     except ValueError:
-        pass
-    if str(kind) == "index":
-        return 64
-    width = _FLOAT_BITS.get(str(kind))
-    if width is None:
-        raise ValueError(f"no bit width known for {kind}")
-    return width
+        raise ValueError(f"no bit width known for {kind}") from None
 
 
-_FLOAT_BITS = {
+_BITS = {
+    "index": 64,
     "f16": 16,
     "bf16": 16,
     "f32": 32,
