@@ -20,6 +20,7 @@ from mlir_async_pipe.ir_helpers import (
     is_block_argument,
     parent,
 )
+from mlir_async_pipe.remembered import remembered
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 
 Space = Literal["global", "workgroup", "private"]
@@ -70,6 +71,7 @@ class Root:
 _POINTER_STEPS = ("llvm.getelementptr", "llvm.addrspacecast", "llvm.bitcast")
 
 
+@remembered
 def root_of(memory: Value) -> Root:
     """The root of a memref (or pointer) value, followed through views."""
     offset: int | None = None

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.remembered import remembered
 
 Operation = Any
 Value = Any
@@ -98,6 +99,7 @@ def symbol_name(op: Operation) -> str:
     return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
+@remembered
 def defining_op(value: Value) -> Operation | None:
     """The op that makes `value`, None for a block argument."""
     owner = value.owner
@@ -225,6 +227,7 @@ def clone(op: Operation, mapping: dict[Value, Value], ip: Any) -> Operation:
     return copy
 
 
+@remembered
 def captured(op: Operation) -> list[Value]:
     """The values that `op` uses from outside itself: operands, and captures of its regions."""
     if len(op.regions) == 0:

@@ -70,11 +70,22 @@ class LoopIndex:
         self.step = constant_value(loop.operands[2])
         self._varies: dict[Value, bool] = {}
         self._footprints: dict[int, np.ndarray | None] = {}
+        self._distances: dict[tuple[int, int, bool, bool], Distances | None] = {}
 
     def distances(
         self, a: Region, b: Region, *, same_thread: bool, assume_noalias_arguments: bool = False
     ) -> Distances | None:
-        """The distances at which `b`, d iterations after `a`, may meet it; None for never."""
+        """The distances at which `b`, d iterations after `a`, may meet it; None for never.
+
+        Dependences, versions and barriers all ask, so each question is answered once."""
+        key = (a.position, b.position, same_thread, assume_noalias_arguments)
+        if key not in self._distances:
+            self._distances[key] = self._find_distances(a, b, same_thread, assume_noalias_arguments)
+        return self._distances[key]
+
+    def _find_distances(
+        self, a: Region, b: Region, same_thread: bool, assume_noalias_arguments: bool
+    ) -> Distances | None:
         if a.root is None or b.root is None:
             return EVERY
         if not may_alias(a.root, b.root, assume_noalias_arguments=assume_noalias_arguments):

@@ -83,15 +83,14 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     limits = _limits(options, session)
     loops = _scheduled_loops(module)
     if len(_innermost(loops)) < len(loops):
-        _expand_all(module.operation.clone(), limits, Session())
-    _expand_all(module, limits, session)
+        copy = module.operation.clone()
+        _expand_all(copy, _scheduled_loops(copy), limits, Session())
+    _expand_all(module, loops, limits, session)
 
 
-def _expand_all(module: Any, limits: Limits, session: Session) -> None:
-    while True:
-        innermost = _innermost(_scheduled_loops(module))
-        if not innermost:
-            return
+def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
+    while loops:
+        innermost = _innermost(loops)
         around = Surroundings(limits.lanes)
         plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in innermost]
         numbering = ir.AsmState(module.operation)
@@ -104,6 +103,8 @@ def _expand_all(module: Any, limits: Limits, session: Session) -> None:
                 place_unexpanded(loop)
                 _forget(loop)
         _expand_round([plan for _, plan in plans if plan is not None], module)
+        # Only loops around those that have been expanded are left.
+        loops = _scheduled_loops(module) if len(innermost) < len(loops) else []
 
 
 def _expand_round(plans: list[Plan], module: Any) -> None:

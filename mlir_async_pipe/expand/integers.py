@@ -8,6 +8,7 @@ Constants are folded while writing, equal values are written once in each block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -51,7 +52,7 @@ class Integers:
         for bound in (self.lower, self.upper, self.step):
             value = self._value_of(bound)
             if value is not None:
-                found[("constant", value, str(bound.type))] = bound
+                found[("constant", value, bound.type)] = bound
         return found
 
     def enter(self, ip: Any) -> None:
@@ -169,18 +170,18 @@ class Integers:
         """A trip count as an index; it is never negative."""
         if str(value.type) == "index":
             return value
-        return self._once(("index", value), "arith.index_castui", (value,), self.index, {})
+        return self._once(("index", value), "arith.index_castui", (value,), self.index)
 
     # -- single ops ---------------------------------------------------------------------------
 
     def constant(self, value: int, kind: Any) -> Value:
         """An arith.constant of an integer or index type."""
         made = self._once(
-            ("constant", value, str(kind)),
+            ("constant", value, kind),
             "arith.constant",
             (),
             kind,
-            {"value": ir.IntegerAttr.get(kind, value)},
+            lambda: {"value": ir.IntegerAttr.get(kind, value)},
         )
         self._values[made] = value
         return made
@@ -222,17 +223,17 @@ class Integers:
             "arith.cmpi",
             (a, b),
             ir.IntegerType.get_signless(1, self.context),
-            {"predicate": ir.IntegerAttr.get(i64, predicate)},
+            lambda: {"predicate": ir.IntegerAttr.get(i64, predicate)},
         )
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """condition ? a : b."""
         return self._once(
-            ("arith.select", condition, a, b), "arith.select", (condition, a, b), a.type, {}
+            ("arith.select", condition, a, b), "arith.select", (condition, a, b), a.type
         )
 
     def _binary(self, name: str, a: Value, b: Value) -> Value:
-        return self._once((name, a, b), name, (a, b), a.type, {})
+        return self._once((name, a, b), name, (a, b), a.type)
 
     def _once(
         self,
@@ -240,11 +241,13 @@ class Integers:
         name: str,
         operands: tuple[Value, ...],
         kind: Any,
-        attributes: dict[str, Any],
+        attributes: Callable[[], dict[str, Any]] = dict[str, Any],
     ) -> Value:
         for known in self._known:
             if key in known:
                 return known[key]
-        made = create(name, operands, [kind], attributes, ip=self.ip, loc=self.location).results[0]
+        made = create(name, operands, [kind], attributes(), ip=self.ip, loc=self.location).results[
+            0
+        ]
         self._known[-1][key] = made
         return made

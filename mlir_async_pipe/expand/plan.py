@@ -33,6 +33,7 @@ from mlir_async_pipe.expand.synchronise import synchronise
 from mlir_async_pipe.expand.trip_count import static_trip_count
 from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import Operation
+from mlir_async_pipe.remembered import unchanged
 from mlir_async_pipe.statements import read_body
 
 
@@ -53,6 +54,13 @@ def make_plan(
 
     Raises PipelineError with the code of what cannot be done or proven.
     """
+    with unchanged():
+        return _plan(loop, limits, diagnostics, around)
+
+
+def _plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
     annotations = names.read_loop(loop)
     _check_inner_loops(loop)
     body = read_body(loop)

@@ -35,6 +35,7 @@ class StepWriter:
         self.ip = ip
         self.context = plan.loop.context
         self.location = plan.loop.location
+        self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
         self.values: dict[tuple[Value, int, int], Value] = {}
         self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
 
@@ -89,13 +90,20 @@ class StepWriter:
 
     def wait(self, group_token: Value, value: Value) -> None:
         """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
-        maker = defining_op(group_token)
-        assert maker is not None
-        if "queue" in maker.attributes:
-            attributes = {"queue": maker.attributes["queue"]}
-            create("async_pipe.wait_queue", [value], (), attributes, ip=self.ip, loc=self.location)
-        else:
-            create("nvgpu.device_async_wait", [value], (), ip=self.ip, loc=self.location)
+        name, attributes = self._wait_op(group_token)
+        create(name, [value], (), attributes, ip=self.ip, loc=self.location)
+
+    def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
+        """Name and attributes of the op that waits for a group; each group is asked once."""
+        if group_token not in self._wait_ops:
+            maker = defining_op(group_token)
+            assert maker is not None
+            self._wait_ops[group_token] = (
+                ("async_pipe.wait_queue", {"queue": maker.attributes["queue"]})
+                if "queue" in maker.attributes
+                else ("nvgpu.device_async_wait", {})
+            )
+        return self._wait_ops[group_token]
 
     def write_barrier(self, spaces: frozenset[Space]) -> None:
         """Fence exactly the address spaces that the barrier orders."""

@@ -13,13 +13,12 @@ for an operand costs as much as the clone itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.ir_helpers import Operation, Value, walk
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """Operand `operand` of the op at `place` (pre-order, 0 is the op itself) is `value`, which
     is made outside of the op."""
 
@@ -58,12 +57,12 @@ class Template:
         """A copy at `ip` that uses `mapping[value]` wherever the op uses an outer `value`."""
         copy = self.op.clone(ip=ip).operation
         ops = list(walk(copy)) if len(copy.regions) else (copy,)
-        place, operands = -1, None
-        for use in self.uses:
-            value = mapping[use.value]
-            if value == use.value:
+        last, operands = 0, copy.operands
+        for place, operand, old in self.uses:
+            value = mapping[old]
+            if value == old:
                 continue
-            if use.place != place:
-                place, operands = use.place, ops[use.place].operands
-            operands[use.operand] = value
+            if place != last:
+                last, operands = place, ops[place].operands
+            operands[operand] = value
         return copy

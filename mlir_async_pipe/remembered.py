@@ -1,0 +1,62 @@
+"""Questions about IR that nobody edits for a while are answered once.
+
+    with unchanged():
+        plan = make_plan(loop)         root_of(%b) follows the views of %b the first time it is asked
+
+Planning a loop asks for the root of a buffer and the maker of a value some hundred times, at 2 to
+14 microseconds through the bindings. Answers are forgotten at the end of the block: a handle does
+not outlive an edit. Outside of such a block nothing is remembered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class _Answers(threading.local):
+    """The answers of this thread by function, None while the IR may change."""
+
+    by_function: dict[Any, dict[Any, Any]] | None = None
+
+
+_answers = _Answers()
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Inside, the IR is not edited (by this thread); nesting is the outer block."""
+    if _answers.by_function is not None:
+        yield
+        return
+    _answers.by_function = {}
+    try:
+        yield
+    finally:
+        _answers.by_function = None
+
+
+def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """Let a function of one value or op answer each question once while the IR is `unchanged`.
+
+    Its answers are shared, so they must not be changed."""
+
+    @wraps(function)
+    def ask(about: Any) -> Answer:
+        answers = _answers.by_function
+        if answers is None:
+            return function(about)
+        known = answers.get(function)
+        if known is None:
+            known = answers[function] = {}
+        if about in known:
+            return known[about]
+        answer = known[about] = function(about)
+        return answer
+
+    return ask
