@@ -8,7 +8,7 @@ import re
 
 import pytest
 from check_harness import check_text, machine_races
-from count_waits_helpers import expand, run
+from count_waits_helpers import expand, function, run
 
 ROW = "memref<16x1xf32, 3>"
 SOURCE = "memref<16x1xf32>"
