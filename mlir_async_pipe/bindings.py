@@ -20,6 +20,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe import op_classes
 from mlir_async_pipe.diagnostics import BindingsError
 
 ENVIRONMENT_VARIABLE = "MLIR_ASYNC_PIPE_BINDINGS"
@@ -50,6 +51,7 @@ STACKS: tuple[Stack, ...] = (
 
 _chosen: Stack | None = None
 _stub_parents = False
+_op_classes = True
 
 
 def use(name: str, *, stub_parents: bool = False) -> None:
@@ -95,13 +97,22 @@ def current() -> Stack:
     return _chosen
 
 
-OP_CLASSES = "mlir_async_pipe.op_classes"
+OP_CLASSES = op_classes.__name__
 
 
 def allow_stub_parents() -> None:
     """Let the next import replace the package around the bindings by an empty one."""
     global _stub_parents
     _stub_parents = True
+
+
+def without_op_classes() -> None:
+    """Let every op stay a plain one: the stack's modules of op classes are never imported.
+
+    They take 0.1 s for a GEMM down to LLVM, and nothing here uses them. Like stub parents,
+    only a process that owns itself may do without them."""
+    global _op_classes
+    _op_classes = False
 
 
 def installed() -> tuple[Stack, ...]:
@@ -137,7 +148,12 @@ def _announce_op_classes(stack: Stack) -> None:
     except ImportError:
         return
     announced = getattr(library, "globals", None)
-    if announced is not None and OP_CLASSES not in announced.dialect_search_modules:
+    if announced is None:
+        return
+    if not _op_classes:
+        op_classes.let_all_be_empty()
+        announced.dialect_search_modules = [OP_CLASSES]
+    elif OP_CLASSES not in announced.dialect_search_modules:
         announced.append_dialect_search_prefix(OP_CLASSES)
 
 

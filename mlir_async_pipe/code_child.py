@@ -27,6 +27,9 @@ from mlir_async_pipe.diagnostics import LoweringError, Place
 # What may stand in a module that is translated to LLVM IR.
 _TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
 
+# The library behind `dialects.gpu`, without the op classes.
+_GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
+
 
 @dataclass(frozen=True)
 class Request:
@@ -158,7 +161,7 @@ def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
 
 
 def _object(module: Any) -> bytes:
-    gpu = bindings.load("dialects.gpu")
+    gpu = bindings.load(_GPU_ATTRIBUTES)
     for op in module.body.operations:
         if op.operation.name == "gpu.binary":
             data: bytes = gpu.ObjectAttr(op.operation.attributes["objects"][0]).object
@@ -169,7 +172,8 @@ def _object(module: Any) -> bytes:
 def main(stack: str) -> int:
     """The child's side: one request in, one answer out."""
     bindings.use(stack, stub_parents=True)
-    for needed in ("ir", "passmanager", "dialects.gpu"):
+    bindings.without_op_classes()
+    for needed in ("ir", "passmanager", _GPU_ATTRIBUTES):
         bindings.load(needed)
     text = sys.stdin.read()
     if text:

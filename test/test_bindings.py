@@ -147,3 +147,55 @@ def test_a_stack_that_is_not_installed_is_refused_with_the_command():
     done = run(f"from mlir_async_pipe import bindings; bindings.use({missing.name!r})")
     assert "[bindings-missing]" in done.stderr
     assert "install" in done.stderr
+
+
+OP_CLASSES = """
+import sys
+
+from mlir_async_pipe import bindings
+
+bindings.use(sys.argv[1], stub_parents=True)
+if sys.argv[2] == "without":
+    bindings.without_op_classes()
+ir = bindings.load("ir")
+context = bindings.new_context()
+text = "func.func @f() -> i32 { %0 = arith.constant 0 : i32 \\n return %0 : i32 }"
+module = ir.Module.parse(text, context=context)
+constant = module.body.operations[0].regions[0].blocks[0].operations[0]
+assert constant.operation.name == "arith.constant"
+imported = sorted(name for name in sys.modules if name.endswith("._arith_ops_gen"))
+print(type(constant).__name__, len(imported))
+"""
+
+
+def op_class(stack: str, how: str) -> str:
+    """The class of an arith.constant, and how many modules of arith's op classes are there."""
+    done = subprocess.run(
+        [sys.executable, "-c", OP_CLASSES, stack, how], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_without_op_classes_none_is_imported(stack: str) -> None:
+    assert op_class(stack, "without").endswith(" 0")
+
+
+def test_op_classes_of_the_default_stack_are_there_otherwise() -> None:
+    assert op_class("numba-cuda-mlir", "with") == "ConstantOp 1"
+
+
+def test_a_hook_of_the_tool_finds_op_classes(tmp_path: Path) -> None:
+    (tmp_path / "hook.py").write_text(
+        "from mlir_async_pipe import bindings\n"
+        "def look():\n"
+        "    ir = bindings.load('ir')\n"
+        "    text = 'func.func private @f()'\n"
+        "    module = ir.Module.parse(text, context=bindings.new_context())\n"
+        "    print(type(module.body.operations[0]).__name__)\n"
+    )
+    environment = {"PYTHONPATH": str(tmp_path)}
+    ended = opt("--load=hook:look", EXAMPLE, environment=environment)
+    assert ended.code == 0
+    assert ended.out.startswith("FuncOp\n")

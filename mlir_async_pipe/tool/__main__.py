@@ -60,6 +60,8 @@ def _guarded(options: Options, activity: Activity) -> int:
 def _run(options: Options, sink: Sink, activity: Activity) -> None:
     # This process is ours alone, so the DSL around the bindings need not be imported.
     bindings.allow_stub_parents()
+    if not options.load:
+        bindings.without_op_classes()
     if options.bindings is not None:
         bindings.use(options.bindings, stub_parents=True)
     for hook in options.load:
