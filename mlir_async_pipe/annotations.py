@@ -222,6 +222,13 @@ def remove(op: Operation, names: Sequence[str]) -> None:
             del op.attributes[name]
 
 
+def forget(loop: Operation) -> None:
+    """Take the annotations off a loop that stays as it is, and off the ops of its body."""
+    remove(loop, [name for name in LOOP_NAMES if name not in (STAGE, ORDER)])
+    for op in operations(loop.regions[0].blocks[0]):
+        remove(op, (STAGE, ORDER, ASYNC, LATENCY))
+
+
 def _is_op_form(loop: Operation, name: str) -> bool:
     """`stage` and `order` on a loop may also be its own place in an enclosing loop."""
     return name in (STAGE, ORDER) and name in loop.attributes and _is_integer(loop, name)

@@ -22,6 +22,7 @@ from typing import Any
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import UndecidedError, exact, settle
 from mlir_async_pipe.checker.bounding import bound
+from mlir_async_pipe.checker.counters import Counters
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.graph import (
@@ -92,6 +93,7 @@ class Explorer:
     def run(self) -> None:
         """Follow all paths. Raises BudgetError, PeriodError."""
         self.seen: dict[int, dict[Hashable, list[dict[Atom, Known]]]] = {}
+        self.counters = Counters(self.values)
         start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts()))
         self.work = [(0, 0, start)]
         while self.work:
@@ -345,7 +347,9 @@ class Explorer:
         live = self.live[block.number]
         state.env = {n: v for n, v in state.env.items() if n in live}
         is_header = block.number in self.headers
-        if not is_header:
+        if is_header:
+            self.counters.forget_endless(block.number, state)
+        else:
             state.facts.update(self.values.base_facts())
         forget_facts(state, live)
         known = self.seen.setdefault(block.number, {}).setdefault(key_of(state, self.periods), [])

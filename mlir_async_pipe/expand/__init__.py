@@ -20,17 +20,19 @@ from typing import Any
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.diagnostics import Diagnostics, Place
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
 from mlir_async_pipe.expand.nested import Span, check_nested, label_parts, place_unexpanded
+from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.plan import Limits, make_plan
+from mlir_async_pipe.expand.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.synchronise import Synchronisation, synchronise
 from mlir_async_pipe.expand.versioned_buffers import Rooms, VersionedBuffer
-from mlir_async_pipe.ir_helpers import Operation, ancestors, before, create, operations, walk
+from mlir_async_pipe.ir_helpers import Operation, before, create, operations
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
@@ -42,12 +44,14 @@ class ExpandOptions:
 
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
     what the user wants to spend. `assume_noalias_arguments` takes function arguments for
-    distinct memory.
+    distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
+    in this one's epilogue.
     """
 
     chip: str = ""
     smem_limit: int = 0
     assume_noalias_arguments: bool = False
+    overlap_outer: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,18 +85,24 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     Outer loops can only be planned when the inner ones are expanded, so with nests all of it
     is rehearsed on a copy: an error leaves the module as it was."""
     limits = _limits(options, session)
-    loops = _scheduled_loops(module)
-    if len(_innermost(loops)) < len(loops):
+    loops = scheduled_loops(module)
+    if options.overlap_outer:
         copy = module.operation.clone()
-        _expand_all(copy, _scheduled_loops(copy), limits, Session())
+        overlap_all(copy, limits, Diagnostics())
+        _expand_all(copy, scheduled_loops(copy), limits, Session())
+        overlap_all(module, limits, session.diagnostics)
+        loops = scheduled_loops(module)
+    elif len(innermost(loops)) < len(loops):
+        copy = module.operation.clone()
+        _expand_all(copy, scheduled_loops(copy), limits, Session())
     _expand_all(module, loops, limits, session)
 
 
 def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
     while loops:
-        innermost = _innermost(loops)
+        inner = innermost(loops)
         around = Surroundings(limits.lanes)
-        plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in innermost]
+        plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in inner]
         numbering = ir.AsmState(module.operation)
         for _, plan in plans:
             if plan is not None:
@@ -101,10 +111,10 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
         for loop, plan in plans:
             if plan is None:
                 place_unexpanded(loop)
-                _forget(loop)
+                names.forget(loop)
         _expand_round([plan for _, plan in plans if plan is not None], module)
         # Only loops around those that have been expanded are left.
-        loops = _scheduled_loops(module) if len(innermost) < len(loops) else []
+        loops = scheduled_loops(module) if len(inner) < len(loops) else []
 
 
 def _expand_round(plans: list[Plan], module: Any) -> None:
@@ -116,28 +126,11 @@ def _expand_round(plans: list[Plan], module: Any) -> None:
     rooms.close(module)
 
 
-def _scheduled_loops(module: Any) -> list[Operation]:
-    return [op for op in walk(module) if op.name == "scf.for" and names.in_op_form(op)]
-
-
-def _innermost(loops: list[Operation]) -> list[Operation]:
-    """The loops that hold no other of them, in textual order."""
-    holders = {above for loop in loops for above in ancestors(loop)}
-    return [loop for loop in loops if loop not in holders]
-
-
 def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = Target.of_chip(options.chip) if options.chip else session.target
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     lanes = target.chip.lanes if target else None
     return Limits(limit, options.assume_noalias_arguments, lanes)
-
-
-def _forget(loop: Operation) -> None:
-    """Take the annotations off a loop that stays as it is."""
-    names.remove(loop, [n for n in names.LOOP_NAMES if n not in (names.STAGE, names.ORDER)])
-    for op in operations(loop.regions[0].blocks[0]):
-        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC, names.LATENCY))
 
 
 def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> None:
@@ -191,7 +184,7 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     then, otherwise = (region.blocks[0] for region in guard.regions)
     create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
     original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
-    _forget(original)
+    names.forget(original)
     create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
     return guard
 

@@ -110,6 +110,20 @@ class Integers:
             )
         return self._trips
 
+    def last(self, trips: Value) -> Value:
+        """lb + (trips - 1) * step, for `trips` of 1 or more given as an index."""
+        count = trips
+        if str(self.kind) != "index":
+            known = self._value_of(trips)
+            count = (
+                self.constant(known, self.kind)
+                if known is not None
+                else self._once(("back", trips), "arith.index_castui", (trips,), self.kind)
+            )
+        return self.add(
+            self.lower, self.multiply(self.subtract(count, self.constant(1, self.kind)), self.step)
+        )
+
     def before_end(self, value: Value) -> Value:
         """value < ub in the loop's signedness, as an i1."""
         return self.is_before(value, self.upper)
@@ -157,7 +171,7 @@ class Integers:
         """(iteration + 1 - trips) mod V: counted so, the last iteration has slot 0."""
         if self.trip_count is not None:
             return self.slot((iteration + 1 - self.trip_count) % versions)
-        trips = self._as_index(self.trips())
+        trips = self.as_index(self.trips())
         if versions & (versions - 1) == 0:
             distance = self.subtract(self.slot(iteration + 1), trips)
             return self._binary("arith.andi", distance, self.slot(versions - 1))
@@ -166,7 +180,7 @@ class Integers:
         start = self.subtract(self.slot(iteration + 1 + versions), rest)
         return self._binary("arith.remui", start, self.slot(versions))
 
-    def _as_index(self, value: Value) -> Value:
+    def as_index(self, value: Value) -> Value:
         """A trip count as an index; it is never negative."""
         if str(value.type) == "index":
             return value
