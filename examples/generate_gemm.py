@@ -110,6 +110,7 @@ class Gemm:
     groups: Literal["one", "operand"] = "one"
     chip: str = ""
     nested: bool = False
+    persistent: bool = False
 
     @property
     def threads(self) -> int:
@@ -182,18 +183,67 @@ class Gemm:
         w.value("tid", "gpu.thread_id x")
         w.rem("lane", "%tid", self.tiles.lanes)
         warp = w.div("warp", "%tid", self.tiles.lanes)
-        at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
-        at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
+        at = ("", "")
+        if not self.persistent:
+            at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
+            at = (at_m, w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n))
         k_size = w.value("K", f"memref.dim %A, {one} : {kinds[0]}")
         m_size = n_size = ""
-        if self.edges:
+        if self.edges or self.persistent:
             m_size = w.value("M", f"memref.dim %A, {zero} : {kinds[0]}")
             n_size = w.value("N", f"memref.dim %B, {zero} : {kinds[0]}")
+        sizes = (m_size, n_size, k_size)
         rows, columns = self.warps
         warp_m = w.mul("warp_m", w.div("warp_row", warp, columns), self.tile_m // rows)
         warp_n = w.mul("warp_n", w.rem("warp_column", warp, columns), self.tile_n // columns)
         kind = self.tiles.accumulator_type
         start = w.value("zeros", f"arith.constant {self.tiles.accumulator_zero} : {kind}")
+        if self.persistent:
+            self._tiles_of_block(w, kinds, shared, sizes, (warp_m, warp_n), start)
+        else:
+            self._one_tile(w, kinds, shared, at, sizes, (warp_m, warp_n), start)
+        self._release_shared(w, shared)
+        w.line("gpu.return")
+
+    def _tiles_of_block(
+        self,
+        w: Writer,
+        kinds: Placed,
+        shared: dict[str, Placed],
+        sizes: tuple[str, str, str],
+        warp: Placed,
+        start: str,
+    ) -> None:
+        """As many blocks as there are take tile after tile, row by row of C."""
+        m_size, n_size, _ = sizes
+        rows = w.div("m_tiles", w.add("m_padded", m_size, w.constant(self.tile_m - 1)), self.tile_m)
+        columns = w.div(
+            "n_tiles", w.add("n_padded", n_size, w.constant(self.tile_n - 1)), self.tile_n
+        )
+        tiles = w.value("tiles", f"arith.muli {rows}, {columns} : index")
+        block = w.value("block", "gpu.block_id x")
+        blocks = w.value("blocks", "gpu.grid_dim x")
+        with w.block(f"scf.for %tile = {block} to {tiles} step {blocks}"):
+            row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
+            column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
+            at = (w.mul("m", row, self.tile_m), w.mul("n", column, self.tile_n))
+            self._one_tile(w, kinds, shared, at, sizes, warp, start)
+
+    def _one_tile(
+        self,
+        w: Writer,
+        kinds: Placed,
+        shared: dict[str, Placed],
+        at: Placed,
+        sizes: tuple[str, str, str],
+        warp: Placed,
+        start: str,
+    ) -> None:
+        """The k loop and the store of one tile of C."""
+        at_m, at_n = at
+        m_size, n_size, k_size = sizes
+        warp_m, warp_n = warp
+        zero, kind = w.constant(0), self.tiles.accumulator_type
         count = self.tiles.accumulators
         names = [f"%sum_{i}" for i in range(count)]
         carried = ", ".join(f"{name} = {start}" for name in names)
@@ -225,12 +275,10 @@ class Gemm:
                 sums = tiles.multiply(w, *tile_)
             w.line("gpu.barrier")
             w.line(f"scf.yield {', '.join(sums)} : {types}")
-        at = (w.add("c_warp_row", at_m, warp_m), w.add("c_warp_column", at_n, warp_n))
+        c_at = (w.add("c_warp_row", at_m, warp_m), w.add("c_warp_column", at_n, warp_n))
         totals = [f"%total#{i}" for i in range(count)]
         limits = (m_size, n_size) if self.edges else None
-        self.tiles.store(w, ("%C", kinds[1]), at, totals, limits)
-        self._release_shared(w, shared)
-        w.line("gpu.return")
+        self.tiles.store(w, ("%C", kinds[1]), c_at, totals, limits)
 
     def _annotation(self) -> str:
         return f"async_pipe.num_stages = {self.stages} : i64"
@@ -287,6 +335,11 @@ def main(arguments: list[str]) -> int:
         help="a loop over the tile's k inside the k loop, both pipelined by arrays",
     )
     parser.add_argument(
+        "--persistent",
+        action="store_true",
+        help="blocks of a grid in x that take tile after tile, for overlap-outer",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -303,6 +356,7 @@ def main(arguments: list[str]) -> int:
         chosen.groups,
         chosen.chip,
         chosen.nested,
+        chosen.persistent,
     )
     problems = gemm.problems()
     if problems:
