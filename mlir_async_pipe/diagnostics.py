@@ -32,7 +32,11 @@ class Place:
 
         Fused, named and call-site locations stand for their first file location.
         """
-        location = getattr(location, "location", location)
+        return Place.at(getattr(location, "location", location))
+
+    @staticmethod
+    def at(location: Any) -> Place:
+        """The place of an ir.Location."""
         try:
             # Five times as fast as the text, where the stack knows file locations.
             return Place(location.filename, location.start_line, location.start_col)

@@ -32,13 +32,13 @@ def turn(columns: Columns, state: State, iterations: int) -> State:
     return _turn_matrix(columns, state, iterations)
 
 
-Forward = dict[int, list[tuple[int, int]]]
+Targets = dict[int, list[tuple[int, int]]]
 """Where each slot goes: the rows of the matrix, {source: [(target, cost)]}."""
 
 
-def forward(columns: Columns) -> Forward:
+def targets(columns: Columns) -> Targets:
     """The rows of the matrix whose columns are given."""
-    rows: Forward = {}
+    rows: Targets = {}
     for target, column in columns.items():
         for source, cost in column.items():
             if source in rows:
@@ -48,7 +48,7 @@ def forward(columns: Columns) -> Forward:
     return rows
 
 
-def turn_up_to(rows: Forward, state: State, iterations: int | None) -> State:
+def turn_up_to(rows: Targets, state: State, iterations: int | None) -> State:
     """The cheapest state over 0..`iterations` iterations (None: any number)."""
     return _relax(rows, state, iterations, None)
 
@@ -59,7 +59,7 @@ class TurnsUpTo:
     def __init__(self, columns: Columns, state: State, iterations: int | None) -> None:
         self.start = state
         self._came_from: dict[tuple[int, int], int] = {}
-        self.state = _relax(forward(columns), state, iterations, self._came_from)
+        self.state = _relax(targets(columns), state, iterations, self._came_from)
         self._turned = {slot: turned for turned, slot in self._came_from}
 
     def path(self, slot: int) -> list[int]:
@@ -74,7 +74,7 @@ class TurnsUpTo:
 
 
 def _relax(
-    rows: Forward,
+    rows: Targets,
     state: State,
     iterations: int | None,
     came_from: dict[tuple[int, int], int] | None,

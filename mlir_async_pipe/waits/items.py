@@ -110,13 +110,13 @@ class Node:
 class Frame:
     """Region `number` of `item`. `captured` are the token values that its ops see from
     outside, `first_carried` how many arguments of its entry block stand in front of those
-    that a loop carries (None: not counted yet)."""
+    that a loop carries and some wait sees."""
 
     item: Item
     number: int
     nodes: list[Node] = field(default_factory=list)
     captured: set[int] = field(default_factory=set)
-    first_carried: int | None = None
+    first_carried: int = 0
 
     @property
     def entry(self) -> Node:

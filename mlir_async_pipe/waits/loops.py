@@ -16,7 +16,6 @@ from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.passages import BlockPassage, Loop, Passage
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, FRESH_ROW, NO_ROW, Row, compose, resolved
 from mlir_async_pipe.waits.scopes import Key
-from mlir_async_pipe.waits.token_values import first_carried
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.summaries import Summaries
@@ -103,8 +102,8 @@ class Loops:
     def _make(self, item: Item, assumption: Assumption) -> Loop:
         assert item.row is not None
         first = item.frames[0]
-        offset = first_carried(first)
-        arguments = {place - offset: value for place, value in first.entry.arguments.items()}
+        offset = first.first_carried
+        arguments = {place - offset: value for place, value in first.nodes[0].arguments.items()}
         given = item.operands
         start = {value: given[n] for n, value in arguments.items() if n in given}
         kept = first.captured

@@ -69,7 +69,7 @@ class Loop:
     arguments: dict[int, int]
     start: dict[int, int]
     kept: set[int]
-    _forward: carried.Forward | None = None
+    _targets: carried.Targets | None = None
     _steady: carried.State | None = None
     _numbers: dict[int, int] | None = None
 
@@ -87,9 +87,9 @@ class Loop:
 
     def up_to(self, state: carried.State, turns: int | None) -> carried.State:
         """The cheapest state over 0 to `turns` turns (None: any number)."""
-        if self._forward is None:
-            self._forward = carried.forward(self.columns)
-        return carried.turn_up_to(self._forward, state, turns)
+        if self._targets is None:
+            self._targets = carried.targets(self.columns)
+        return carried.turn_up_to(self._targets, state, turns)
 
     def turned(self, states: dict[int, carried.State]) -> dict[int, carried.State]:
         """The cheapest states over any number of turns."""

@@ -70,7 +70,7 @@ class WaitRecord:
         known = self.__dict__
         if name == "place" and "_at" in known:
             at = known.pop("_at")
-            known["place"] = at if isinstance(at, Place) else Place.of(at)
+            known["place"] = at if isinstance(at, Place) else Place.at(at)
         elif name in ("reason", "witness") and "_explain" in known:
             known["reason"], known["witness"] = known["_explain"]()
             del known["_explain"]

@@ -58,7 +58,7 @@ class TokenValues:
         self._work: list[tuple[int, Any]] = []
         self._uses: list[tuple[int, Node]] = []
         self._predecessors: dict[Frame, dict[Node, list[tuple[Node, Edge]]]] = {}
-        self._carried: dict[Item, tuple[Any, int]] = {}
+        self._loops: dict[Item, _LoopHandles] = {}
         self._exits: dict[Node, tuple[Any, int]] = {}
         self._passed: dict[Node, tuple[Any, list[range | None]]] = {}
 
@@ -84,18 +84,23 @@ class TokenValues:
             number = self._ids[value] = self._free_number
             self._free_number += 1
             self._work.append((number, value))
-        elif number not in self.defs and number <= len(self.graph.commits):
-            self._define_commit(number)
-        self._uses.append((number, node))
+            self._uses.append((number, node))
+            return number
+        found = self.defs.get(number)
+        if found is None and number <= len(self.graph.commits):
+            found = self._define_commit(number)
+        if found is None or found.node is not node:
+            self._uses.append((number, node))
         return number
 
-    def _define_commit(self, number: int) -> None:
+    def _define_commit(self, number: int) -> Def:
         item = self.graph.commits[number - 1]
         node = item.node
         assert node is not None
         item.results = {0: number}
-        self.defs[number] = Def("commit", number, item.op, node, item.position, item)
+        found = self.defs[number] = Def("commit", number, item.op, node, item.position, item)
         node.values.append(number)
+        return found
 
     def used_in(self, value: int, frame: Frame) -> list[Node]:
         """The blocks of `frame` that use a value which they do not define, themselves or in
@@ -119,7 +124,7 @@ class TokenValues:
         """No more values can be followed."""
         self._ids.clear()
         self._handles.clear()
-        self._carried.clear()
+        self._loops.clear()
         self._exits.clear()
         self._passed.clear()
 
@@ -160,7 +165,7 @@ class TokenValues:
         if node is not frame.nodes[0]:
             self._follow_predecessors(node, place)
         elif item.row is not None and item.row.flow in ("for", "while"):
-            carried = place - first_carried(frame)
+            carried = place if frame.number else place - self._loop(item).first_argument
             if carried >= 0:
                 self._follow_carried(frame, carried)
         return Def("argument", number, None, node, -1, item)
@@ -180,13 +185,16 @@ class TokenValues:
 
     def _follow_operand(self, item: Item, carried: int) -> None:
         if carried not in item.operands:
-            known = self._carried.get(item)
-            if known is None:
-                assert item.row is not None
-                known = self._carried[item] = item.op.operands, item.row.entry(item.op).start
-            operands, first = known
+            loop = self._loop(item)
             assert item.node is not None
-            item.operands[carried] = self.use(operands[first + carried], item.node)
+            operand = loop.operands[loop.first_operand + carried]
+            item.operands[carried] = self.use(operand, item.node)
+
+    def _loop(self, item: Item) -> _LoopHandles:
+        found = self._loops.get(item)
+        if found is None:
+            found = self._loops[item] = _LoopHandles.of(item)
+        return found
 
     def _follow_leaving(self, frame: Frame, number: int) -> None:
         """The values that the exits of a frame hand on as operand `number`."""
@@ -234,9 +242,9 @@ class TokenValues:
         elif item.row is not None and not item.is_boundary:
             if item.row.flow == "for":
                 # The result is what the argument would be in one more iteration.
-                frame = item.frames[0]
-                argument = frame.entry.block.arguments[first_carried(frame) + place]
-                self.use(argument, frame.entry)
+                loop = self._loop(item)
+                argument = loop.arguments[loop.first_argument + place]
+                self.use(argument, item.frames[0].nodes[0])
             else:
                 for frame in item.frames[:1] if item.row.flow == "while" else item.frames:
                     self._follow_leaving(frame, place)
@@ -263,16 +271,25 @@ def _results_of(commits: Sequence[Item]) -> dict[Any, int]:
     return numbers
 
 
-def first_carried(frame: Frame) -> int:
-    """How many arguments of a loop's entry block stand in front of the carried ones."""
-    if frame.first_carried is None:
-        item = frame.item
+@dataclass(eq=False, slots=True)
+class _LoopHandles:
+    """The operands of a loop and the arguments of its entry block, with the first of them that
+    are carried."""
+
+    operands: Any
+    first_operand: int
+    arguments: Any
+    first_argument: int
+
+    @staticmethod
+    def of(item: Item) -> _LoopHandles:
+        """The handles of a loop, whose frames learn how many arguments are not carried."""
         assert item.row is not None
-        frame.first_carried = 0
-        if item.row.flow == "for":
-            arguments = len(frame.entry.block.arguments)
-            frame.first_carried = arguments - len(item.row.entry(item.op))
-    return frame.first_carried
+        carried = item.row.entry(item.op)
+        frame = item.frames[0]
+        arguments = frame.nodes[0].block.arguments
+        frame.first_carried = len(arguments) - len(carried) if item.row.flow == "for" else 0
+        return _LoopHandles(item.op.operands, carried.start, arguments, frame.first_carried)
 
 
 def _capture(value: int, home: Frame, frame: Frame) -> None:
