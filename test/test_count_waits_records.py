@@ -12,9 +12,14 @@ from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.waits.collector import MANY, collector_paused
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.detach import OpText, detach
+from mlir_async_pipe.waits.flow_graph import FlowGraph
+from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.solve import Solution
+from mlir_async_pipe.waits.summaries import Summaries
 
 LOOPS = """
   %a = GROUP
@@ -114,3 +119,39 @@ def test_json_of_a_record_has_all_fields():
     assert json.loads(json.dumps(entry)).keys() == {
         "place", "queue", "count", "exact", "given", "reason", "witness",
     }  # fmt: skip
+
+
+def test_dropped_report_frees_its_graph_without_the_collector():
+    found = passes.find("async-pipe-count-waits")
+    with new_context(), collector_paused():
+        module = ir.Module.parse(function(LOOPS))
+        session = Session()
+        found.run(module.operation, passes.parse_options(found, ""), session)
+        for record in session.report().of("waits")[::2]:
+            assert record.witness
+        assert objects_of_a_graph()
+        del session, record
+        assert not objects_of_a_graph()
+
+
+def objects_of_a_graph() -> list[object]:
+    kinds = (FlowGraph, Item, Node, Frame, Solution, Summaries)
+    return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
+
+
+@pytest.mark.parametrize("made", [10, 3 * MANY])
+def test_collector_runs_again_behind_a_pause_and_nothing_is_frozen(made):
+    with collector_paused():
+        kept = [[] for _ in range(made)]
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    assert len(kept) == made
+
+
+def test_collector_that_was_off_stays_off():
+    with collector_paused():
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

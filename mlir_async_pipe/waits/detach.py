@@ -43,10 +43,11 @@ def detach(analysis: Analysis) -> None:
         elif found.op is not None:
             found.op = OpText(found.op.name, found.op.location)
         found.condition = GONE
-    for node in graph.nodes.values():
-        node.block = node.terminator = GONE
-        if node.condition is not None:
-            node.condition = GONE
+    for frame in graph.frames:
+        for node in frame.nodes:
+            node.block = node.terminator = GONE
+            if node.condition is not None:
+                node.condition = GONE
     graph.forget_handles()
     values.forget_handles()
     analysis.conditions.forget_handles()

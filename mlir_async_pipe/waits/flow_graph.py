@@ -30,13 +30,16 @@ from mlir_async_pipe.waits.items import Edge, Frame, Item, ItemKind, Node
 class FlowGraph:
     """The reduced program of one module. Holds handles of ops: use it before rewriting.
 
-    `items` finds calls and ops with regions by their op, `nodes` blocks by their handle.
+    `items` finds calls and ops with regions by their op, `nodes` blocks by their handle. The
+    graph owns what it is made of, and takes it apart when it goes: items and blocks point at
+    each other, and the collector would look through all of them before it frees them.
     """
 
     def __init__(self, module_op: Any, queue: Callable[[Any], Queue | None] = queue_of) -> None:
         self.queue = queue
         self.items: dict[Any, Item] = {}
         self.nodes: dict[Any, Node] = {}
+        self.frames: list[Frame] = []
         self.roots: list[Item] = []
         self.waits: list[Item] = []
         self.commits: list[Item] = []
@@ -141,6 +144,7 @@ class FlowGraph:
         for number, region in enumerate(op.regions):
             frame = Frame(item, number)
             frames.append(frame)
+            self.frames.append(frame)
             for block_number, block in enumerate(region.blocks):
                 node = Node(frame, block_number, block)
                 frame.nodes.append(node)
@@ -234,6 +238,12 @@ class FlowGraph:
         self._branches, self._loose = [], []
         for table in (self.items, self.nodes, self._positions, self._functions):
             table.clear()
+
+    def __del__(self) -> None:
+        for frame in self.frames:
+            for node in frame.nodes:
+                node.items, node.edges = [], ()
+            frame.item.frames, frame.nodes = (), []
 
     def root_of(self, item: Item) -> Item:
         """The function (or other isolated op) whose thread runs `item`."""

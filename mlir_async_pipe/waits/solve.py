@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
-from mlir_async_pipe.waits import block_search, carried
+from mlir_async_pipe.waits import block_search, carried, loops
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.items import Frame, Item, Node
@@ -193,22 +193,22 @@ class Solution:
         turns = block.turns.get(item)
         if turns is not None:
             return [(item.frames[0], joined(turns, visit.costs))]
-        loop = self.summaries.loops.of(item, visit.assumption)
+        loop = loops.loop_of(self.summaries, item, visit.assumption)
         last = None if trips is None else trips - 1
         return [(item.frames[0], loop.up_to(loop.state(here), last))]
 
     def _enter_while(
         self, item: Item, here: Costs, visit: Visit, block: BlockPassage
     ) -> list[tuple[Frame, Costs]]:
-        loops = self.summaries.loops
-        loop = loops.of(item, visit.assumption)
-        turns = loops.turns(item, visit.assumption)
+        summaries = self.summaries
+        loop = loops.loop_of(summaries, item, visit.assumption)
+        turns = loops.while_turns(summaries, item, visit.assumption)
         first, second = item.frames
         state = loop.up_to(loop.state(here), 0 if turns is False else None)
         entered = [(first, state)]
         if turns is False:
             return entered
-        before = loops.before(item, visit.assumption, True)
+        before = loops.before_condition(summaries, item, visit.assumption, True)
         if before.cost < FOREVER:
             inside = {value: state[value] + before.cost for value in loop.kept if value in state}
             for place, argument in second.entry.arguments.items():

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlir_async_pipe.waits import block_search
+from mlir_async_pipe.waits import block_search, loops
 from mlir_async_pipe.waits.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.items import Frame, Item, Node
-from mlir_async_pipe.waits.loops import Loops
-from mlir_async_pipe.waits.passages import BlockPassage, Passage
+from mlir_async_pipe.waits.passages import BlockPassage, Loop, Passage
 from mlir_async_pipe.waits.rows import CROSSING, FOREVER, FRESH, FRESH_ROW, Row, compose, least
 from mlir_async_pipe.waits.scopes import Key, Scopes
 from mlir_async_pipe.waits.token_values import Def
@@ -34,13 +33,13 @@ class Summaries:
         self.events = events
         self.conditions = conditions
         self.scopes = Scopes(conditions, tracked)
-        self.loops = Loops(self)
         # A token from elsewhere was committed no later than here. Where marks are counted by
         # function body its own mark is not among them, so the first one seen here must
         # complete: one group less may stay in flight.
         self.foreign = -1 if events.queue.scope == "function" else 0
         self.passages: dict[tuple[Frame, Key], Passage] = {}
         self.live: dict[Frame, dict[Node, set[int]]] = {}
+        self.made_loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
         self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
 
     # -- one block ---------------------------------------------------------------------
@@ -126,7 +125,7 @@ class Summaries:
             return Passage(0, {number: {FRESH: self.foreign} for number in item.results})
         assert item.row is not None
         if item.row.flow in ("for", "while"):
-            return self.loops.through(item, block, assumption)
+            return loops.through_loop(self, item, block, assumption)
         reads = block.reads[item]
         frames = (
             self.conditions.frames(item, assumption) if item.row.flow == "branch" else item.frames

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from mlir_async_pipe.waits import block_search, carried
+from mlir_async_pipe.waits import block_search, carried, loops
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.items import Frame, Item, Node
 from mlir_async_pipe.waits.passages import BlockPassage, Loop
@@ -64,7 +64,7 @@ class WayBack:
             self._frame(item.frames[0], assumption, number, source)
             return
         second = item.frames[1]
-        before = self.summaries.loops.before(item, assumption, True)
+        before = loops.before_condition(self.summaries, item, assumption, True)
         after = self.summaries.passage(second, assumption).results[number]
         cost = loop.columns[target][source]
         places = {value: place for place, value in second.entry.arguments.items()}
@@ -99,7 +99,7 @@ class WayBack:
         self, item: Item, assumption: Assumption, holds: bool, number: int, source: int
     ) -> None:
         """Back through the first region of an scf.while whose condition holds, or not."""
-        choices = self.summaries.loops.choices(item, assumption, holds)
+        choices = loops.while_choices(self.summaries, item, assumption, holds)
         self._single(item.frames[0], choices, number, source)
 
     def _single(
@@ -274,13 +274,13 @@ class WayBack:
         assumption: Assumption,
     ) -> int | None:
         assert item.row is not None
-        loop = self.summaries.loops.of(item, assumption)
+        loop = loops.loop_of(self.summaries, item, assumption)
         trips = item.trips
         if item.row.flow == "for" and trips is not None:
             return self._through_static(item, loop, block, source, trips, result, assumption)
         if item.row.flow == "while":
-            row = self.summaries.loops.before(item, assumption, False).results[result]
-            turns = self.summaries.loops.turns(item, assumption)
+            row = loops.before_condition(self.summaries, item, assumption, False).results[result]
+            turns = loops.while_turns(self.summaries, item, assumption)
             limit = None if turns is None else 0
             ways = self._ways_through(item, loop, block, source, limit)
             slot = min(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from mlir_async_pipe.waits import carried
+from mlir_async_pipe.waits import carried, loops
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import by_position
 from mlir_async_pipe.waits.items import Frame, Item, Node
@@ -106,7 +106,7 @@ class Witness:
     def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
         item = frame.item
         assert item.row is not None
-        loop = self.summaries.loops.of(item, outer.assumption)
+        loop = loops.loop_of(self.summaries, item, outer.assumption)
         ways = self._ways_in(item, loop, outer)
         if item.row.flow == "while" and frame.number == 1:
             if value not in frame.captured:
@@ -115,7 +115,7 @@ class Witness:
                     return None
                 groups = 0
             else:
-                groups = self.summaries.loops.before(item, outer.assumption, True).cost
+                groups = loops.before_condition(self.summaries, item, outer.assumption, True).cost
             self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
         slots = ways.path(value)
         return self.way_back.over_turns(item, outer.assumption, loop, slots, ways.start[slots[0]])
@@ -136,7 +136,7 @@ class Witness:
     ) -> int:
         second = item.frames[1]
         place = next(n for n, given in second.entry.arguments.items() if given == value)
-        row = self.summaries.loops.before(item, assumption, True).results[place]
+        row = loops.before_condition(self.summaries, item, assumption, True).results[place]
         source = min(
             (slot for slot in row if slot in state), key=lambda slot: state[slot] + row[slot]
         )
