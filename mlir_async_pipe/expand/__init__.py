@@ -21,6 +21,7 @@ from typing import Any
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import Diagnostics, Place
+from mlir_async_pipe.expand.branches import join_branches
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
@@ -158,6 +159,8 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
         results = list(guard.results)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
+    written = [kernel_loop.block, kernel_loop.regions[0].blocks[0]]
+    join_branches(written, emitter.steps.conditions)
     loop.erase()
     if span is not None:
         label_parts(parts, span.close(), kernel_loop if guard is None else guard)

@@ -1,11 +1,12 @@
-"""Makes one op of a step conditional: its iteration may lie behind the loop's end.
+"""Makes what a step runs conditional: its iteration may lie behind the loop's end.
 
     copy A -> %b[%slot], 8            copy A -> %b[%slot], 8, select(%exists, 8, 0)
     memref.store …             -->    scf.if %exists { memref.store … }
     %x = memref.load …                %x = scf.if %exists { load } else { 0 }
 
 A copy keeps its place outside of any branch: with no source elements it fills a free slot
-with zeros and reads nothing (PTX ISA, cp.async, src-size). Pure ops run anyway.
+with zeros and reads nothing (PTX ISA, cp.async, src-size). Pure ops run anyway, unless they
+are part of a statement: all of its ops stand in one branch.
 """
 
 from __future__ import annotations
@@ -46,16 +47,28 @@ def check_guardable(units: Units) -> None:
                 )
 
 
-def guarded(op: Operation, condition: Value, integers: Integers) -> Operation:
-    """Let `op`, just cloned to where `integers` writes, happen only if `condition` holds;
-    returns what stands for it."""
-    if is_synchronisation(op):
-        return op
-    if is_physical(op):
-        return _without_source(op, condition, integers)
-    if not is_statement(op):
-        return op
-    return _in_branch(op, condition, integers.ip)
+def guarded(
+    copies: list[Operation], wanted: list[bool], condition: Value, integers: Integers
+) -> list[Value]:
+    """Let the ops of a unit, just cloned to where `integers` writes, happen only if `condition`
+    holds. Returns what stands for each of their results; `wanted` says which others use."""
+    if not any(is_physical(op) or is_synchronisation(op) for op in copies):
+        guard = any(is_statement(op) for op in copies)
+        return _in_branch(copies, wanted, condition, integers) if guard else _results(copies)
+    found: list[Value] = []
+    for op in copies:
+        used = wanted[len(found) : len(found) + len(op.results)]
+        if is_synchronisation(op) or not (is_physical(op) or is_statement(op)):
+            found += op.results
+        elif is_physical(op):
+            found += _without_source(op, condition, integers).results
+        else:
+            found += _in_branch([op], used, condition, integers)
+    return found
+
+
+def _results(ops: list[Operation]) -> list[Value]:
+    return [result for op in ops for result in op.results]
 
 
 def _takes_source_elements(op: Operation) -> bool:
@@ -86,24 +99,25 @@ def _without_source(op: Operation, condition: Value, integers: Integers) -> Oper
     return made
 
 
-def _in_branch(op: Operation, condition: Value, ip: Any) -> Operation:
-    loc = op.location
-    types = [result.type for result in op.results]
-    branch = create("scf.if", [condition], types, regions=2, ip=ip, loc=loc)
+def _in_branch(
+    ops: list[Operation], wanted: list[bool], condition: Value, integers: Integers
+) -> list[Value]:
+    """Move ops that stand together into an scf.if; results that others want are 0 otherwise."""
+    loc = ops[0].location
+    results = _results(ops)
+    yielded = [result for result, used in zip(results, wanted, strict=True) if used]
+    types = [value.type for value in yielded]
+    zeros = [integers.zero(kind, _zero(kind)) for kind in types]
+    branch = create("scf.if", [condition], types, regions=2, ip=integers.ip, loc=loc)
     inside = branch.regions[0].blocks.append()
-    end = create("scf.yield", list(op.results), ip=ir.InsertionPoint(inside), loc=loc)
-    op.move_before(end)
-    if types:
+    end = create("scf.yield", yielded, ip=ir.InsertionPoint(inside), loc=loc)
+    for op in ops:
+        op.move_before(end)
+    if yielded:
         otherwise = branch.regions[1].blocks.append()
-        inner = ir.InsertionPoint(otherwise)
-        zeros = [
-            create("arith.constant", (), [kind], {"value": _zero(kind)}, ip=inner, loc=loc).results[
-                0
-            ]
-            for kind in types
-        ]
-        create("scf.yield", zeros, ip=inner, loc=loc)
-    return branch
+        create("scf.yield", zeros, ip=ir.InsertionPoint(otherwise), loc=loc)
+    outside = iter(branch.results)
+    return [next(outside) if used else old for old, used in zip(results, wanted, strict=True)]
 
 
 def _zero(kind: Any) -> Any:

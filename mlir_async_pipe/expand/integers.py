@@ -200,6 +200,11 @@ class Integers:
         self._values[made] = value
         return made
 
+    def zero(self, kind: Any, value: Any) -> Value:
+        """An arith.constant of any type, given its zero as an attribute."""
+        key = ("zero", str(kind))
+        return self._once(key, "arith.constant", (), kind, {"value": value})
+
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""
         x, y = self._value_of(a), self._value_of(b)

@@ -49,6 +49,11 @@ class KernelUnit:
         return tuple(Template.of(op) for op in self.ops)
 
     @cached_property
+    def additions(self) -> frozenset[int]:
+        """The numbers of the ops that add integers: with constants they fold."""
+        return frozenset(n for n, op in enumerate(self.ops) if op.name == "arith.addi")
+
+    @cached_property
     def used(self) -> tuple[Value, ...]:
         """The values that the unit uses from outside of itself, each once."""
         inside = {result for template in self.templates for result in template.results}

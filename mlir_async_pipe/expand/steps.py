@@ -19,7 +19,15 @@ from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.synchronise import Step, Wait
-from mlir_async_pipe.ir_helpers import Value, create, defining_op, operations
+from mlir_async_pipe.expand.templates import Template
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    constant_value,
+    create,
+    defining_op,
+    operations,
+)
 from mlir_async_pipe.statements import is_statement, is_synchronisation
 
 FENCED = "address_spaces"
@@ -27,7 +35,7 @@ FENCED = "address_spaces"
 
 class StepWriter:
     """Writes at the insertion point `ip`; `values` holds what each step made: (value of the
-    body, stage of its unit, key of the step) -> value."""
+    body, stage of its unit, key of the step) -> value, `conditions` the i1 of all branches."""
 
     def __init__(self, plan: Plan, kernel: Kernel, integers: Integers, ip: Any) -> None:
         self.kernel = kernel
@@ -37,6 +45,7 @@ class StepWriter:
         self.location = plan.loop.location
         self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
         self.values: dict[tuple[Value, int, int], Value] = {}
+        self.conditions: set[Value] = set()
         self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
 
     def write(
@@ -71,13 +80,32 @@ class StepWriter:
     ) -> None:
         stage = unit.stage
         mapping = {value: look_up(value, stage) for value in unit.used}
-        for template in unit.templates:
+        copies: list[Operation] = []
+        made: list[Value] = []
+        for number, template in enumerate(unit.templates):
+            folded = self._sum(template, mapping) if number in unit.additions else None
+            if folded is not None:
+                mapping[template.results[0]] = self.values[template.results[0], stage, key] = folded
+                continue
             copy = template.clone(mapping, self.ip)
-            if condition is not None:
-                copy = guarded(copy, condition, self.integers)
-            for old, new in zip(template.results, copy.results, strict=True):
-                mapping[old] = new
-                self.values[(old, stage, key)] = new
+            copies.append(copy)
+            made += template.results
+            mapping.update(zip(template.results, copy.results, strict=True))
+        results = [mapping[value] for value in made]
+        if condition is not None and copies:
+            self.conditions.add(condition)
+            wanted = [_used_outside(value, unit) for value in made]
+            results = guarded(copies, wanted, condition, self.integers)
+        for old, new in zip(made, results, strict=True):
+            self.values[(old, stage, key)] = new
+
+    def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
+        """The constant that an addition is where its operands are: the input's own index
+        arithmetic, for an iteration of the prologue."""
+        a, b = (mapping[use.value] for use in addition.uses)
+        if constant_value(a) is None or constant_value(b) is None:
+            return None
+        return self.integers.add(a, b)
 
     def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
         before = step.before.get(position)
@@ -137,3 +165,15 @@ class StepWriter:
         kind = ir.Type.parse(TOKEN_TYPE, self.context)
         made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
         return made.results[0]
+
+
+def _used_outside(value: Value, unit: KernelUnit) -> bool:
+    """Whether an op that is not of the unit uses a value that the unit makes."""
+    block = unit.ops[0].block
+    for use in value.uses:
+        user = use.owner.operation
+        while user.block != block:
+            user = user.parent.operation
+        if user not in unit.ops:
+            return True
+    return False
