@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func @reads_first
 // CHECK:         scf.for
-// CHECK-NEXT:      memref.load %[[B:.*]][%{{.*}}] : memref<1xf32>
+// CHECK:           memref.load %[[B:.*]][%{{.*}}] : memref<1xf32>
 // CHECK-NOT:       async_pipe.wait_queue
 // CHECK:           memref.store
 // CHECK-NEXT:      "async_pipe.wait_queue"(%{{.*}}) {count = 0 : i64, queue = 2 : i64}

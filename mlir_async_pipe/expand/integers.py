@@ -203,7 +203,7 @@ class Integers:
     def zero(self, kind: Any, value: Any) -> Value:
         """An arith.constant of any type, given its zero as an attribute."""
         key = ("zero", str(kind))
-        return self._once(key, "arith.constant", (), kind, {"value": value})
+        return self._once(key, "arith.constant", (), kind, lambda: {"value": value})
 
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""
