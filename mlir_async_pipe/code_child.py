@@ -14,10 +14,12 @@ so before it reads: a child that `warm_up` started early is ready when it is nee
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -47,14 +49,22 @@ class Request:
     answer: Literal["module", "object"]
 
 
-def run(request: Request) -> bytes:
+def run(request: Request, meanwhile: Callable[[], None] = lambda: None) -> bytes:
     """Ask a child; returns the module's text as UTF-8, or the object's bytes.
 
+    `meanwhile` is called while the child works; if it raises, the child is ended.
     Raises LoweringError: left-over-op and lowering-failed at their places in the text,
     codegen-failed where the back end gave up.
     """
     child = _warm.pop(request.stack, None) or _start(request.stack)
-    answered, complained = child.communicate(json.dumps(asdict(request)).encode())
+    try:
+        _send(child, json.dumps(asdict(request)).encode())
+        meanwhile()
+    except BaseException:
+        child.kill()
+        child.communicate()
+        raise
+    answered, complained = child.communicate()
     complaint = complained.decode(errors="replace").strip()
     if child.returncode != 0 or not answered:
         raise LoweringError(
@@ -84,6 +94,15 @@ def _start(stack: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+def _send(child: subprocess.Popen[bytes], asked: bytes) -> None:
+    """Hand over the whole request; a child that has died says why elsewhere."""
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin:
+        child.stdin.write(asked)
+    # What is closed cannot be flushed, and communicate would.
+    child.stdin = None
 
 
 def _first_error(text: str) -> str:

@@ -10,6 +10,7 @@ counts, registers, spills, and shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,19 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Lowered:
+def lower(
+    module: Any,
+    *,
+    target: Target,
+    emit: str = "ptx",
+    strict: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Lowered:
     """Lower `module` to `target` and emit "llvm" (dialect), "ptx", "cubin", "isa" or "hsaco".
 
-    With `strict` a scope that the chip cannot run asynchronously is an error.
+    With `strict` a scope that the chip cannot run asynchronously is an error. `meanwhile` is
+    called once, while the back end's process works if there is one; what it raises ends that
+    process and leaves this call.
     Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
     kind that the target does not have or a tool that is missing.
     """
@@ -55,7 +65,11 @@ def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = Fals
     session = Session(target=target)
     root = module.operation.clone().operation
     generate = _generate_nvvm if target.lowering == "nvvm" else _generate_rocdl
-    code, waits = generate(root, session, target, emit, strict)
+    once = _Once(meanwhile)
+    try:
+        code, waits = generate(root, session, target, emit, strict, once)
+    finally:
+        once()
     return Lowered(
         str(target),
         emit,
@@ -67,24 +81,48 @@ def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = Fals
     )
 
 
+class _Once:
+    """A call that happens the first time only."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
 # Only the vendor that is asked for is imported: start-up counts.
 
 
 def _generate_nvvm(
-    root: Any, session: Session, target: Target, emit: str, strict: bool
+    root: Any,
+    session: Session,
+    target: Target,
+    emit: str,
+    strict: bool,
+    meanwhile: Callable[[], None],
 ) -> tuple[Any, tuple[Any, ...]]:
     from mlir_async_pipe.targets import lower_nvvm
 
-    return lower_nvvm.generate(root, session, target.chip, emit, strict=strict), ()
+    return lower_nvvm.generate(
+        root, session, target.chip, emit, strict=strict, meanwhile=meanwhile
+    ), ()
 
 
 def _generate_rocdl(
-    root: Any, session: Session, target: Target, emit: str, strict: bool
+    root: Any,
+    session: Session,
+    target: Target,
+    emit: str,
+    strict: bool,
+    meanwhile: Callable[[], None],
 ) -> tuple[Any, tuple[Any, ...]]:
     from mlir_async_pipe.targets import rocdl_code, to_rocdl
 
     options = to_rocdl.ToRocdlOptions(chip=target.chip.name, strict=strict)
     to_rocdl.run(root, options, session)
-    code = rocdl_code.generate(root, target.chip, emit)
+    code = rocdl_code.generate(root, target.chip, emit, meanwhile)
     rocdl_code.remark_stricter(code.waits, session.diagnostics)
     return code, code.waits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,9 +44,18 @@ class NvidiaCode:
     kernels: tuple[NvidiaKernel, ...]
 
 
-def generate(root: Any, session: Session, chip: Chip, emit: str, *, strict: bool) -> NvidiaCode:
+def generate(
+    root: Any,
+    session: Session,
+    chip: Chip,
+    emit: str,
+    *,
+    strict: bool,
+    meanwhile: Callable[[], None],
+) -> NvidiaCode:
     """Lower a module, which is changed, and emit "llvm" (dialect), "ptx" or "cubin".
 
+    `meanwhile` is called while the back end works, not at all for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, strict), session)
@@ -56,7 +66,8 @@ def generate(root: Any, session: Session, chip: Chip, emit: str, *, strict: bool
     )
     if emit == "llvm":
         return NvidiaCode(str(root), b"", kernels)
-    ptx, assembled = _ptx_and_cubin(root, chip, session, needs_cubin=emit == "cubin")
+    ptx = nvvm_code.ptx_text(root, chip, meanwhile)
+    ptx, assembled = _assembled(ptx, root, chip, session, needs_cubin=emit == "cubin")
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -70,11 +81,10 @@ def generate(root: Any, session: Session, chip: Chip, emit: str, *, strict: bool
     return NvidiaCode("", assembled.cubin, kernels)
 
 
-def _ptx_and_cubin(
-    root: Any, chip: Chip, session: Session, *, needs_cubin: bool
+def _assembled(
+    ptx: str, root: Any, chip: Chip, session: Session, *, needs_cubin: bool
 ) -> tuple[str, Assembled | None]:
     """PTX, and its cubin where ptxas is installed; made a second time if kernels spill."""
-    ptx = nvvm_code.ptx_text(root, chip)
     if not needs_cubin and find_tool("ptxas") is None:
         return ptx, None
     assembled = assemble(ptx, chip)

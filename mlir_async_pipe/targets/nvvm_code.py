@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe import code_child
@@ -18,8 +19,8 @@ from mlir_async_pipe.targets.ptx import check_calls
 _LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
 
 
-def ptx_text(module: Any, chip: Chip) -> str:
-    """The PTX of the module's kernels.
+def ptx_text(module: Any, chip: Chip, meanwhile: Callable[[], None] = lambda: None) -> str:
+    """The PTX of the module's kernels; `meanwhile` is called while the back end works.
 
     Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
     UsageError (back-end-missing).
@@ -28,7 +29,7 @@ def ptx_text(module: Any, chip: Chip) -> str:
     kernels = _one_gpu_module(module).get_asm(use_local_scope=True)
     text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
-    ptx = code_child.run(request).decode().rstrip("\0")
+    ptx = code_child.run(request, meanwhile).decode().rstrip("\0")
     check_calls(ptx)
     return ptx
 

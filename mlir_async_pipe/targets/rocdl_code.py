@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +71,9 @@ class RocdlCode:
     waits: tuple[WaitReadback, ...] = ()
 
 
-def generate(root: Operation, chip: Chip, emit: str) -> RocdlCode:
+def generate(
+    root: Operation, chip: Chip, emit: str, meanwhile: Callable[[], None] = lambda: None
+) -> RocdlCode:
     """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
     (assembly, with a comment in front of each of our waits) or "hsaco" (a linked code object).
 
@@ -81,11 +83,12 @@ def generate(root: Operation, chip: Chip, emit: str) -> RocdlCode:
     check_one_gpu_module(root)
     slices_to_shuffles(root)
     if emit == "llvm":
-        return RocdlCode(code_child.run(_request(root, chip, "")).decode(), b"")
+        return RocdlCode(code_child.run(_request(root, chip, ""), meanwhile).decode(), b"")
     waits = mark(root)
     # The linker is looked for first: without it the rest is for nothing.
     with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
-        text = code_child.run(_request(root, chip, "format=isa")).decode().rstrip("\0")
+        asked = _request(root, chip, "format=isa")
+        text = code_child.run(asked, meanwhile).decode().rstrip("\0")
         _check_calls(text)
         kernels = read(text)
         readback = explain(waits, kernels)

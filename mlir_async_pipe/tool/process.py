@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,7 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
         roundtrip.verify(root, source.name)
     pipeline = _pipeline(options, repeated, root.operation.name, context)
     with _explained(root, options, session):
-        _run_pipeline(root, pipeline, work, session)
+        last_check = _run_pipeline(root, pipeline, work, session)
     if options.check_only:
         return None
     if options.run is not None:
@@ -122,10 +122,12 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
         with timing.phase("Machine"):
             return execution.execute(root, options, session)
     if options.emit != "mlir" and session.diagnostics.with_severity("error"):
+        last_check()
         return None
     work.activity.is_now(f"writing {options.emit}")
-    with timing.phase("Output"):
-        return emit.emit(root, options, session)
+    with timing.phase("Output"), contextlib.suppress(emit.CheckFailedError):
+        return emit.emit(root, options, session, last_check)
+    return None
 
 
 @contextlib.contextmanager
@@ -158,11 +160,18 @@ def _pipeline(
     return plan.from_flags(flags, root, context)
 
 
-def _run_pipeline(root: Any, pipeline: pipeline_text.Nest, work: Work, session: Session) -> None:
+def _run_pipeline(
+    root: Any, pipeline: pipeline_text.Nest, work: Work, session: Session
+) -> Callable[[], None]:
+    """Run the pipeline, all but a check at its end that code may be made beside: returns that."""
     options = work.options
     dumps = printing.wants_dumps(options)
+    beside = _may_check_beside(options)
     steps = plan.make(
-        pipeline, root.operation.context, _defaults(work), single=dumps or options.mlir_timing
+        pipeline,
+        root.operation.context,
+        _defaults(work),
+        single=dumps or options.mlir_timing or beside,
     )
     text = plan.text_of(steps, pipeline.anchor)
     if options.dump_pass_pipeline:
@@ -172,16 +181,42 @@ def _run_pipeline(root: Any, pipeline: pipeline_text.Nest, work: Work, session: 
     instruments += [printing.DumpIr(options)] if dumps else []
     instruments += [statistics] if options.mlir_pass_statistics else []
     instruments += [work.timing] if options.mlir_timing else []
-    with _reproducer(root, text, options):
+    late = steps[-1:] if beside and steps and steps[-1].name == CHECK else []
+
+    def run_steps(some: Sequence[plan.Step]) -> None:
         run.run(
             root,
-            steps,
+            some,
             session,
             verify_each=options.verify_each,
             statistics=options.mlir_pass_statistics,
             instruments=instruments,
         )
+
+    with _reproducer(root, text, options):
+        run_steps(steps[: len(steps) - len(late)])
     statistics.write()
+
+    def run_late() -> None:
+        run_steps(late)
+        work.activity.is_now(f"writing {options.emit}")
+
+    return run_late
+
+
+def _may_check_beside(options: Options) -> bool:
+    """Whether the last check may run while the back end's process makes the code: nobody looks
+    at the single steps."""
+    looks_on = (
+        printing.wants_dumps(options)
+        or options.mlir_timing
+        or options.mlir_pass_statistics
+        or options.dump_pass_pipeline
+        or options.explain
+        or options.mlir_pass_pipeline_crash_reproducer
+    )
+    makes_code = options.emit != "mlir" and options.run is None and not options.check_only
+    return makes_code and not looks_on
 
 
 def _defaults(work: Work) -> dict[str, Any]:
