@@ -103,7 +103,7 @@ def test_without_a_back_end_the_pip_command_is_given(monkeypatch):
 
 def test_an_intrinsic_that_survived_as_a_call_is_refused(monkeypatch):
     called = b"f:\n\ts_getpc_b64 s[0:1]\n\ts_add_u32 s0, s0, llvm.amdgcn.asyncmark@rel32@lo+4\n"
-    monkeypatch.setattr(code_child, "run", lambda request: called)
+    monkeypatch.setattr(code_child, "run", lambda request, meanwhile: called)
     monkeypatch.setattr(rocdl_code, "back_end", lambda lowering: "flydsl")
     with pytest.raises(AsyncPipeError) as caught:
         emitted(copy_kernel(STRAIGHT), "isa")
