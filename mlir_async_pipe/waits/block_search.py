@@ -262,14 +262,20 @@ def taken_edges(summaries: Summaries, node: Node, assumption: Assumption) -> Seq
 
 def resolved_places(
     summaries: Summaries, frame: Frame, assumption: Assumption, start: dict[int, int]
-) -> Iterator[tuple[Place, Assumption, dict[int, int]]]:
-    """Every place that can be reached, with the costs of the values at its start."""
+) -> Iterator[tuple[Place, Assumption, BlockPassage, dict[int, int]]]:
+    """Every place that can be reached and reads token values: what is assumed there, its
+    passage, and the costs of the values at its start."""
     graph = BlockGraph(summaries, frame, assumption)
     cost_of = graph.search(start)
     for place, states in graph.states.items():
-        costs = {value: cost_of[state] for value, state in states.items() if state in cost_of}
-        if costs:
-            yield place, graph.under(place), costs
+        if states.get(FRESH) in cost_of:
+            under = graph.under(place)
+            block = summaries.block(place[0], under)
+            if block.waits or block.reads:
+                costs = {
+                    value: cost_of[state] for value, state in states.items() if state in cost_of
+                }
+                yield place, under, block, costs
 
 
 def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:

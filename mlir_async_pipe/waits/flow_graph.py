@@ -171,7 +171,7 @@ class FlowGraph:
         for node in frame.nodes:
             op = self.terminator_of(node)
             name = op.name
-            targets = [nodes[block] for block in op.successors]
+            targets = [nodes[block] for block in op.successors] if name not in EXIT_OPS else []
             row = BRANCH_ROWS.get(name)
             if row is not None and row.condition:
                 node.condition = op.operands[0]

@@ -110,20 +110,18 @@ class Solution:
                     self.attained[item] = (visit, value)
 
     def visits(self, frame: Frame, key: Key, start: Costs) -> Iterator[tuple[Visit, BlockPassage]]:
-        """Every pass through a block of a frame, with the costs at the start of the block."""
+        """Every pass through a block of a frame that reads token values, with the costs at the
+        start of the block."""
         assumption = self.summaries.scopes.assumption(frame, key)
         if len(frame.nodes) == 1:
             for choice in self.summaries.scopes.choices(frame, assumption):
                 visit = Visit(frame, key, choice, frame.entry, None, start)
                 yield visit, self.summaries.block(frame.entry, choice)
             return
-        for place, under, costs in block_search.resolved_places(
+        for place, under, block, costs in block_search.resolved_places(
             self.summaries, frame, assumption, start
         ):
-            yield (
-                Visit(frame, key, under, place[0], place, costs),
-                self.summaries.block(place[0], under),
-            )
+            yield Visit(frame, key, under, place[0], place, costs), block
 
     def result_number(self, item: Item, value: int) -> int:
         """Which result of an item a token value is."""

@@ -219,9 +219,11 @@ class TokenValues:
             operands, ranges = known
             passed = ranges[edge.number]
             if passed is not None and place < len(passed):
-                if not edge.values:
-                    edge.values = {}
-                edge.values[place] = self.use(operands[passed[place]], source)
+                value = self.use(operands[passed.start + place], source)
+                if edge.values:
+                    edge.values[place] = value
+                else:
+                    edge.values = {place: value}
 
     def _edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
         into = self._predecessors.get(node.frame)
