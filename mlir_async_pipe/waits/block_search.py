@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mlir_async_pipe.waits.items import Edge, Frame, Node
+from mlir_async_pipe.waits.liveness import live_values
 from mlir_async_pipe.waits.passages import BlockPassage, Passage
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
 
@@ -276,29 +277,3 @@ def resolved_places(
                     value: cost_of[state] for value, state in states.items() if state in cost_of
                 }
                 yield place, under, block, costs
-
-
-def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:
-    """The token values that each block of a frame sees from the blocks in front of it."""
-    found = summaries.live.get(frame)
-    if found is not None:
-        return found
-    before: dict[Node, list[Node]] = {}
-    for node in frame.nodes:
-        for edge in node.edges:
-            before.setdefault(edge.target, []).append(node)
-    values = summaries.events.values
-    live: dict[Node, set[int]] = {}
-    used = values.used_elsewhere
-    seen = {value for node in frame.nodes for value in node.values if value in used}
-    for value in seen | frame.captured:
-        home = values.defs[value].node
-        work = values.used_in(value, frame)
-        while work:
-            node = work.pop()
-            if node is home or value in live.setdefault(node, set()):
-                continue
-            live[node].add(value)
-            work.extend(before.get(node, ()))
-    summaries.live[frame] = live
-    return live

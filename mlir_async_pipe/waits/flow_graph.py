@@ -10,21 +10,14 @@ The walk itself costs 0.4 us an op. What is asked of a handle beyond its name co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, is_function, symbol_name, walk
-from mlir_async_pipe.vocabulary import ROWS, Queue, WaitRule, queue_of
-from mlir_async_pipe.vocabulary.control_flow import (
-    BRANCH_ROWS,
-    CALL_OPS,
-    CAST_OPS,
-    EXIT_OPS,
-    REGION_ROWS,
-    SELECT_OPS,
-)
-from mlir_async_pipe.waits.items import Edge, Frame, Item, ItemKind, Node
+from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk
+from mlir_async_pipe.vocabulary import Queue, queue_of
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, CALL_OPS, EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.waits.items import Edge, Frame, Item, Node
+from mlir_async_pipe.waits.kept_ops import OpKind, walk_kept
 
 
 class FlowGraph:
@@ -63,11 +56,11 @@ class FlowGraph:
         """Put the ops that matter into their blocks, making the frames around them."""
         lists = {"commit": self.commits, "wait": self.waits, "slot": self.slots, "call": self.calls}
         functions = []
-        queues: dict[_OpKind, Queue | None] = {}
+        queues: dict[OpKind, Queue | None] = {}
         # Equal queues are one object, so that `is` tells them apart.
         same: dict[Queue | None, Queue | None] = {}
         node: Node | None = None
-        for position, op, kind in _walk_kept(module_op):
+        for position, op, kind in walk_kept(module_op):
             if kind.item is None:
                 if kind.is_branch:
                     self._branches.append(op)
@@ -256,63 +249,3 @@ class FlowGraph:
 def _is_while(op: Any) -> bool:
     row = REGION_ROWS.get(op.name)
     return row is not None and row.flow == "while"
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _OpKind:
-    """What becomes of an op of one name.
-
-    `item`: such an item. Else it is one with regions or a token value, which becomes an item
-    or is followed if something asks for it. `own_queue`: its attributes name the queue.
-    """
-
-    item: ItemKind | None = None
-    own_queue: bool = False
-    is_function: bool = False
-    is_branch: bool = False
-    rule: WaitRule | None = None
-
-
-_Kept = tuple[int, Any, _OpKind]
-"""(position, op, kind)"""
-
-
-def _op_kinds() -> dict[str, _OpKind]:
-    """What the walk keeps, by op name; every other op is passed over."""
-    kinds: dict[str, _OpKind] = {}
-    for name, row in ROWS.items():
-        own_queue = not isinstance(row.queue, Queue)
-        if row.slots:
-            kinds[name] = _OpKind("slot", own_queue)
-        elif row.wait is not None:
-            kinds[name] = _OpKind("wait", own_queue, rule=row.wait)
-        elif row.commits is not None:
-            kinds[name] = _OpKind("commit", own_queue)
-        elif row.token:
-            kinds[name] = _OpKind()
-    kinds |= {name: _OpKind("call") for name in CALL_OPS}
-    kinds |= {name: _OpKind() for name in (*SELECT_OPS, *CAST_OPS)}
-    kinds |= {name: _OpKind(is_function=name in FUNCTION_OPS) for name in REGION_ROWS}
-    kinds |= {name: _OpKind(is_branch=True) for name in (*BRANCH_ROWS, *EXIT_OPS)}
-    return kinds
-
-
-_OP_KINDS = _op_kinds()
-
-
-def _walk_kept(root: Any) -> list[_Kept]:
-    """The ops below `root` that matter, in pre-order."""
-    found: list[_Kept] = []
-    keep, kind_of, advance = found.append, _OP_KINDS.get, ir.WalkResult.ADVANCE
-    position = 0
-
-    def visit(op: Any) -> Any:
-        nonlocal position
-        position += 1
-        kind = kind_of(op.name)
-        if kind is not None:
-            keep((position, op, kind))
-        return advance
-
-    root.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found

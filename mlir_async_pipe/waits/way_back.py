@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from mlir_async_pipe.waits import block_search, carried, loops
+from mlir_async_pipe.waits import block_search, loops, way_back_loops
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.items import Frame, Item, Node
-from mlir_async_pipe.waits.passages import BlockPassage, Loop
+from mlir_async_pipe.waits.passages import BlockPassage
 from mlir_async_pipe.waits.passing import Passing
 from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.solve import Solution
@@ -32,58 +32,7 @@ class WayBack:
         self.passing = Passing(solution, trail)
         self._depth = 0
 
-    def over_turns(
-        self, item: Item, assumption: Assumption, loop: Loop, slots: list[int], cost: int
-    ) -> int | None:
-        """Back through the iterations between the slots; the value in front of the loop.
-
-        `cost` is that of the first slot, as the path brings it into the loop.
-        """
-        for source, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
-            self.trail.say(f"next iteration of '{item.op.name}'", item.op)
-            self._turn(item, assumption, loop, source, target)
-            if source == FRESH:
-                return None
-        if len(slots) == 1:
-            later = loop.steady().get(slots[0], 0)
-            reason = "first-iterations" if later > cost else None
-            self.trail.say(f"first iteration of '{item.op.name}'", item.op, reason)
-        return loop.start.get(slots[0], slots[0])
-
-    def _turn(
-        self, item: Item, assumption: Assumption, loop: Loop, source: int, target: int
-    ) -> None:
-        """Back from a slot at the end of an iteration to a slot at its start."""
-        assert item.row is not None
-        if target in loop.kept:
-            groups = loop.columns[target][target]
-            self.trail.say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
-            return
-        number = loop.number_of(target)
-        if item.row.flow == "for":
-            self._frame(item.frames[0], assumption, number, source)
-            return
-        second = item.frames[1]
-        before = loops.before_condition(self.summaries, item, assumption, True)
-        after = self.summaries.passage(second, assumption).results[number]
-        cost = loop.columns[target][source]
-        places = {value: place for place, value in second.entry.arguments.items()}
-        for middle, second_cost in after.items():
-            if middle == FRESH:
-                row: Row = {FRESH: 0}
-            elif middle in places:
-                row = before.results.get(places[middle], {})
-            else:
-                row = {middle: before.cost}
-            if row.get(source, FOREVER) + second_cost == cost:
-                self._frame(second, assumption, number, middle)
-                if middle in places:
-                    self.before(item, assumption, True, places[middle], source)
-                elif middle != FRESH:
-                    self.trail.say("the condition holds", item.op, groups=before.cost)
-                return
-
-    def _frame(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
+    def frame(self, frame: Frame, assumption: Assumption, number: int, source: int) -> None:
         """Back from what a frame hands on as `number` to a value at its start, or a commit."""
         if self._depth >= DEEPEST_NESTING:
             self.trail.origin("… deeper", frame.item.op)
@@ -224,7 +173,7 @@ class WayBack:
             return None
         assert item.row is not None
         if item.row.flow in ("for", "while"):
-            return self._through_loop(item, result, block, source, assumption)
+            return way_back_loops.through_loop(self, item, result, block, source, assumption)
         frames = item.frames
         if item.row.flow == "branch":
             frames = self.summaries.conditions.frames(item, assumption)
@@ -232,7 +181,7 @@ class WayBack:
             inner = self.summaries.passage(frame, assumption).results.get(result, {})
             middle = _match(inner, reads, source, row[source])
             if middle is not None:
-                self._frame(frame, assumption, result, middle)
+                self.frame(frame, assumption, result, middle)
                 self.passing.region(item, frame)
                 return None if middle == FRESH else middle
         raise AssertionError("one region of a branch hands on what its result costs")
@@ -264,86 +213,6 @@ class WayBack:
         self.trail.say("behind it the callee commits", item.op, groups=groups)
         self.trail.origin("the awaited group is committed by the callee", item.op, reason)
         return None
-
-    def _through_loop(
-        self,
-        item: Item,
-        result: int,
-        block: BlockPassage,
-        source: int,
-        assumption: Assumption,
-    ) -> int | None:
-        assert item.row is not None
-        loop = loops.loop_of(self.summaries, item, assumption)
-        trips = item.trips
-        if item.row.flow == "for" and trips is not None:
-            return self._through_static(item, loop, block, source, trips, result, assumption)
-        if item.row.flow == "while":
-            row = loops.before_condition(self.summaries, item, assumption, False).results[result]
-            turns = loops.while_turns(self.summaries, item, assumption)
-            limit = None if turns is None else 0
-            ways = self._ways_through(item, loop, block, source, limit)
-            slot = min(
-                (slot for slot in row if slot in ways.state),
-                key=lambda slot: ways.state[slot] + row[slot],
-            )
-            self.before(item, assumption, False, result, slot)
-            if slot == FRESH:
-                return None
-            slots = ways.path(slot)
-        else:
-            ways = self._ways_through(item, loop, block, source, None)
-            slots = ways.path(loop.arguments[result])
-        if len(slots) == 1:
-            reason = "zero-trip-loop" if self.events.commits_in(item) else None
-            self.trail.say(f"'{item.op.name}' turns not once", item.op, reason)
-            return loop.start.get(slots[0], slots[0])
-        return self.over_turns(item, assumption, loop, slots, ways.start[slots[0]])
-
-    def _ways_through(
-        self, item: Item, loop: Loop, block: BlockPassage, source: int, limit: int | None
-    ) -> carried.TurnsUpTo:
-        """How a source of the block passes a loop; kept for the other results of the loop."""
-        found = self.solution.ways_through.get((block, item, source))
-        if found is None:
-            state = loop.state_from(source, block.reads[item])
-            found = carried.TurnsUpTo(loop.columns, state, limit)
-            self.solution.ways_through[block, item, source] = found
-        return found
-
-    def _through_static(
-        self,
-        item: Item,
-        loop: Loop,
-        block: BlockPassage,
-        source: int,
-        trips: int,
-        result: int,
-        assumption: Assumption,
-    ) -> int | None:
-        target = loop.arguments[result]
-        if trips == 0:
-            self.trail.say(f"'{item.op.name}' has no iteration", item.op)
-            return loop.start[target]
-        ways = self.solution.static_ways.get((block, item, source))
-        if ways is None:
-            state = loop.state_from(source, block.reads[item])
-            ways = carried.ExactTurns(loop.columns, state, trips)
-            self.solution.static_ways[block, item, source] = ways
-        slots, before = ways.path(target)
-        for slot, target in zip(slots[-2::-1], slots[:0:-1], strict=True):
-            self._turn(item, assumption, loop, slot, target)
-            if slot == FRESH:
-                return None
-            self.trail.say(f"next iteration of '{item.op.name}'", item.op)
-        if not before:
-            return loop.start.get(slots[0], slots[0])
-        first, groups = ways.before(slots[0])
-        self.trail.say(f"{before} more iterations of '{item.op.name}'", item.op, groups=groups)
-        if first == FRESH:
-            self.trail.origin("the awaited group is committed in one of them", item.op)
-            return None
-        return loop.start.get(first, first)
 
 
 def _match(inner: Row, reads: dict[int, Row], source: int, cost: int) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from mlir_async_pipe.waits import carried, loops
+from mlir_async_pipe.waits import carried, loops, way_back_loops
 from mlir_async_pipe.waits.conditions import Assumption
 from mlir_async_pipe.waits.events import by_position
 from mlir_async_pipe.waits.items import Frame, Item, Node
@@ -118,7 +118,9 @@ class Witness:
                 groups = loops.before_condition(self.summaries, item, outer.assumption, True).cost
             self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
         slots = ways.path(value)
-        return self.way_back.over_turns(item, outer.assumption, loop, slots, ways.start[slots[0]])
+        return way_back_loops.over_turns(
+            self.way_back, item, outer.assumption, loop, slots, ways.start[slots[0]]
+        )
 
     def _ways_in(self, item: Item, loop: Loop, outer: Visit) -> carried.TurnsUpTo:
         """How values come to the start of an iteration; kept, since waits of a loop share it."""
