@@ -14,6 +14,7 @@ from wait_programs import Function, print_program
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.machine.trace import Trace
 
 LENGTH = 4096
 STREAM = f"memref<{LENGTH}xi1>"
@@ -62,6 +63,17 @@ def _read_stream(match: re.Match[str]) -> str:
 
 def run_waits(module: Any, entry: Function, seed: int) -> tuple[machine.WaitRecord, ...]:
     """The waits of one run with random conditions and trip counts; () if it does not end."""
+    result = _run(module, entry, seed)
+    return () if result is None else result.waits
+
+
+def run_trace(module: Any, entry: Function, seed: int, target: Any) -> tuple[Any, Any]:
+    """The waits and the trace of one such run; nothing if it does not end."""
+    result = _run(module, entry, seed, target=target)
+    return ((), Trace()) if result is None else (result.waits, result.trace)
+
+
+def _run(module: Any, entry: Function, seed: int, **options: Any) -> Any:
     random = np.random.default_rng(seed)
     arguments = [
         *(int(random.integers(2)) for _ in entry.conditions),
@@ -70,7 +82,7 @@ def run_waits(module: Any, entry: Function, seed: int) -> tuple[machine.WaitReco
         np.zeros((), np.int64),
     ]
     try:
-        return machine.run(module, entry.name, arguments, step_limit=1500).waits
+        return machine.run(module, entry.name, arguments, step_limit=1500, **options)
     except MachineError as error:
         assert error.diagnostic.code == "step-limit"
-        return ()
+        return None

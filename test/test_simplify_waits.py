@@ -155,3 +155,99 @@ def test_consumer_waits_stay_since_they_take_a_group():
       }
     """
     assert "consumer_wait" in run(text, name="simplify-waits")[1]
+
+
+COPIES = """
+  %s = memref.alloc() : memref<64xf32, #gpu.address_space<workgroup>>
+  %g = memref.alloc() : memref<64xf32>
+  %r = memref.alloc() : memref<64xf32, #gpu.address_space<workgroup>>
+"""
+
+
+def copy(name: str, buffer: str) -> str:
+    kind = "memref<64xf32, #gpu.address_space<workgroup>>"
+    return (
+        f"%{name}p = nvgpu.device_async_copy %g[%c0], {buffer}[%c0], 4 : memref<64xf32> to {kind}\n"
+        f"%{name} = nvgpu.device_async_create_group %{name}p\n"
+    )
+
+
+def test_prologue_group_stays_where_a_loop_would_wait_for_more():
+    """The loop commits one group an iteration and lets two stay; without the second group of the
+    prologue it could let only one stay from the first iteration on, so in all."""
+    body = """
+      %a = nvgpu.device_async_create_group {x}
+      %b = nvgpu.device_async_create_group {x}
+      %d = nvgpu.device_async_create_group {x}
+      %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a, %y = %a, %z = %d) -> (TOK, TOK, TOK) {
+        nvgpu.device_async_wait %x {numGroups = 2 : i32}
+        %t = nvgpu.device_async_create_group {x}
+        scf.yield %y, %z, %t : TOK, TOK, TOK
+      }
+    """
+    report, text = run(kernel(body), name="simplify-waits")
+    assert text.count("create_group") == 4
+    assert "numGroups = 2" in text
+    assert report.of("simplifications") == ()
+
+
+def test_of_several_groups_those_go_that_do_no_harm():
+    """%b stays for the loop; %e, behind it, is nobody's."""
+    body = """
+      %a = nvgpu.device_async_create_group {x}
+      %b = nvgpu.device_async_create_group {x}
+      %d = nvgpu.device_async_create_group {x}
+      %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a, %y = %a, %z = %d) -> (TOK, TOK, TOK) {
+        nvgpu.device_async_wait %x {numGroups = 2 : i32}
+        %t = nvgpu.device_async_create_group {x}
+        scf.yield %y, %z, %t : TOK, TOK, TOK
+      }
+      %e = nvgpu.device_async_create_group {x}
+      %f = nvgpu.device_async_create_group {x}
+      nvgpu.device_async_wait %f {numGroups = 0 : i32}
+    """
+    report, text = run(kernel(body), name="simplify-waits")
+    assert [entry.what for entry in report.of("simplifications")] == ["redundant-commit"]
+    assert text.count("create_group") == 5
+    assert "numGroups = 2" in text
+
+
+def test_three_groups_become_one_only_if_the_first_is_apart_from_the_third():
+    body = COPIES + copy("a", "%s") + copy("b", "%r") + copy("d", "%s") + copy("e", "%s")
+    body += "nvgpu.device_async_wait %e\n"
+    text = run(kernel(body), name="simplify-waits")[1]
+    # %a joins %b; their group may not join %d, nor %d join %e, which write the same bytes.
+    assert text.count("create_group") == 3
+
+
+def test_group_that_takes_in_what_a_callee_issued_stays():
+    body = COPIES + copy("a", "%s") + "func.call @issue(%r) : (memref<64xf32, 3>) -> ()\n"
+    text = f"""
+      func.func private @issue(memref<64xf32, 3>)
+      func.func @k(%n: index) attributes {{gpu.kernel}} {{
+        %c0 = arith.constant 0 : index
+        {body.replace("#gpu.address_space<workgroup>", "3")}
+        {copy("b", "%s").replace("#gpu.address_space<workgroup>", "3")}
+        {copy("d", "%r").replace("#gpu.address_space<workgroup>", "3")}
+        nvgpu.device_async_wait %d
+        return
+      }}
+    """
+    after = run(text, name="simplify-waits")[1]
+    assert after.count("create_group") == 3
+
+
+def test_commits_under_conditions_are_compared_path_by_path():
+    """Where %c holds the two youngest groups are %d and the conditional one, which both stay."""
+    body = """
+      %a = nvgpu.device_async_create_group {x}
+      %b = nvgpu.device_async_create_group {x}
+      %d = nvgpu.device_async_create_group {x}
+      scf.if %c {
+        %t = nvgpu.device_async_create_group {x}
+      }
+      nvgpu.device_async_wait %a {numGroups = 2 : i32}
+    """
+    text = run(kernel(body), name="simplify-waits")[1]
+    assert text.count("create_group") == 4
+    assert "numGroups = 2" in text

@@ -55,3 +55,74 @@ gpu.module @kernels {
     return
   }
 }
+
+// In a graph of blocks "behind" is what control can come to; a wait on one side of a branch only
+// still counts the mark there.
+gpu.module @graphs {
+  // CHECK-LABEL: gpu.func @no_wait_can_be_reached
+  // CHECK:       ^bb1:
+  // CHECK-NEXT:  rocdl.asyncmark
+  // CHECK-NEXT:  rocdl.wait.asyncmark 0
+  // CHECK:       ^bb2:
+  // CHECK-NEXT:  cf.br ^bb3
+  gpu.func @no_wait_can_be_reached(%c: i1) kernel {
+    cf.cond_br %c, ^waits, ^marks
+  ^waits:
+    rocdl.asyncmark
+    rocdl.wait.asyncmark 0
+    cf.br ^end
+  ^marks:
+    rocdl.asyncmark
+    cf.br ^end
+  ^end:
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @some_path_leads_to_a_wait
+  // CHECK:       rocdl.asyncmark
+  gpu.func @some_path_leads_to_a_wait(%c: i1) kernel {
+    rocdl.asyncmark
+    scf.if %c {
+      rocdl.wait.asyncmark 0
+    }
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @cycle
+  // CHECK:       rocdl.asyncmark
+  // CHECK:       gpu.return
+  gpu.func @cycle(%c: i1) kernel {
+    cf.br ^loop
+  ^loop:
+    rocdl.wait.asyncmark 0
+    rocdl.asyncmark
+    cf.cond_br %c, ^loop, ^end
+  ^end:
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @behind_the_wait_in_one_branch
+  // CHECK:       rocdl.wait.asyncmark 0
+  // CHECK-NOT:   rocdl.asyncmark
+  // CHECK:       gpu.return
+  gpu.func @behind_the_wait_in_one_branch(%c: i1) kernel {
+    rocdl.asyncmark
+    scf.if %c {
+      rocdl.wait.asyncmark 0
+      rocdl.asyncmark
+    }
+    gpu.return
+  }
+
+  // A wait for more marks than can be outstanding does nothing.
+  // CHECK-LABEL: gpu.func @more_than_outstanding
+  // CHECK:       rocdl.asyncmark
+  // CHECK-NOT:   rocdl.wait.asyncmark 2
+  // CHECK:       rocdl.wait.asyncmark 0
+  gpu.func @more_than_outstanding() kernel {
+    rocdl.asyncmark
+    rocdl.wait.asyncmark 2
+    rocdl.wait.asyncmark 0
+    gpu.return
+  }
+}

@@ -318,6 +318,8 @@ def abstract_queue_number(op: Any) -> int | None:
     return integer_attribute(op, "queue")
 
 
+TOKEN_TYPE = "!nvgpu.device.async.token"
+
 # The op with a token that stands for a commit or a count-form wait on the same FIFO.
 TOKEN_FORMS = {
     "nvvm.cp.async.commit.group": "nvgpu.device_async_create_group",

@@ -31,9 +31,8 @@ from mlir_async_pipe.ir_helpers import (
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
-from mlir_async_pipe.vocabulary.async_ops import token_form
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form
 from mlir_async_pipe.waits.carry import Carrier, Variables
-from mlir_async_pipe.waits.count import TOKEN_TYPE
 from mlir_async_pipe.waits.forward import Forward
 from mlir_async_pipe.waits.group_tokens import group_with_token
 from mlir_async_pipe.waits.histories import History, changes_history

@@ -16,6 +16,7 @@ from typing import Any
 from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import queue_of, row_of
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.waits import events
 from mlir_async_pipe.waits.conditions import Conditions
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
@@ -23,8 +24,6 @@ from mlir_async_pipe.waits.flow_graph import FlowGraph
 from mlir_async_pipe.waits.items import Item
 from mlir_async_pipe.waits.solve import Solution
 from mlir_async_pipe.waits.token_values import TokenValues
-
-TOKEN_TYPE = "!nvgpu.device.async.token"
 
 
 @dataclass(eq=False, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 from mlir_async_pipe.buffers import may_alias, root_of
 from mlir_async_pipe.ir_helpers import operations, walk
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.waits.count import Analysis, waits_on_tokens
 from mlir_async_pipe.waits.in_flight import is_kernel
 from mlir_async_pipe.waits.items import Item, Node
@@ -23,14 +24,14 @@ from mlir_async_pipe.waits.items import Item, Node
 PADDING = "async_pipe.empty"
 
 
-def idle_commits(analysis: Analysis) -> list[Any]:
-    """The commit ops that may go, since the next commit of their queue takes over."""
+def idle_commits(analysis: Analysis) -> list[Item]:
+    """The commits whose ops the next commit of their queue can take over."""
     graph = analysis.graph
     # Functions in which groups are counted by number; a function that is called is in doubt.
     numbered = {graph.root_of(item) for item in graph.waits if not waits_on_tokens(item.op)}
     if numbered:
         numbered |= {call.callee for call in graph.calls if call.callee is not None}
-    found: list[Any] = []
+    found: list[Item] = []
     for node in graph.nodes.values():
         commits = [item for item in node.items if item.kind == "commit"]
         for item, following in pairwise(commits):
@@ -40,8 +41,12 @@ def idle_commits(analysis: Analysis) -> list[Any]:
                 continue
             if not _is_group(item) or not _is_group(following) or _has_uses(item.op):
                 continue
-            if not _between(node, item, following) and _may_merge(node, item, following):
-                found.append(item.op)
+            if _between(node, item, following):
+                continue
+            # Three groups in a row become one: the first may not touch what the third does.
+            joined = {other.op for other in found if other.node is node}
+            if _may_merge(node, item, following, joined):
+                found.append(item)
     return found
 
 
@@ -59,8 +64,9 @@ def _between(node: Node, first: Item, last: Item) -> bool:
     return any(first.position < item.position < last.position for item in node.items)
 
 
-def _may_merge(node: Node, first: Item, last: Item) -> bool:
-    """Whether the ops of both groups are known and touch no common memory with a write."""
+def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
+    """Whether the ops of both groups are known and touch no common memory with a write.
+    The commits in `joined` go, so their ops are part of the group behind them."""
     commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
     # The first group holds what was issued since the last commit; that is all in this block
     # if the block has such a commit, or is where a thread starts.
@@ -70,10 +76,15 @@ def _may_merge(node: Node, first: Item, last: Item) -> bool:
     for op in operations(node.block):
         if op == last.op:
             break
+        if op in joined:
+            continue
         if op in commits:
             known, earlier, group = known or op != first.op, group, []
             continue
         for inner in walk(op) if len(op.regions) else (op,):
+            if inner.name in CALL_OPS:
+                # What a callee issued is in the group too.
+                known = False
             group += [access for access in accesses(inner) if access.asynchronous or inner != op]
     return known and not _conflict(earlier, group)
 

@@ -6,7 +6,8 @@
 
 A wait goes if an upper bound of the groups in flight in front of it is at most its count.
 All such waits go at once, since none of them would have blocked. No wait moves. When a
-commit goes, all counts of its queue are derived again: keeping them would be unsafe.
+commit goes, all counts of its queue are derived again: keeping them would be unsafe. It stays
+where a wait would then be stricter on some path (`droppable`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.droppable import droppable
 from mlir_async_pipe.waits.idle_commits import idle_commits
 from mlir_async_pipe.waits.in_flight import (
     ANYTHING,
@@ -41,9 +43,7 @@ from mlir_async_pipe.waits.uncounted_marks import uncounted_marks
 class SimplifyWaitsOptions:
     """Options of `async-pipe-simplify-waits`.
 
-    `chip` says where the module is going. `keep_commits` leaves every group as it is: a loop
-    whose prologue and kernel commit the same groups counts more of them in flight than one
-    whose prologue commits fewer.
+    `chip` says where the module is going. `keep_commits` leaves every group as it is.
     """
 
     chip: str = ""
@@ -82,9 +82,10 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
     for mark in uncounted_marks(module_op, target):
         _drop(mark, "uncounted-mark", session)
     idle = idle_commits(Analysis(module_op.operation, target))
-    for commit in idle:
+    going = droppable(module_op, target, idle) if idle else []
+    for commit in going:
         _drop(commit, "redundant-commit", session)
-    if idle:
+    if going:
         count_waits(module_op, CountWaitsOptions(chip=options.chip), session)
 
 

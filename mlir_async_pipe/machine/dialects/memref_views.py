@@ -15,7 +15,8 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.memref_types import DYNAMIC, MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, uniform
+from mlir_async_pipe.machine.values import UNKNOWN_GROUP, MemRef, Token, uniform
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 Array = np.ndarray
 
@@ -196,6 +197,9 @@ def conversion_cast(site: Site) -> Execute:
     sources = [str(value.type) for value in site.op.operands]
     targets = [str(value.type) for value in site.op.results]
     plain = len(sources) == len(targets) == 1
+    if plain and targets[0] == TOKEN_TYPE:
+        # A number in the place of a token denotes no group.
+        return lambda unit, value: Token("", uniform(UNKNOWN_GROUP))
     if plain and all(text.startswith("memref<") for text in (*sources, *targets)):
         return lambda unit, value: value
     if plain and kind_of(site.result_type(), site.op).dtype == site.operand_kind().dtype:
