@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import InputError
-from mlir_async_pipe.ir_helpers import Operation, operations, walk
+from mlir_async_pipe.ir_helpers import Operation, ancestors, operations, walk
 
 PREFIX = "async_pipe."
 STAGE = "async_pipe.stage"
@@ -29,7 +29,9 @@ INDEPENDENT = "async_pipe.independent"
 PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
+# Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
+CYCLES = "async_pipe.cycles"
 # On an inner loop that is pipelined itself: stage and order of its prologue, kernel and
 # epilogue, which are one statement each of the loop around it.
 PART_STAGES = "async_pipe.part_stages"
@@ -53,10 +55,11 @@ LOOP_NAMES = (
     EPILOGUE,
     SHORT_TRIP,
     LATENCY,
+    CYCLES,
     PART_STAGES,
     PART_ORDERS,
 )
-OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, PRIVATE, INDEPENDENT, EMPTY, COPIES, REASON)
+OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, CYCLES, PRIVATE, INDEPENDENT, EMPTY, COPIES, REASON)
 CHOICES = {
     WAIT_AT: ("consumer", "iteration"),
     EPILOGUE: ("peel", "predicate"),
@@ -143,12 +146,12 @@ def is_requested(loop: Operation) -> bool:
     """Whether a loop asks to be pipelined, in the loop form or in the op form."""
     if any(name in loop.attributes and not _is_op_form(loop, name) for name in _REQUESTS):
         return True
-    return in_op_form(loop)
+    return in_op_form(loop) or in_latency_form(loop)
 
 
 def is_pipelined_inside(loop: Operation) -> bool:
     """Whether an inner loop counts as three statements: it is pipelined into several stages,
-    by arrays, a number of stages above 1, or the stages of its own ops."""
+    by arrays, a number of stages above 1, latencies, or the stages of its own ops."""
     stages = None if _is_op_form(loop, STAGE) else _integers(loop, STAGE)
     if stages is not None:
         return max(stages, default=0) > 0
@@ -156,7 +159,19 @@ def is_pipelined_inside(loop: Operation) -> bool:
     if count is not None:
         return count > 1
     inside = operations(loop.regions[0].blocks[0])
+    if in_latency_form(loop) and not in_op_form(loop):
+        return True
     return any(_is_op_form(op, STAGE) and (stage_of(op) or 0) > 0 for op in inside)
+
+
+def in_latency_form(loop: Operation) -> bool:
+    """Whether ops of the loop's body say how long they take, which asks for a schedule."""
+    return any(LATENCY in op.attributes for op in operations(loop.regions[0].blocks[0]))
+
+
+def is_inside_pipeline(loop: Operation) -> bool:
+    """Whether a loop around this one is to be pipelined."""
+    return any(op.name == "scf.for" and is_requested(op) for op in ancestors(loop))
 
 
 def in_op_form(loop: Operation) -> bool:
@@ -194,6 +209,15 @@ def read_loop(loop: Operation) -> LoopAnnotations:
             at=loop,
             advice=f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own",
         )
+    if annotations.in_loop_form and in_latency_form(loop):
+        given = next(op for op in operations(loop.regions[0].blocks[0]) if LATENCY in op.attributes)
+        raise InputError(
+            f"'{LATENCY}' on ops asks for a schedule, and the loop gives one",
+            code="conflicting-annotations",
+            at=loop,
+            notes=((f"'{LATENCY}' here", given),),
+            advice=f"'{CYCLES}' says what an op costs and asks for nothing",
+        )
     return annotations
 
 
@@ -224,9 +248,17 @@ def remove(op: Operation, names: Sequence[str]) -> None:
 
 def forget(loop: Operation) -> None:
     """Take the annotations off a loop that stays as it is, and off the ops of its body."""
-    remove(loop, [name for name in LOOP_NAMES if name not in (STAGE, ORDER)])
+    remove(loop, [n for n in LOOP_NAMES if n not in (STAGE, ORDER, LATENCY, CYCLES)])
     for op in operations(loop.regions[0].blocks[0]):
-        remove(op, (STAGE, ORDER, ASYNC, LATENCY))
+        remove(op, (STAGE, ORDER, ASYNC))
+        keep_cycles(op)
+
+
+def keep_cycles(op: Operation) -> None:
+    """Turn a latency that has been scheduled into cycles, which ask for nothing any more."""
+    if LATENCY in op.attributes:
+        op.attributes[CYCLES] = op.attributes[LATENCY]
+        del op.attributes[LATENCY]
 
 
 def _is_op_form(loop: Operation, name: str) -> bool:
@@ -258,6 +290,11 @@ def stage_of(op: Operation) -> int | None:
 def order_of(op: Operation) -> int | None:
     """The order in the op form; raises InputError (bad-annotation) if it is no integer."""
     return _integer(op, ORDER)
+
+
+def latency_of(op: Operation) -> int | None:
+    """The latency in cycles; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, LATENCY)
 
 
 def parts_of(loop: Operation) -> tuple[tuple[int, int], ...]:

@@ -36,14 +36,17 @@ class PipelineOptions:
 
     `chip` says where the module is going ("": not decided). `num_stages` replaces the number
     on loops that carry one, 0 keeps it. `smem_limit` is the workgroup memory in bytes that a
-    block may use, 0 for what the chip has. `overlap_outer` lets a loop in a sequential loop
-    start its next execution in this one's epilogue. `check` makes hazards errors or warnings, or
+    block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
+    scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
+    execution in this one's epilogue. `check` makes hazards errors or warnings, or
     leaves the check out.
     """
 
     chip: str = ""
     num_stages: int = 0
+    max_stages: int = 8
     smem_limit: int = 0
+    cost: str = ""
     overlap_outer: bool = False
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 

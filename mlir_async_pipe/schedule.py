@@ -10,7 +10,7 @@ The arrays count statements, which clean-ups may change; attributes on the ops s
 `num_stages = S` stands for: copies from global to workgroup memory and what they depend on
 in stage 0 and first in order, everything else in stage S - 1, one wait and one barrier at
 the top of the iteration. A loop without such copies loads its fragments from workgroup memory
-ahead instead, into registers.
+ahead instead, into registers. `latency` on the ops lets the package `modulo` find the schedule.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.annotations import LoopAnnotations, find_loops, read_loop
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.copies import copies_of, only_reads_workgroup
-from mlir_async_pipe.diagnostics import InputError
+from mlir_async_pipe.diagnostics import InputError, UsageError
 from mlir_async_pipe.independence import mark_independent
-from mlir_async_pipe.ir_helpers import Operation, set_integer, walk
+from mlir_async_pipe.ir_helpers import Operation, operations, set_integer, walk
+from mlir_async_pipe.machine.costs import CostModel
+from mlir_async_pipe.modulo import LatencyOptions, schedule_by_latency
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.producers import with_producers
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.statements import Body, numbering, read_body
+from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # Loops that are no scf.for; an annotation on one must not be silently ignored.
@@ -44,9 +47,16 @@ class ScheduleOptions:
     """Options of `async-pipe-schedule`.
 
     `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
+    For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
+    bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
+    `--cost` ("": the chip's table), `chip` is where the module is going.
     """
 
     num_stages: int = 0
+    max_stages: int = 8
+    chip: str = ""
+    smem_limit: int = 0
+    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decis
     """
     found = read_loop(loop)
     body = read_body(loop)
-    if not found.in_loop_form:
+    if not found.in_loop_form and names.in_op_form(loop):
         _check_op_form(body)
         return None
     for statement in body.statements:
@@ -97,6 +107,8 @@ def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decis
                 if names.STAGE in s.op.attributes
             )[:1],
         )
+    if not found.in_loop_form:
+        return _decide_by_latency(body, options, session)
     if found.num_stages is not None:
         return _decide_by_count(loop, body, options.num_stages or found.num_stages, found, session)
     return _decide_by_arrays(loop, body, found)
@@ -242,6 +254,24 @@ def _decide_by_count(
     return Decision(body, slots, found.wait_at or "iteration")
 
 
+def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -> Decision | None:
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    if options.max_stages < 1:
+        raise UsageError(
+            f"option 'max-stages' is {options.max_stages}, expected 1 or more",
+            code="bad-option-value",
+        )
+    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
+    found = schedule_by_latency(body, asked, session)
+    if found is None:
+        return None
+    slots = tuple(
+        Slot(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
+    )
+    return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
+
+
 def write(decision: Decision) -> None:
     """Put a decision on the ops and take the arrays off the loop."""
     loop = decision.body.loop
@@ -306,4 +336,6 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         write(decision)
     for loop in single:
         names.remove(loop, names.LOOP_NAMES)
+        for op in operations(loop.regions[0].blocks[0]):
+            names.keep_cycles(op)
     mark_independent([loop for loop in loops if names.INDEPENDENT in loop.attributes], module)

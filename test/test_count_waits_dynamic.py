@@ -8,7 +8,7 @@ import re
 
 import pytest
 from check_harness import check_text, machine_races
-from count_waits_helpers import expand, function, run
+from count_waits_helpers import expand, run
 
 ROW = "memref<16x1xf32, 3>"
 SOURCE = "memref<16x1xf32>"
@@ -243,9 +243,7 @@ def test_switch_has_the_counts_that_can_occur(name):
 def test_the_machine_finds_no_race_in_any_case(name):
     text = switched(name)
     assert machine_races(text, "nvvm:sm_80", trips=range(6)) == frozenset()
-    # To the checker the iterations of an affine.for come in any order, so it sees two in one row.
-    if name != "affine":
-        assert check_text(text, "nvvm:sm_80").unsafe == frozenset()
+    assert check_text(text, "nvvm:sm_80").unsafe == frozenset()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

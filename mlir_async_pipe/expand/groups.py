@@ -45,7 +45,7 @@ def form_groups(
         for d in dependences
         if d.distance == 0
     }
-    given = _groups_of_input(units)
+    given = groups_of_input(units)
     neighbours = [u for u in units.units if not u.pure]
     runs: list[list[Unit]] = []
     previous: Unit | None = None
@@ -73,7 +73,7 @@ def _may_join(
     )
 
 
-def _groups_of_input(units: Units) -> dict[int, int]:
+def groups_of_input(units: Units) -> dict[int, int]:
     """Which group of the input each async unit is in: unit position -> number."""
     given: dict[int, int] = {}
     body = units.body

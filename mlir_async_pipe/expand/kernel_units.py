@@ -21,11 +21,20 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.pipeline import Plan
-from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous
+from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous, physical_copy
 from mlir_async_pipe.expand.templates import Template
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
-from mlir_async_pipe.ir_helpers import Operation, Value, after, create, operations, users
+from mlir_async_pipe.ir_helpers import (
+    Operation,
+    Value,
+    after,
+    create,
+    integer_attribute,
+    operations,
+    set_integer,
+    users,
+)
 from mlir_async_pipe.vocabulary import row_of
 
 TOKEN_TYPE = "!nvgpu.device.async.token"
@@ -126,7 +135,8 @@ def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, 
 
 def _drop_annotations(ops: list[Operation]) -> None:
     for op in ops:
-        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC, names.LATENCY))
+        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
+        names.keep_cycles(op)
 
 
 def _drop_synchronisation(ops: list[Operation]) -> None:
@@ -141,12 +151,25 @@ def _ungrouped(op: Operation) -> list[Operation]:
     if op.name != names.GROUPING_OP or len(list(op.regions[0].blocks)) != 1:
         return [op]
     *inner, end = operations(op.regions[0].blocks[0])
+    _hand_on_cycles(op, inner)
     for member in inner:
         member.move_before(op)
     for result, value in zip(op.results, end.operands, strict=True):
         result.replace_all_uses_with(value)
     op.erase()
     return inner
+
+
+def _hand_on_cycles(group: Operation, members: list[Operation]) -> None:
+    """Cycles of a dissolved region: each copy takes them as its latency; where there is none,
+    the last op takes them, and the others are free."""
+    cycles = integer_attribute(group, names.CYCLES)
+    if cycles is None or not members:
+        return
+    copies = [op for op in members if physical_copy(op) is not None]
+    for op in copies or members:
+        own = cycles if copies or op == members[-1] else 0
+        set_integer(op, names.CYCLES, own, 64)
 
 
 def _scope(unit: Unit, ops: list[Operation]) -> Operation:
@@ -166,6 +189,10 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
         ip=ir.InsertionPoint(last),
         loc=ops[0].location,
     )
+    given = [integer_attribute(op, names.CYCLES) for op in ops]
+    if any(cycles is not None for cycles in given):
+        # One after the other: a load, then the store of its value.
+        set_integer(scope, names.CYCLES, sum(cycles or 0 for cycles in given), 64)
     block = scope.regions[0].blocks.append()
     end = create("async_pipe.yield", ip=ir.InsertionPoint(block), loc=last.location)
     for op in ops:

@@ -44,6 +44,23 @@ def _connected(
 ) -> list[tuple[Operation, ...]]:
     """Split a run of async statements into the parts that share values, with the pure ops
     on the way; raises PipelineError (async-value-escapes) if a value leaves its scope."""
+    result = []
+    for members, between in _parts(body, run):
+        ordered = tuple(sorted(members | between, key=lambda op: textual[op]))
+        _check_closed(ordered, body)
+        result.append(ordered)
+    return sorted(result, key=lambda ops: textual[ops[0]])
+
+
+def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[Operation]]:
+    """Async statements sorted into the parts that share values; what is asynchronous by itself
+    joins nobody."""
+    parts = _parts(body, [op for op in statements if not is_physical(op)])
+    return [frozenset(members) for members, _ in parts]
+
+
+def _parts(body: Body, run: list[Operation]) -> list[tuple[set[Operation], set[Operation]]]:
+    """The statements of `run` by the values that they share, and the pure ops on the way."""
     leader = {op: op for op in run}
     between: dict[Operation, set[Operation]] = {op: set() for op in run}
 
@@ -56,16 +73,10 @@ def _connected(
         for producer, path in _producers_on_the_way(op, body, set(run)):
             leader[find(op)] = find(producer)
             between[op] |= path
-    parts: dict[Operation, list[Operation]] = {}
+    parts: dict[Operation, set[Operation]] = {}
     for op in run:
-        parts.setdefault(find(op), []).append(op)
-    result = []
-    for members in parts.values():
-        ops = set(members).union(*(between[op] for op in members))
-        ordered = tuple(sorted(ops, key=lambda op: textual[op]))
-        _check_closed(ordered, body)
-        result.append(ordered)
-    return sorted(result, key=lambda ops: textual[ops[0]])
+        parts.setdefault(find(op), set()).add(op)
+    return [(members, set().union(*(between[op] for op in members))) for members in parts.values()]
 
 
 def _producers_on_the_way(

@@ -243,6 +243,8 @@ class _Walker:
     def _keeps_barrier(self, unit: Unit) -> bool:
         """Whether a barrier of the input stands in front of the unit and fences all that the
         derived ones do."""
+        if not self.plan.kept_barriers:
+            return False
         ordered = {space for pair in self.plan.barriers for space in pair.spaces}
         return any(kept.unit == unit and ordered <= kept.spaces for kept in self.plan.kept_barriers)
 

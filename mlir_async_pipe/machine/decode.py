@@ -19,6 +19,7 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.machine.costs import kind_of_op, own_cycles
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
@@ -30,7 +31,8 @@ from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, kn
 class Site:
     """One op of the program: what findings print, and what its builder may ask.
 
-    `op` is the bindings' op while decoding and None afterwards.
+    `op` is the bindings' op while decoding and None afterwards. `cost` are the cycles that the
+    input gives it, and `kind` is under what the cost model finds them else.
     """
 
     number: int
@@ -41,6 +43,7 @@ class Site:
     op: Any
     decoder: Decoder
     cost: int | None
+    kind: str
 
     @property
     def is_atomic(self) -> bool:
@@ -233,8 +236,17 @@ class Decoder:
             row = ROWS[INTRINSICS[intrinsic]]
         is_async = row is not None and bool(row.accesses) and row.asynchronous(op)
         is_async = is_async or op.name == "async_pipe.scope"
-        cost = integer_attribute(op, "async_pipe.latency")
-        made = Site(len(self.sites), op.name, Place.of(op), row, is_async, op, self, cost)
+        made = Site(
+            len(self.sites),
+            op.name,
+            Place.of(op),
+            row,
+            is_async,
+            op,
+            self,
+            own_cycles(op),
+            kind_of_op(op),
+        )
         self.sites.append(made)
         return made
 

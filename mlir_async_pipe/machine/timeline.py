@@ -12,68 +12,15 @@ This is a model to see schedules by, not a simulator of a chip: one thread stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.machine.costs import CostModel, QueueClock
 from mlir_async_pipe.machine.trace import Entry, Trace
 
+__all__ = ["Bar", "CostModel", "Phase", "Timeline", "lay_out"]
+
 Phase = Literal["prologue", "kernel", "epilogue"]
-
-
-@dataclass(frozen=True)
-class CostModel:
-    """What things cost, in cycles.
-
-    `latency`: from the end of a copy's turn on its queue to its arrival, by queue name.
-    `bytes_per_cycle`: throughput of a queue for this thread's copies, none for unlimited.
-    `ops`: cycles that an op holds the thread, by name, fractions for several issued together;
-    `async_pipe.latency` on an op comes before it, and ops in neither cost nothing. Queues that
-    are not listed take `default_latency`.
-    """
-
-    latency: Mapping[str, int] = field(default_factory=dict)
-    bytes_per_cycle: Mapping[str, float] = field(default_factory=dict)
-    ops: Mapping[str, float] = field(default_factory=dict)
-    default_latency: int = 500
-    barrier: int = 0
-
-    @staticmethod
-    def parse(text: str) -> CostModel:
-        """Read `latency=500,latency.QUEUE=400,throughput.QUEUE=8,barrier=20,OP=300`.
-
-        Raises UsageError (bad-cost) for what is none of these.
-        """
-        latency: dict[str, int] = {}
-        throughput: dict[str, float] = {}
-        ops: dict[str, float] = {}
-        general = {"latency": 500, "barrier": 0}
-        for item in filter(None, text.split(",")):
-            key, equals, value = item.partition("=")
-            try:
-                number = float(value)
-            except ValueError:
-                number = -1
-            if not equals or number < 0:
-                raise UsageError(
-                    f"bad cost '{item}'",
-                    code="bad-cost",
-                    advice="NAME=CYCLES, for instance latency=500,nvgpu.mma.sync=16",
-                )
-            if key in general:
-                general[key] = int(number)
-            elif key.startswith("latency."):
-                latency[key.removeprefix("latency.")] = int(number)
-            elif key.startswith("throughput."):
-                throughput[key.removeprefix("throughput.")] = number
-            else:
-                ops[key] = number
-        return CostModel(latency, throughput, ops, general["latency"], general["barrier"])
-
-    def op_cycles(self, entry: Entry) -> float:
-        """Cycles of an op that is no async op."""
-        return entry.cost if entry.cost is not None else self.ops.get(entry.op, 0)
 
 
 @dataclass(frozen=True)
@@ -122,8 +69,7 @@ class Timeline:
 
 @dataclass
 class _Queue:
-    free: float = 0
-    arrivals: list[float] = field(default_factory=list)
+    clock: QueueClock = field(default_factory=QueueClock)
     group_start: float | None = None
 
 
@@ -177,7 +123,7 @@ class _Layout:
         )
 
     def _op(self, entry: Entry) -> None:
-        self._compute(entry.op, self.model.op_cycles(entry))
+        self._compute(entry.op, self.model.held(entry.op, entry.kind, entry.cost))
 
     def _barrier(self, entry: Entry) -> None:
         self._compute(entry.op, self.model.barrier)
@@ -198,14 +144,11 @@ class _Layout:
 
     def _issue(self, entry: Entry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
-        rate = self.model.bytes_per_cycle.get(entry.queue)
-        begin = max(self.now, queue.free)
-        queue.free = begin + (entry.bytes / rate if rate else 0)
-        latency = self.model.latency.get(entry.queue, self.model.default_latency)
-        if entry.cost is not None:
-            latency = entry.cost
-        before = queue.arrivals[-1] if queue.arrivals else 0
-        queue.arrivals.append(max(before, queue.free + latency))
+        queue.clock.issue(
+            self.now,
+            self.model.occupancy(entry.queue, entry.bytes),
+            self.model.arrival(entry.queue, entry.cost),
+        )
         if queue.group_start is None:
             queue.group_start = self.now
         self._compute(entry.op, self.model.ops.get(entry.op, 0))
@@ -214,13 +157,13 @@ class _Layout:
         queue = self.queues.setdefault(entry.queue, _Queue())
         if queue.group_start is not None:
             name = f"group {entry.group}"
-            arrival = queue.arrivals[-1]
+            arrival = queue.clock.arrivals[-1]
             self.bars.append(Bar(entry.queue, name, "group", queue.group_start, arrival))
         queue.group_start = None
 
     def _wait(self, entry: Entry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
-        ready = queue.arrivals[entry.covers - 1] if entry.covers > 0 else 0
+        ready = queue.clock.arrivals[entry.covers - 1] if entry.covers > 0 else 0
         if ready > self.now:
             self.bars.append(Bar("thread", f"wait {entry.left}", "stall", self.now, ready))
             if self.begin is not None and self.stalled:

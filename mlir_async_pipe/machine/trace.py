@@ -24,7 +24,8 @@ class Entry:
 
     `queue` and `bytes` for issues; `group` is the number of the group that a commit makes;
     `left` the groups that a wait leaves in flight (-1 elsewhere), `covers` the number of ops
-    of the queue that are over then; `cost` the cycles asked for by `async_pipe.latency`.
+    of the queue that are over then; `cost` the cycles that stand on the op,
+    `kind` under which else its cost is found.
     """
 
     event: Event
@@ -36,6 +37,7 @@ class Entry:
     left: int = -1
     covers: int = 0
     cost: int | None = None
+    kind: str = ""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Trace:
         """An op ran that is no event of its own; structured ops and async ops are left out."""
         if site.row is not None and (site.row.queue is not None or site.row.barrier is not None):
             return
-        self.add(Entry("op", site.name, site.place, cost=site.cost))
+        self.add(Entry("op", site.name, site.place, cost=site.cost, kind=site.kind))
 
     def enter_loop(self, site: Any) -> None:
         """A loop begins."""

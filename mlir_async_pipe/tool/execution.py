@@ -32,10 +32,11 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     Raises UsageError for bad arguments, MachineError for programs that cannot run.
     """
     from mlir_async_pipe import machine
-    from mlir_async_pipe.machine.timeline import CostModel, lay_out
+    from mlir_async_pipe.machine.costs import CostModel
+    from mlir_async_pipe.machine.timeline import lay_out
     from mlir_async_pipe.machine.timeline_output import write_timeline
 
-    model = CostModel.parse(options.cost)
+    model = CostModel.parse(options.cost, session.target)
     arguments = [argument(text, number) for number, text in enumerate(options.arg)]
     result = machine.run(
         root,

@@ -220,7 +220,7 @@ _FLAGS: tuple[_Flag, ...] = (
     _Flag("timeline", "draw what thread 0 did", "FILE.svg|FILE.json", group=_MACHINE),
     _Flag(
         "cost",
-        "cycles for --timeline: latency=500,OP=300,throughput.QUEUE=8",
+        "cycles for --timeline and for schedules by latencies: latency=500,OP=300,throughput.QUEUE=8",
         "COSTS",
         group=_MACHINE,
     ),

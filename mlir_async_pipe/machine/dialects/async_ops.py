@@ -77,7 +77,8 @@ def issue_copy(
         memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
     trace = unit.launch.trace_of(unit)
     if trace is not None and lanes[0]:
-        trace.add(Entry("issue", site.name, site.place, queue.name, to_bytes.shape[1]))
+        size = to_bytes.shape[1]
+        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
 
 
 def start(
