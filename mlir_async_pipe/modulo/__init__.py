@@ -32,6 +32,7 @@ from mlir_async_pipe.modulo.read import Reading, read
 from mlir_async_pipe.modulo.search import Found, Search
 from mlir_async_pipe.modulo.trial import Trials, statement_orders
 from mlir_async_pipe.modulo.unit_costs import UnitCosts
+from mlir_async_pipe.remembered import unchanged
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.statements import Body, is_synchronisation
 from mlir_async_pipe.targets import Target
@@ -91,8 +92,13 @@ def schedule_by_latency(
 
     Raises InputError for latencies that make no sense, PipelineError if no schedule is legal.
     """
-    loop = body.loop
     check_latencies(body)
+    with unchanged():
+        return _schedule(body, options, session)
+
+
+def _schedule(body: Body, options: LatencyOptions, session: Session) -> LatencySchedule | None:
+    loop = body.loop
     annotations = names.read_loop(loop)
     costs = UnitCosts(options.model, options.target)
     analysis = analyse(body, annotations.independent, False, Surroundings())

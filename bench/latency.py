@@ -1,0 +1,75 @@
+"""What scheduling by latencies costs: the search on abstract loops, and the pass on examples.
+
+    python bench/latency.py [--loops 40]
+
+Abstract loops have 4, 8 and 12 nodes (1 to 4 copies, loads that read them, stores that need some
+of the loads, random cycles) and, above the exact search, 24 and 48. Times are processor
+milliseconds of `Search.run`; proven is how many loops have a proof that nothing is better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+
+from mlir_async_pipe.modulo.abstract import AbstractJudge
+from mlir_async_pipe.modulo.problem import Buffer, Edge, Node, Problem
+from mlir_async_pipe.modulo.search import Search
+
+SIZES = (4, 8, 12, 24, 48)
+
+
+def loop(seed: int, size: int) -> Problem:
+    """A random loop of `size` nodes."""
+    draw = random.Random(seed)
+    copies = draw.randint(1, min(4, (size - 1) // 2))
+    loads = draw.randint(copies, size - copies - 1)
+    latency = draw.choice([300, 500, 800, 1000])
+    nodes = [Node((n,), 0, "cp.async", 0, latency) for n in range(copies)]
+    edges = []
+    readers: list[list[int]] = [[] for _ in range(copies)]
+    for load in range(copies, copies + loads):
+        nodes.append(Node((load,), draw.choice([4, 20, 40])))
+        readers[(load - copies) % copies].append(load)
+        edges.append(Edge((load - copies) % copies, load, 0))
+    for store in range(copies + loads, size):
+        nodes.append(Node((store,), draw.choice([4, 60, 150])))
+        edges += [Edge(n, store, 0) for n in range(copies, copies + loads) if draw.random() < 0.4]
+    buffers = tuple(
+        Buffer(4096, True, tuple((r, n) for r in found), frozenset(found))
+        for n, found in enumerate(readers)
+    )
+    barriers = draw.random() < 0.7
+    return Problem(
+        tuple(nodes),
+        tuple(edges),
+        buffers,
+        20 if barriers else 0,
+        barriers,
+        (True, False) if barriers else (False,),
+        8,
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--loops", type=int, default=40)
+    count = parser.parse_args().loops
+    print("| nodes | median ms | largest ms | proven |\n|---:|---:|---:|---:|")
+    for size in SIZES:
+        taken, proven = [], 0
+        for seed in range(count):
+            problem = loop(seed, size)
+            begin = time.process_time()
+            found = Search(problem, AbstractJudge(problem, None)).run()
+            taken.append(1000 * (time.process_time() - begin))
+            proven += found is not None and found.proven
+        median, largest = statistics.median(taken), max(taken)
+        print(f"| {size} | {median:.1f} | {largest:.0f} | {proven} of {count} |")
+
+
+if __name__ == "__main__":
+    main()
