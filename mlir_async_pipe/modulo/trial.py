@@ -51,8 +51,8 @@ class Outcome:
 
 
 class Trials:
-    """Tries schedules of one loop. `refusals` is the last reason for which one was refused,
-    `out_of_memory` whether one did not fit into workgroup memory."""
+    """Tries schedules of one loop. `refusal` is why the one with the fewest stages was refused,
+    None if none was."""
 
     def __init__(
         self, reading: Reading, costs: UnitCosts, model: CostModel, limits: Limits
@@ -64,16 +64,16 @@ class Trials:
         self._annotations = names.read_loop(reading.body.loop)
         self._known: dict[Schedule, Outcome | None] = {}
         self.refusal: PipelineError | None = None
-        self.count = 0
+        self._refused_stages = 0
 
     def outcome(self, schedule: Schedule) -> Outcome | None:
         """What a schedule gives, None if the expander would refuse it."""
         if schedule not in self._known:
-            self.count += 1
             try:
                 self._known[schedule] = self._try(schedule)
             except PipelineError as refusal:
-                self.refusal = refusal
+                if self.refusal is None or schedule.stage_count < self._refused_stages:
+                    self.refusal, self._refused_stages = refusal, schedule.stage_count
                 self._known[schedule] = None
         return self._known[schedule]
 
