@@ -116,8 +116,6 @@ def _points(
 ) -> tuple[dict[Value, np.ndarray], dict[int, np.ndarray]] | None:
     """Numbers for inner induction variables and thread ids, one axis each, broadcastable."""
     loops = _static_loops(region.op, region.top)
-    if loops is None:
-        return None
     ranges = [np.arange(lower, upper, step) for _, lower, upper, step in loops]
     threads = np.arange(product(block))
     if threads.size * product(len(r) for r in ranges) > LARGEST_ENUMERATION:
@@ -134,8 +132,9 @@ def _points(
     return leaves, {0: linear % x, 1: linear // x % y, 2: linear // (x * y)}
 
 
-def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, int, int]] | None:
-    """The scf.for between `op` and `top` with their constant bounds."""
+def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, int, int]]:
+    """The scf.for between `op` and `top` that have constant bounds. The induction variables of
+    the others have no numbers, nor has what is computed from them."""
     loops = []
     current = op
     while current != top:
@@ -143,10 +142,9 @@ def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, i
         assert above is not None
         if above.name == "scf.for":
             bounds = [constant_value(above.operands[i]) for i in range(3)]
-            if any(bound is None for bound in bounds):
-                return None
-            lower, upper, step = (int(bound) for bound in bounds if bound is not None)
-            loops.append((above, lower, upper, step))
+            if all(bound is not None for bound in bounds):
+                lower, upper, step = (int(bound) for bound in bounds if bound is not None)
+                loops.append((above, lower, upper, step))
         current = above
     return loops
 

@@ -25,7 +25,13 @@ from mlir_async_pipe.expand.branches import join_branches
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
-from mlir_async_pipe.expand.nested import Span, check_nested, label_parts, place_unexpanded
+from mlir_async_pipe.expand.nested import (
+    Span,
+    check_nested,
+    label_parts,
+    place_as_one,
+    place_unexpanded,
+)
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.plan import Limits, make_plan
@@ -157,13 +163,16 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
         for number, result in enumerate(results):
             end.operands[number] = result
         results = list(guard.results)
+    written = [] if span is None else span.close(loop)
+    if written and plan.groups:
+        results = place_as_one(parts, written, results)
+    elif written:
+        label_parts(parts, written, kernel_loop if guard is None else guard)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
     written = [kernel_loop.block, kernel_loop.regions[0].blocks[0]]
     join_branches(written, emitter.steps.conditions)
     loop.erase()
-    if span is not None:
-        label_parts(parts, span.close(), kernel_loop if guard is None else guard)
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:

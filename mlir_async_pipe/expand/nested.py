@@ -16,10 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import mlir_async_pipe.annotations as names
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.ir_helpers import (
     Operation,
+    Value,
     after,
     before,
     create,
@@ -35,10 +37,10 @@ def check_nested(plan: Plan) -> None:
     parts = names.parts_of(plan.loop)
     if not parts:
         return
-    if plan.groups:
+    if plan.groups and not _stay_together(plan.loop, parts):
         raise PipelineError(
-            "cannot pipeline: an inner pipelined loop with async statements of its own stands "
-            "inside a pipelined loop",
+            "cannot pipeline: the prologue, kernel and epilogue of an inner pipelined loop with "
+            "async statements of its own have to follow each other in one stage of the outer loop",
             code="nested-async",
             at=plan.loop,
             notes=(("one of its async ops", plan.groups[0].members[0].ops[0]),),
@@ -50,9 +52,19 @@ def check_nested(plan: Plan) -> None:
             "short trips, and its parts cannot stand in different stages",
             code="inner-loop-versioned",
             at=plan.loop,
-            advice='give the inner loop async_pipe.short_trip = "assume" if it always runs long '
-            "enough",
+            advice='give the inner loop async_pipe.short_trip = "predicate", or "assume" if it '
+            "always runs long enough",
         )
+
+
+def _stay_together(loop: Operation, parts: tuple[tuple[int, int], ...]) -> bool:
+    """Whether the parts of an inner loop are in one stage, with nothing between them."""
+    stages, orders = {stage for stage, _ in parts}, [order for _, order in parts]
+    others = [
+        names.order_of(op) for op in operations(loop.block) if op != loop and is_statement(op)
+    ]
+    between = [o for o in others if o is not None and orders[0] <= o <= orders[-1]]
+    return len(stages) == 1 and orders == sorted(orders) and not between
 
 
 @dataclass(frozen=True)
@@ -71,13 +83,37 @@ class Span:
         last = create("async_pipe.marker", ip=after(loop), loc=loop.location)
         return Span(first, last)
 
-    def close(self) -> list[Operation]:
-        """The ops in between; the markers go."""
+    def close(self, loop: Operation) -> list[Operation]:
+        """The ops in between but for the loop itself; the markers go."""
         siblings = operations(self.first.block)
         inside = siblings[siblings.index(self.first) + 1 : siblings.index(self.last)]
+        inside.remove(loop)
         self.first.erase()
         self.last.erase()
         return inside
+
+
+def place_as_one(
+    parts: tuple[tuple[int, int], ...], ops: list[Operation], results: list[Value]
+) -> list[Value]:
+    """Make one statement of `ops`, which replaced an inner loop with async statements: its waits
+    stay its own, and at its end nothing of it is in flight. Returns what stands for `results`."""
+    first = ops[0]
+    region = create(
+        names.GROUPING_OP,
+        (),
+        [result.type for result in results],
+        {"no_inline": ir.UnitAttr.get(first.context)},
+        regions=1,
+        ip=before(first),
+        loc=first.location,
+    )
+    inside = ir.InsertionPoint(region.regions[0].blocks.append())
+    end = create("scf.yield", results, ip=inside, loc=first.location)
+    for op in ops:
+        op.move_before(end)
+    _place(region, parts[0])
+    return list(region.results)
 
 
 def label_parts(
