@@ -25,7 +25,8 @@ from mlir_async_pipe.expand.kernel_units import Kernel
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.sources import Source, Sources
 from mlir_async_pipe.expand.steps import StepWriter
-from mlir_async_pipe.expand.synchronise import Synchronisation, Wait
+from mlir_async_pipe.expand.sync_state import Wait
+from mlir_async_pipe.expand.synchronise import Synchronisation
 from mlir_async_pipe.ir_helpers import Operation, Value, create
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mlir_async_pipe.expand.groups import Group
-from mlir_async_pipe.expand.synchronise import Step
+from mlir_async_pipe.expand.sync_state import Step
 
 
 def kernel_counts(step: Step, groups: tuple[Group, ...]) -> dict[str, list[int]]:

@@ -15,7 +15,8 @@ from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.kernel_units import Kernel, KernelUnit
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
-from mlir_async_pipe.expand.synchronise import Synchronisation, Wait
+from mlir_async_pipe.expand.sync_state import Wait
+from mlir_async_pipe.expand.synchronise import Synchronisation
 from mlir_async_pipe.ir_helpers import Value
 
 

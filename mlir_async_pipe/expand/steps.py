@@ -18,7 +18,7 @@ from mlir_async_pipe.expand.guards import guarded
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
 from mlir_async_pipe.expand.pipeline import Plan
-from mlir_async_pipe.expand.synchronise import Step, Wait
+from mlir_async_pipe.expand.sync_state import Step, Wait
 from mlir_async_pipe.expand.templates import Template
 from mlir_async_pipe.ir_helpers import (
     Operation,

@@ -11,90 +11,33 @@ kernel one wait for the group of two steps ago; then, before the copy overwrites
 that was read one step ago, one barrier; the reader needs nothing more, because that barrier
 stands behind the wait.
 
-Times count steps relative to the current one (0), so the state of the previous step is the
-same state shifted by -1. The kernel's entry state is the weaker of "coming from the
-prologue" and "coming from the kernel itself".
+The kernel's entry state is the weaker of "coming from the prologue" and "coming from the kernel
+itself". Where that makes it wait for what, in its first turns, never was (a later stage of the
+same queue had not begun), those turns are played one by one instead.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from mlir_async_pipe.expand.barrier_pairs import BarrierPair
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.needs import Need
 from mlir_async_pipe.expand.pipeline import Plan
+from mlir_async_pipe.expand.sync_state import (
+    END,
+    Before,
+    Draining,
+    Filled,
+    History,
+    Moment,
+    Phase,
+    State,
+    Step,
+    Wait,
+)
 from mlir_async_pipe.expand.units import Unit
-
-Moment = tuple[float, float]
-"""(step relative to now, place in kernel order); compares like time."""
-
-END = float("inf")
-
-History = tuple[tuple[Moment, str, Moment], ...]
-"""(when, queue, youngest commit that was over then), in the order of time."""
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Wait for the group that was committed `distance` iterations before the unit's own."""
-
-    group: Group
-    distance: int
-    stage: int
-
-    @property
-    def lag(self) -> int:
-        """Kernel steps between the group's commit and the wait."""
-        return self.stage + self.distance - self.group.stage
-
-
-@dataclass(frozen=True)
-class Before:
-    """What stands in front of one unit: waits, then a barrier."""
-
-    waits: tuple[Wait, ...] = ()
-    barrier: bool = False
-
-
-@dataclass(frozen=True)
-class State:
-    """What is known in front of a step.
-
-    `retired` is the youngest commit of each queue that is known to be over, `barrier` the
-    last barrier, `histories` when which commit was retired: one for each way to get here.
-    """
-
-    retired: dict[str, Moment]
-    barrier: Moment
-    histories: tuple[History, ...] = ((),)
-
-    def shifted(self) -> State:
-        """The same knowledge seen one step later."""
-        return State(
-            {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
-            (self.barrier[0] - 1, self.barrier[1]),
-            tuple(
-                tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in history)
-                for history in self.histories
-            ),
-        )
-
-    def weaker(self, other: State) -> State:
-        """What is known if either state may hold."""
-        return State(
-            {q: min(self.retired[q], other.retired[q]) for q in self.retired},
-            min(self.barrier, other.barrier),
-            tuple(dict.fromkeys(self.histories + other.histories)),
-        )
-
-
-@dataclass
-class Step:
-    """The synchronisation of one step: what stands in front of each unit (by position)."""
-
-    before: dict[int, Before] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,7 +62,7 @@ def synchronise(plan: Plan) -> Synchronisation:
     state = walker.initial()
     prologue = []
     for t in range(plan.last_stage):
-        step, state = walker.walk(state, _Filled(t))
+        step, state = walker.walk(state, Filled(t))
         prologue.append(step)
         state = state.shifted()
     entry = walker.without_idle_barrier(state)
@@ -129,48 +72,10 @@ def synchronise(plan: Plan) -> Synchronisation:
         state = state.weaker(entry)
     epilogue = []
     for e in range(1, plan.peeled_epilogue + 1):
-        step, state = walker.walk(state, _Draining(e))
+        step, state = walker.walk(state, Draining(e))
         epilogue.append(step)
         state = state.shifted()
     return Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
-
-
-class Phase(Protocol):
-    """Which part of the pipeline a step belongs to."""
-
-    def active(self, stage: int) -> bool:
-        """Whether units of this stage run in the step."""
-
-    def existed(self, stage: int, lag: int) -> bool:
-        """Whether a unit of this stage ran `lag` steps ago."""
-
-
-@dataclass(frozen=True)
-class _Filled:
-    """Prologue step t = 0, 1, …: the pipeline is filled up to stage t."""
-
-    t: int
-
-    def active(self, stage: int) -> bool:
-        return stage <= self.t
-
-    def existed(self, stage: int, lag: int) -> bool:
-        return self.t - lag >= stage
-
-
-@dataclass(frozen=True)
-class _Draining:
-    """Epilogue step e = 1, 2, …: stages below e have nothing left to do. The kernel is the
-    step 0, in which every stage runs."""
-
-    e: int
-
-    def active(self, stage: int) -> bool:
-        return stage >= self.e
-
-    def existed(self, stage: int, lag: int) -> bool:
-        # Of a step of the epilogue itself only the stages that were not done yet.
-        return stage >= self.e - lag
 
 
 @dataclass(frozen=True)
@@ -197,15 +102,81 @@ class _Walker:
 
     def steady(self, entry: State) -> tuple[Step, State]:
         """The kernel's step: valid on entry from the prologue and from itself."""
-        step, end = self.walk(self.unknown(), _Draining(0))
+        step, end = self.walk(self.unknown(), Draining(0))
         assumed = entry.weaker(end.shifted())
-        better, better_end = self.walk(assumed, _Draining(0))
+        better, better_end = self.walk(assumed, Draining(0))
         again = better_end.shifted()
-        if again.barrier >= assumed.barrier and all(
-            again.retired[q] >= assumed.retired[q] for q in assumed.retired
-        ):
-            return better, better_end
-        return step, end
+        if again.knows(assumed):
+            step, end = better, better_end
+        return self.without_waits_for_nothing(entry, step) or (step, end)
+
+    def without_waits_for_nothing(self, entry: State, step: Step) -> tuple[Step, State] | None:
+        """Where a wait of `step` looks back, in the first turns of the kernel, at an iteration
+        before a later stage's first: a step without such waits, if there is one.
+
+        It has the waits of a kernel that never began, and what its first turns need besides:
+        these are played one by one, until they know as much as the later ones."""
+        first = Filled(self.plan.last_stage)
+        if not step.waits_for_nothing(first):
+            return None
+        _, end = self.walk(self.unknown(), Draining(0))
+        later = end.shifted()
+        played, end = self.walk(later, Draining(0))
+        if not end.shifted().knows(later):
+            return None
+        largest = max(need.lag for needs in self.needs.values() for need in needs)
+        turns = range(self.plan.last_stage, self.plan.last_stage + largest + 2)
+        state, ends = entry, [end]
+        turn = turns.start
+        while turn in turns and not played.waits_for_nothing(first):
+            missing = Step()
+            state = self._follow(played, state, Filled(turn), missing)
+            if missing.before:
+                played, state, ends, turn = played.joined(missing), entry, [end], turns.start
+                continue
+            ends.append(state)
+            state = state.shifted()
+            if state.knows(later):
+                return played, reduce(State.weaker, ends)
+            turn += 1
+        return None
+
+    def _follow(self, step: Step, state: State, phase: Phase, missing: Step) -> State:
+        """What is known behind a step with given waits and barriers. What they leave open is
+        put into `missing`."""
+        top = step.before.get(-1, Before())
+        state = self._apply(top, state, (0, -1), phase)
+        for unit in self.plan.units.units:
+            before = step.before.get(unit.position, Before())
+            state = self._apply(before, state, (0, unit.position - 0.5), phase)
+            if before.barrier or self._keeps_barrier(unit):
+                state = replace(state, barrier=(0, unit.position - 0.25))
+            needs = [
+                need
+                for need in self.needs.get(unit.position, ())
+                if phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, needs, (0, unit.position - 0.5))
+            barrier = any(
+                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                for pair in self.pairs.get(unit.position, ())
+            )
+            early = tuple(w for w in waits if self.plan.wait_at == "iteration" and w.lag > 0)
+            late = tuple(w for w in waits if w not in early)
+            if early:
+                missing.before[-1] = missing.before.get(-1, Before()).joined(Before(early))
+            if late or barrier:
+                missing.before[unit.position] = Before(late, barrier)
+        return state
+
+    def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
+        """The state behind given waits; those for what never was retire nothing."""
+        real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
+        found = tuple((now, w.group.queue, w.commit) for w in real)
+        retired = dict(state.retired)
+        for _, queue, commit in found:
+            retired[queue] = max(retired[queue], commit)
+        return State(retired, state.barrier, tuple(h + found for h in state.histories))
 
     def walk(self, state: State, phase: Phase) -> tuple[Step, State]:
         """Go through one step of the prologue, the kernel or the epilogue."""

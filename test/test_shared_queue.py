@@ -1,0 +1,114 @@
+"""Copies of several stages share the one FIFO of cp.async: right, and as loose as it gets."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe import bindings, machine, passes
+from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.report import Session
+
+ir = bindings.ir
+SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "12"))
+LENGTH = 32
+TRIPS = range(5, 9)
+NEAR = "memref<1xi32, #gpu.address_space<workgroup>>"
+FAR = f"memref<{LENGTH}xi32>"
+
+
+def program(producers: int, stage: list[int], order: list[int], options: str) -> str:
+    """D[i] = A0[i] + … through a tile each: `producers` copies, as many loads, one store."""
+    names = [f"A{n}" for n in range(producers)]
+    arguments = ", ".join(f"%{name} : {FAR} {{llvm.noalias}}" for name in [*names, "D"])
+    lines = [
+        f"func.func @f(%n : index, {arguments}) {{",
+        "%c0 = arith.constant 0 : index",
+        "%c1 = arith.constant 1 : index",
+        "%zero = arith.constant 0 : i32",
+        *(f"%tile{n} = memref.alloc() : {NEAR}" for n in range(producers)),
+        "scf.for %i = %c0 to %n step %c1 {",
+    ]
+    for n in range(producers):
+        lines.append(
+            f"%copy{n} = nvgpu.device_async_copy %A{n}[%i], %tile{n}[%c0], 1 : {FAR} to {NEAR}"
+        )
+    tokens = ", ".join(f"%copy{n}" for n in range(producers))
+    lines += [f"%group = nvgpu.device_async_create_group {tokens}"]
+    lines += ["nvgpu.device_async_wait %group"]
+    for n in range(producers):
+        before = f"%sum{n - 1}" if n else "%zero"
+        lines.append(f"%x{n} = memref.load %tile{n}[%c0] : {NEAR}")
+        lines.append(f"%sum{n} = arith.addi {before}, %x{n} : i32")
+    lines += [
+        f"memref.store %sum{producers - 1}, %D[%i] : {FAR}",
+        f"}} {{async_pipe.stage = {stage}, async_pipe.order = {order}{options}}}",
+        "return",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def expanded(source: str):
+    module = ir.Module.parse(source, bindings.new_context())
+    session = Session()
+    for name in ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits"):
+        found = passes.find(name)
+        found.run(module.operation, found.options(), session)
+    return module, session
+
+
+def kernel_counts(module) -> list[int]:
+    kernel = next(op for op in walk(module.operation) if op.name == "scf.for")
+    return [
+        ir.IntegerAttr(op.attributes["numGroups"]).value
+        for op in walk(kernel)
+        if op.name == "nvgpu.device_async_wait"
+    ]
+
+
+def assert_right(module, producers: int, trips: int) -> None:
+    arrays = [np.arange(LENGTH, dtype=np.int32) * (n + 3) + 100 * n for n in range(producers)]
+    expected = np.zeros(LENGTH, dtype=np.int32)
+    expected[:trips] = sum(arrays)[:trips]
+    for completion in ("late", "random", "eager"):
+        result = np.zeros(LENGTH, dtype=np.int32)
+        run = machine.run(module, "f", [trips, *arrays, result], completion=completion)
+        assert not run.race_codes, (completion, trips)
+        assert (np.asarray(run.arrays[-1]) == expected).all(), (completion, trips)
+
+
+@pytest.mark.parametrize("seed", range(SAMPLES))
+def test_copies_in_several_stages_equal_the_sequential_result(seed):
+    """Law: any schedule that is not refused gives the sum, however late copies finish."""
+    choice = random.Random(seed)
+    legal = 0
+    while legal < 3:
+        producers = choice.randint(2, 3)
+        statements = 2 * producers + 1
+        first = [choice.randint(0, 2) for _ in range(producers)]
+        stage = [s - min(first) for s in first]
+        stage += [choice.randint(max(stage), 4)] * (producers + 1)
+        order = choice.sample(range(statements), statements)
+        options = choice.choice(["", ', async_pipe.wait_at = "iteration"'])
+        try:
+            module, _ = expanded(program(producers, stage, order, options))
+        except AsyncPipeError as refusal:
+            assert refusal.code == "dependence-violated"
+            continue
+        legal += 1
+        for trips in (0, 1, choice.choice(TRIPS)):
+            assert_right(module, producers, trips)
+
+
+def test_first_turns_do_not_wait_for_what_never_was():
+    """Copies in stages 0 and 2, both used in stage 4: nine younger groups than the first copy
+    that is used, four than the second, from the first turn on."""
+    module, _ = expanded(program(2, [0, 2, 4, 4, 4], [0, 1, 2, 3, 4], ""))
+    assert kernel_counts(module) == [9, 4]
+    for trips in range(9):
+        assert_right(module, 2, trips)
