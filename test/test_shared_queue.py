@@ -112,3 +112,33 @@ def test_first_turns_do_not_wait_for_what_never_was():
     assert kernel_counts(module) == [9, 4]
     for trips in range(9):
         assert_right(module, 2, trips)
+
+
+def test_report_says_what_the_empty_groups_save():
+    """Two steps of the prologue lack the second copy: the first turn's wait for the first copy
+    would have 7 groups behind it instead of 9, the wait for the second one has all of its 4."""
+    _, session = expanded(program(2, [0, 2, 4, 4, 4], [0, 1, 2, 3, 4], ""))
+    (record,) = session.records["loops"]
+    assert (record.filling.empty_groups, record.filling.kept_in_flight) == (2, 2)
+
+
+def test_without_the_empty_groups_the_count_is_that_much_smaller():
+    source = program(2, [0, 2, 4, 4, 4], [0, 1, 2, 3, 4], "")
+    constant = "%c20 = arith.constant 20 : index\nscf.for %i = %c0 to %c20 step"
+    module, session = expanded(source.replace("scf.for %i = %c0 to %n step", constant))
+    with_them = sum(kernel_counts(module))
+    empty = [op for op in walk(module.operation) if "async_pipe.empty" in op.attributes]
+    assert len(empty) == session.records["loops"][0].filling.empty_groups
+    for op in empty:
+        op.erase()
+    count = passes.find("async-pipe-count-waits")
+    count.run(module.operation, count.options(), Session())
+    (record,) = session.records["loops"]
+    assert with_them - sum(kernel_counts(module)) == record.filling.kept_in_flight
+
+
+@pytest.mark.parametrize("stage", [[0, 0, 2, 2, 2], [1, 1, 3, 3, 3]])
+def test_one_stage_on_the_queue_needs_no_empty_groups(stage):
+    _, session = expanded(program(2, stage, [0, 1, 2, 3, 4], ""))
+    (record,) = session.records["loops"]
+    assert record.filling.empty_groups == 0

@@ -36,6 +36,7 @@ from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.expand.plan import Limits, make_plan
 from mlir_async_pipe.expand.scheduled_loops import innermost, scheduled_loops
+from mlir_async_pipe.expand.shared_queue import Filling, empty_groups, filling
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.expand.synchronise import Synchronisation, synchronise
 from mlir_async_pipe.expand.versioned_buffers import Rooms, VersionedBuffer
@@ -74,7 +75,10 @@ class BufferRecord:
 
 @dataclass(frozen=True)
 class LoopRecord:
-    """One pipelined loop in the report."""
+    """One pipelined loop in the report.
+
+    `filling` says what keeps the counts of a queue steady that several stages share.
+    """
 
     place: Place
     stages: int
@@ -82,6 +86,7 @@ class LoopRecord:
     trip_count: int | None
     wait_at: str
     short_trip: str
+    filling: Filling
     buffers: tuple[BufferRecord, ...]
 
 
@@ -201,6 +206,12 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     return guard
 
 
+def _filling(plan: Plan) -> Filling:
+    if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
+        return Filling(0, 0)
+    return filling(synchronise(plan).kernel, plan.groups, plan.last_stage)
+
+
 def _record(plan: Plan, numbering: Any) -> LoopRecord:
     """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
     return LoopRecord(
@@ -210,6 +221,7 @@ def _record(plan: Plan, numbering: Any) -> LoopRecord:
         plan.trip_count,
         plan.wait_at,
         plan.short_trip,
+        _filling(plan),
         tuple(
             BufferRecord(
                 b.root.describe(numbering),

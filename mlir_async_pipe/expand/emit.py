@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import Kernel
 from mlir_async_pipe.expand.pipeline import Plan
+from mlir_async_pipe.expand.shared_queue import empty_groups
 from mlir_async_pipe.expand.sources import Source, Sources
 from mlir_async_pipe.expand.steps import StepWriter
 from mlir_async_pipe.expand.sync_state import Wait
@@ -106,13 +107,10 @@ class Emitter:
         return self._made(source, stage, t - self.sources.lag(source, stage))
 
     def _empty_groups(self, t: int) -> None:
-        """Where several stages share the hardware's FIFO, commit an empty group for each
-        stage that is not active yet: an empty group is complete but counted, so that the
-        kernel's first steps look back at as many groups as its later ones."""
-        for group in self.plan.groups:
-            stages = {g.stage for g in self.plan.groups if g.queue == group.queue}
-            if group.physical and group.stage > t >= min(stages):
-                self.steps.empty_group(self.kernel.tokens[group.number])
+        """An empty group is complete but counted, so that the kernel's first steps look back
+        at as many groups as its later ones."""
+        for group in empty_groups(self.plan.groups, t):
+            self.steps.empty_group(self.kernel.tokens[group.number])
 
     # -- kernel -----------------------------------------------------------------------------
 

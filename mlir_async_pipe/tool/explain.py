@@ -79,6 +79,11 @@ def _loop(record: Any) -> Diagnostic:
     groups = _count(record.groups_per_iteration, "group")
     message = f"{_count(record.stages, 'stage')}, {groups} an iteration"
     notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
+    if record.filling.empty_groups:
+        empty = _count(record.filling.empty_groups, "empty group")
+        kept = _count(record.filling.kept_in_flight, "more group")
+        text = f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it"
+        notes += (Note(text, record.place),)
     return Diagnostic("remark", message, "pipelined", record.place, notes)
 
 
