@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.values import Values, is_memory
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import Row, row_of
+from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 
 class _Accessed(NamedTuple):
@@ -219,6 +220,14 @@ class Effects:
         if row.wait.form == "next":
             return max(pending.unconsumed - 1, 0)
         if row.wait.form == "count":
+            return None
+        number = count_operand(op)
+        if number is not None:
+            form = self.values.form(state, self.flow.number(frame, number))
+            if form.is_constant:
+                return max(form.constant, 0)
+            # What the wait promises depends on a number that is not known here.
+            state.tainted = True
             return None
         if not self.sites.is_abstract(op):
             # device_async_wait without numGroups waits for everything.

@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe import passes
-from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError, Place
 from mlir_async_pipe.ir_helpers import (
     Operation,
-    Value,
     before,
     create,
     integer_attribute,
@@ -33,7 +31,6 @@ from mlir_async_pipe.targets.abstract_plan import (
     may_share,
     plan_functions,
     queue_number,
-    tokens_of,
 )
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.masked_loads import NONZERO_FILL
@@ -45,7 +42,9 @@ from mlir_async_pipe.targets.nvidia_ops import (
 from mlir_async_pipe.targets.scope_inlining import inline_scope
 from mlir_async_pipe.targets.scopes import Copies, CopyPair, NotCopies, Refuse
 from mlir_async_pipe.vocabulary import Access
+from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
+from mlir_async_pipe.waits.count_operands import possible_counts, wait_for_one_of
 
 
 def lower_abstract_ops(
@@ -211,36 +210,18 @@ def _erase_commit(commit: Operation) -> None:
 
 def _lower_wait(wait: Operation) -> None:
     """Lower one wait; a count that is an operand becomes a switch over what can occur."""
-    tokens = tokens_of(wait)
-    numbers = [operand for operand in wait.operands if operand not in tokens]
-    constant_queue = queue_number(wait) is not None
-    dynamic = numbers[0] if constant_queue and numbers else None
-    count = integer_attribute(wait, "count") if constant_queue else 0
+    tokens, dynamic = tokens_of(wait), count_operand(wait)
     token = tokens[-1] if tokens else None
+    count = integer_attribute(wait, "count")
+    if queue_number(wait) is None:
+        count = 0
+
+    def make(number: int | None, ip: Any) -> None:
+        create_wait(number, token, ip, wait.location)
+
     if count is not None or dynamic is None:
-        create_wait(count, token, before(wait), wait.location)
+        make(count, before(wait))
+        wait.erase()
     else:
-        _switch(dynamic, token, wait)
-    wait.erase()
-
-
-def _switch(count: Value, token: Value | None, wait: Operation) -> None:
-    """wait(%n)  -->  scf.index_switch %n, a case for each number that %n can be, else 0."""
-    low, high = Arithmetic().value_range(count)
-    largest = CP_ASYNC.largest_count or 0
-    if str(count.type) != "index" or low is None or high is None or high - low > largest:
-        create_wait(0, token, before(wait), wait.location)
-        return
-    cases = [number for number in range(low, high + 1) if 0 < number <= largest]
-    switch = create(
-        "scf.index_switch",
-        [count],
-        attributes={"cases": ir.DenseI64ArrayAttr.get(cases, wait.context)},
-        regions=1 + len(cases),
-        ip=before(wait),
-        loc=wait.location,
-    )
-    for region, number in zip(switch.regions, [0, *cases], strict=True):
-        block = region.blocks.append()
-        end = create("scf.yield", ip=ir.InsertionPoint(block), loc=wait.location)
-        create_wait(number, token, before(end), wait.location)
+        counts = possible_counts(dynamic, CP_ASYNC, wait)
+        wait_for_one_of(wait, dynamic, counts or {0: 0}, make)

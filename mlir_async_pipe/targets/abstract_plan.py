@@ -14,7 +14,6 @@ from typing import Any
 
 from mlir_async_pipe.ir_helpers import (
     Operation,
-    Value,
     functions,
     integer_attribute,
     operations,
@@ -22,7 +21,6 @@ from mlir_async_pipe.ir_helpers import (
     walk,
 )
 from mlir_async_pipe.targets.chips import Chip
-from mlir_async_pipe.targets.nvidia_ops import TOKEN_TYPE
 from mlir_async_pipe.targets.scopes import SCOPE, Copies, NotCopies, Refuse, classify
 
 COMMIT = "async_pipe.commit_queue"
@@ -166,8 +164,3 @@ def may_share(a: Operation, b: Operation) -> bool:
     """Whether two abstract ops may be of one queue."""
     first, second = queue_number(a), queue_number(b)
     return first is None or second is None or first == second
-
-
-def tokens_of(wait: Operation) -> list[Value]:
-    """The tokens among the operands of a wait; others are a queue or a count."""
-    return [operand for operand in wait.operands if str(operand.type) == TOKEN_TYPE]

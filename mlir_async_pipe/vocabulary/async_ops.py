@@ -320,6 +320,29 @@ def abstract_queue_number(op: Any) -> int | None:
 
 TOKEN_TYPE = "!nvgpu.device.async.token"
 
+# Operands of this type are numbers: the queue of an abstract op without the attribute, and
+# behind it the count of a wait without one.
+NUMBER_TYPE = "index"
+
+
+def tokens_of(op: Any) -> list[Any]:
+    """The tokens among the operands of an op."""
+    return [operand for operand in op.operands if str(operand.type) == TOKEN_TYPE]
+
+
+def count_operand(op: Any) -> Any | None:
+    """The operand that is the count of an `async_pipe.wait_queue`, None if none is.
+
+    "async_pipe.wait_queue"(%n) {queue = 0 : i64} : (index) -> ()
+    """
+    if op.name != "async_pipe.wait_queue" or "count" in op.attributes:
+        return None
+    numbers = [operand for operand in op.operands if str(operand.type) == NUMBER_TYPE]
+    if "queue" not in op.attributes:
+        numbers = numbers[1:]
+    return numbers[0] if numbers else None
+
+
 # The op with a token that stands for a commit or a count-form wait on the same FIFO.
 TOKEN_FORMS = {
     "nvvm.cp.async.commit.group": "nvgpu.device_async_create_group",

@@ -17,6 +17,10 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records
 from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.count_operands import (
+    make_counts_constant,
+    waits_with_count_operands,
+)
 from mlir_async_pipe.waits.detach import detach
 from mlir_async_pipe.waits.dynamic import switch_on_counters
 from mlir_async_pipe.waits.verify import verify_counts
@@ -59,12 +63,14 @@ def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None
     target = Target.of_chip(options.chip) if options.chip else session.target
     analysis = Analysis(module_op.operation, target)
     counted = analysis.count()
+    with_operands = waits_with_count_operands(analysis.graph.waits)
     taken = consumer_records(analysis)
     check_depths(analysis, session)
     if options.check:
         verify_counts(counted, session)
         detach(analysis)
         return
+    make_counts_constant(with_operands, session)
     written = write_counts(counted, options.keep_given, session)
     for item, record in taken:
         if not (options.keep_given and record.given is not None):

@@ -16,7 +16,7 @@ from typing import Any
 from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import queue_of, row_of
-from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
 from mlir_async_pipe.waits import events
 from mlir_async_pipe.waits.conditions import Conditions
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
@@ -62,6 +62,8 @@ class Analysis:
             for number, operand in enumerate(item.op.operands):
                 kind = operand.type
                 if kind not in tokens:
+                    if _is_number(kind, item.op):
+                        continue
                     _check_token(kind, item.op)
                     tokens.append(kind)
                 operands[number] = use(operand, item.node)
@@ -109,8 +111,14 @@ def waits_on_tokens(op: Any) -> bool:
         row is not None
         and row.wait is not None
         and row.wait.form == "token"
-        and len(op.operands) > 0
+        and len(tokens_of(op)) > 0
     )
+
+
+def _is_number(kind: Any, op: Any) -> bool:
+    """Whether an operand is the queue or the count of an abstract wait."""
+    row = row_of(op)
+    return str(kind) == NUMBER_TYPE and row is not None and row.queue == "attribute"
 
 
 def _check_token(kind: Any, op: Any) -> None:

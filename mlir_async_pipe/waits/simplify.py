@@ -23,6 +23,7 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.waits import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.droppable import droppable
@@ -168,6 +169,8 @@ def allowed(item: Item) -> int | None:
     """The groups that a wait lets stay in flight, None if that is not a constant."""
     row = row_of(item.op)
     if row is None or row.wait is None:
+        return None
+    if count_operand(item.op) is not None:
         return None
     count = integer_attribute(item.op, row.wait.count)
     if count is None and row.wait.form == "token" and row.wait.count not in item.op.attributes:

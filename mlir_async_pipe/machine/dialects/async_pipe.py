@@ -21,6 +21,7 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.machine.values import Token, lanes_of
 from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 Array = np.ndarray
 
@@ -131,14 +132,15 @@ def commit_queue(site: Site) -> Execute:
 
 @semantics("async_pipe.wait_queue")
 def wait_queue(site: Site) -> Execute:
-    """Wait with a count: the attribute, a last integer operand, or 0."""
+    """Wait with a count: the attribute, the operand that is one, or 0."""
     queue = site.queue()
     given = site.integer("count")
+    number = count_operand(site.op)
+    place = None if number is None else list(site.op.operands).index(number)
 
     def execute(unit: Unit, *operands: Any) -> None:
         tokens = tuple(value for value in operands if isinstance(value, Token))
-        counts = [value for value in operands if isinstance(value, np.ndarray)]
-        left = counts[-1] if counts and given is None else np.array([given or 0])
+        left = np.array([given or 0]) if place is None else np.maximum(operands[place], 0)
         log_wait(unit, site, queue, int(left.max()), tokens)
         wait_groups(unit, site, queue, left)
 
