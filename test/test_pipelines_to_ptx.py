@@ -77,6 +77,27 @@ LOAD_STORE_X = """
 """
 
 
+SCALAR_COPY_X = """
+      %here = arith.addi %i, %t : index
+      %va = memref.load %A[%here] : memref<?xf32>
+      memref.store %va, %x[%t] : memref<512xf32, #workgroup>
+      gpu.barrier
+      %vx = memref.load %x[%o] : memref<512xf32, #workgroup>
+      memref.store %vx, %D[%here] : memref<?xf32>
+      gpu.barrier
+"""
+X_TO_Y = """
+      %vm = vector.load %x[%o] : memref<512xf32, #workgroup>, vector<4xf32>
+      %vn = arith.addf %vm, %ones : vector<4xf32>
+      vector.store %vn, %y[%t] : memref<512xf32, #workgroup>, vector<4xf32>
+      gpu.barrier
+"""
+STORE_Y = """
+      vector.store %vy, %D[%here] : memref<?xf32>, vector<4xf32>
+      gpu.barrier
+"""
+
+
 def opposite(chunks: np.ndarray) -> np.ndarray:
     """What thread t reads: the four elements of thread 127 - t."""
     return chunks.reshape(-1, THREADS, 4)[:, ::-1].reshape(-1)
@@ -88,6 +109,14 @@ def plus_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return opposite(a) + opposite(b)
+
+
+def every_fourth(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where(np.arange(a.size) % 4 == 0, opposite(a), 0)
+
+
+def twice_opposite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a + 1
 
 
 KINDS = {
@@ -124,6 +153,21 @@ KINDS = {
         + READ_X
         + STORE_X,
         "async_pipe.stage = [0, 0, 1, 1], async_pipe.async_stages = [0]",
+        plus_one,
+    ),
+    "scalar-copies": (
+        SCALAR_COPY_X,
+        "async_pipe.num_stages = 3 : i64",
+        every_fourth,
+    ),
+    "async-producer-and-consumer": (
+        LOAD_STORE_X + X_TO_Y + READ_Y.replace("%t]", "%o]") + STORE_Y,
+        "async_pipe.stage = [0, 0, 1, 1, 2, 2], async_pipe.async_stages = [0, 1]",
+        twice_opposite,
+    ),
+    "wait-at-the-consumer": (
+        COPY_X + WAIT_X + READ_X + STORE_X,
+        'async_pipe.num_stages = 4 : i64, async_pipe.wait_at = "consumer"',
         plus_one,
     ),
     "last-stage-async": (
@@ -216,4 +260,40 @@ def test_ptxas_accepts_it(kind: str) -> None:
     (kernel,) = made.kernels
     assert kernel.resources is not None
     assert kernel.resources.stack_frame_bytes == 0
+    assert made.binary
+
+
+FORMS = {
+    "static": ("%i = %c0 to %c1024 step %c512", ""),
+    "static-and-too-short": ("%i = %c0 to %c512 step %c512", ""),
+    "empty": ("%i = %c1024 to %c0 step %c512", ""),
+    "any-step": ("%i = %c0 to %end step %end", ""),
+    "lower-bound": ("%i = %c4 to %end step %c512", ""),
+    "unsigned": ("unsigned %i = %c0 to %end step %c512", ""),
+    "assumed-long": ("%i = %c0 to %end step %c512", ', async_pipe.short_trip = "assume"'),
+    "i32": ("%j = %j0 to %jn step %j512 : i32", ""),
+    "i32-unsigned": ("unsigned %j = %j0 to %jn step %j512 : i32", ""),
+}
+"""Loop bounds, and more annotations."""
+
+I32_BOUNDS = """
+    %j0 = arith.constant 0 : i32
+    %j512 = arith.constant 512 : i32
+    %jn = arith.index_cast %end : index to i32
+"""
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("form", FORMS)
+def test_ptxas_accepts_every_form_of_the_loop(form: str) -> None:
+    bounds, more = FORMS[form]
+    body = COPY_X + WAIT_X + READ_X + STORE_X
+    if "i32" in bounds:
+        body = "%i = arith.index_cast %j : i32 to index\n" + body
+    loop = f"{I32_BOUNDS} scf.for {bounds} {{{body}}} {{async_pipe.num_stages = 3 : i64{more}}}"
+    with new_context():
+        module = ir.Module.parse(KERNEL.format(loop=loop))
+        found = passes.find("async-pipe")
+        found.run(module.operation, found.options(), Session())
+        made = lower(module, target=Target.parse("nvvm:sm_80"), emit="cubin")
     assert made.binary
