@@ -2,8 +2,9 @@
 
     python bench/compile_time.py [--runs N] [--json FILE]
 
-Times are wall-clock milliseconds, the smallest of N runs (the others hold what else the
-machine did). Growth is measured on modules with 1, 2, 4, … copies of the GEMM, inside one
+Times are milliseconds, the smallest and the median of N runs: wall-clock time, and for whole
+processes also processor time, with that of the processes they start (back end, ptxas), which says
+more where the machine is shared. The commands take turns, so that all see the same load. Growth is measured on modules with 1, 2, 4, … copies of the GEMM, inside one
 process: a pass that is linear keeps its milliseconds a GEMM.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +47,7 @@ def main() -> int:
     return 0
 
 
-def processes(runs: int) -> dict[str, float]:
+def processes(runs: int) -> dict[str, dict[str, float]]:
     """Milliseconds of whole processes on the GEMM."""
     commands = {
         "start (--version)": ["--version"],
@@ -53,7 +56,28 @@ def processes(runs: int) -> dict[str, float]:
         "pipeline, PTX": [str(GEMM), "--async-pipe", TARGET, "--emit=ptx"],
         "pipeline, cubin": [str(GEMM), "--async-pipe", TARGET, "--emit=cubin"],
     }
-    return {name: smallest(runs, partial(tool, *words)) for name, words in commands.items()}
+    wall: dict[str, list[float]] = {name: [] for name in commands}
+    processor: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, words in commands.items():
+            before = children_milliseconds()
+            wall[name].append(measured(partial(tool, *words)))
+            processor[name].append(children_milliseconds() - before)
+    return {
+        name: {
+            "wall, smallest": min(wall[name]),
+            "wall, median": median(wall[name]),
+            "processor, smallest": min(processor[name]),
+            "processor, median": median(processor[name]),
+        }
+        for name in commands
+    }
+
+
+def children_milliseconds() -> float:
+    """Processor time of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (used.ru_utime + used.ru_stime)
 
 
 def parts(runs: int) -> dict[str, float]:
@@ -97,11 +121,6 @@ def tool(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-def smallest(runs: int, work: Callable[[], Any]) -> float:
-    """The smallest time of `runs` calls, in milliseconds."""
-    return min(measured(work) for _ in range(runs))
-
-
 def measured(work: Callable[[], Any]) -> float:
     """The time of one call, in milliseconds."""
     began = time.perf_counter()
@@ -112,8 +131,9 @@ def measured(work: Callable[[], Any]) -> float:
 def show(results: dict[str, Any]) -> None:
     """Print the results as tables."""
     print("\nwhole process, milliseconds")
-    for name, value in results["processes"].items():
-        print(f"  {value:8.0f}  {name}")
+    for name, values in results["processes"].items():
+        print("  " + "".join(f"{value:8.0f}" for value in values.values()) + f"  {name}")
+    print("  " + ", then ".join(values))
     print("\nparts of one process with PTX, milliseconds")
     for name, value in results["parts"].items():
         print(f"  {value:8.1f}  {name}")
