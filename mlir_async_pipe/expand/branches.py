@@ -9,7 +9,7 @@ scf.if %exists { statement 1 }      -->        statement 0
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Operation, Value, before, create, operations
+from mlir_async_pipe.ir_helpers import Operation, Value, before, create, operations, users
 
 
 def join_branches(blocks: list[ir.Block], conditions: set[Value]) -> None:
@@ -17,7 +17,11 @@ def join_branches(blocks: list[ir.Block], conditions: set[Value]) -> None:
 
     Both regions of these have one block, the second none where there are no results.
     """
+    blocks_of_users = [user.block for condition in conditions for user in users(condition)]
     for block in blocks:
+        # Looking through a block of n loops once a loop would make n loops cost n squared.
+        if sum(other == block for other in blocks_of_users) < 2:
+            continue
         members: list[Operation] = []
         for op in operations(block):
             if op.name != "scf.if" or op.operands[0] not in conditions:
