@@ -87,35 +87,60 @@ def test_groups_on_the_witness_add_up_to_the_count(seed):
             assert sum(step.groups for step in record.witness) == record.exact
 
 
-@pytest.mark.parametrize("pipeline", ["canonicalize", "cse"])
-@pytest.mark.parametrize("seed", range(1, 60, 6))
+def counts_by_place(text: str, function_scope: bool, pipeline: str) -> dict[str, list[int]]:
+    """The exact counts behind a pipeline of upstream passes, by the place of the wait."""
+    found = passes.find("async-pipe-count-waits")
+    options = "chip=gfx950" if function_scope else ""
+    session = Session()
+    with new_context():
+        module = ir.Module.parse(text)
+        if pipeline:
+            manager = passmanager.PassManager.parse(f"builtin.module({pipeline})")
+            manager.run(module.operation)
+        found.run(module.operation, passes.parse_options(found, options), session)
+    counts: dict[str, list[int]] = {}
+    for record in session.report().of("waits"):
+        # A wait that no path reaches has no count; behind a clean-up it may be gone.
+        if record.exact is not None:
+            counts.setdefault(str(record.place), []).append(max(0, record.exact))
+    return counts
+
+
+@pytest.mark.parametrize("pipeline", ["canonicalize", "cse", "canonicalize,cse"])
+@pytest.mark.parametrize("seed", range(1, 120, 4))
 def test_clean_ups_never_lower_a_count(seed, pipeline):
     """Law: canonicalize and cse leave each wait that they keep an equal or better count."""
     program = Maker(seed).make()
     text = print_program(program)
-    before = count(text, program.function_scope)
-    after = count(_transformed(text, pipeline), program.function_scope)
-    if len(after) == len(before):
-        assert all(new >= old for new, old in zip(after, before, strict=True))
+    before = counts_by_place(text, program.function_scope, "")
+    after = counts_by_place(text, program.function_scope, pipeline)
+    assert set(after) <= set(before)
+    for place, counts in after.items():
+        assert min(counts) >= min(before[place])
 
 
-@pytest.mark.parametrize("seed", range(0, 80, 4))
-def test_counts_after_scf_to_cf_never_rise_and_survive_without_static_trips(seed):
-    """Law: blocks and branches allow every path that structured code does; where no trip count
-    is static and no condition is shared the counts are equal."""
+@pytest.mark.parametrize("seed", range(0, 120, 3))
+def test_counts_after_scf_to_cf_are_the_same_without_static_trips(seed):
+    """Law: blocks and branches allow every path that structured code does, and no other one
+    where no trip count is static."""
     program = Maker(seed).make()
     text = print_program(program)
     if program.function_scope or "scf.forall" in text or "affine.for" in text:
         pytest.skip("not converted by convert-scf-to-cf")
     for trips in range(5):
         text = text.replace(f"to %trips{trips} step", "to %dynamic step")
-    before = count(text, False)
-    after = count(_transformed(text, "convert-scf-to-cf"), False)
-    assert sorted(after) == sorted(before)
+    assert counts_by_place(text, False, "convert-scf-to-cf") == counts_by_place(text, False, "")
 
 
-def _transformed(text: str, pipeline: str) -> str:
+@pytest.mark.parametrize("seed", range(2, 120, 5))
+def test_counting_again_changes_nothing(seed):
+    """Law: a second run writes the same counts."""
+    program = Maker(seed).make()
+    found = passes.find("async-pipe-count-waits")
     with new_context():
-        module = ir.Module.parse(text)
-        passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
-        return str(module)
+        module = ir.Module.parse(print_program(program))
+        texts = []
+        for _ in range(2):
+            found.run(module.operation, passes.parse_options(found, ""), Session())
+            texts.append(str(module))
+    assert texts[0] == texts[1]
