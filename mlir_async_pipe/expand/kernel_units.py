@@ -37,6 +37,8 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.vocabulary import row_of
 
+# On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
+GROUPED = "async_pipe.grouped"
 TOKEN_TYPE = "!nvgpu.device.async.token"
 
 
@@ -97,11 +99,14 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
         _drop_annotations(places)
     _drop_synchronisation([current[n][0] for n in sorted(dropped)])
     commits = {group.members[-1].position: group for group in plan.groups}
+    nested = bool(names.parts_of(plan.loop))
     units: list[KernelUnit] = []
     tokens: dict[int, Value] = {}
     copies: dict[int, list[Operation]] = {}
     for unit, chosen in zip(plan.units.units, unit_numbers, strict=True):
-        ops = [inner for number in chosen for op in current[number] for inner in _ungrouped(op)]
+        ops = [
+            inner for number in chosen for op in current[number] for inner in _ungrouped(op, nested)
+        ]
         if unit.scoped:
             ops = [_scope(unit, ops)]
         barriers = [op for number in kept.get(unit.position, ()) for op in current[number]]
@@ -145,15 +150,18 @@ def _drop_synchronisation(ops: list[Operation]) -> None:
         op.erase()
 
 
-def _ungrouped(op: Operation) -> list[Operation]:
+def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:
     """The ops of an scf.execute_region that only held a statement together, moved out of it;
-    any other op is itself."""
+    any other op is itself. Those of an inner pipeline carry a mark: pure ones among them have to
+    keep the place of their statement in the outer one."""
     if op.name != names.GROUPING_OP or len(list(op.regions[0].blocks)) != 1:
         return [op]
     *inner, end = operations(op.regions[0].blocks[0])
     _hand_on_cycles(op, inner)
     for member in inner:
         member.move_before(op)
+        if inside_pipeline:
+            member.attributes[GROUPED] = ir.UnitAttr.get(op.context)
     for result, value in zip(op.results, end.operands, strict=True):
         result.replace_all_uses_with(value)
     op.erase()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
+from mlir_async_pipe.expand.kernel_units import GROUPED
 from mlir_async_pipe.expand.pipeline import Plan
 from mlir_async_pipe.ir_helpers import (
     Operation,
@@ -27,6 +28,7 @@ from mlir_async_pipe.ir_helpers import (
     create,
     operations,
     set_integer,
+    walk,
 )
 from mlir_async_pipe.statements import is_statement, is_synchronisation
 
@@ -112,6 +114,8 @@ def place_as_one(
     end = create("scf.yield", results, ip=inside, loc=first.location)
     for op in ops:
         op.move_before(end)
+    for op in walk(region):
+        names.remove(op, (GROUPED,))
     _place(region, parts[0])
     return list(region.results)
 
@@ -125,10 +129,12 @@ def label_parts(
     for op in ops:
         if op == kernel:
             part = 1
-        if is_statement(op) and not is_synchronisation(op):
+        if GROUPED in op.attributes or (is_statement(op) and not is_synchronisation(op)):
             _place(op, parts[part])
         if op == kernel:
             part = 2
+    for op in (inner for top in ops for inner in walk(top)):
+        names.remove(op, (GROUPED,))
 
 
 def place_unexpanded(loop: Operation) -> None:
