@@ -86,16 +86,16 @@ func.func @result_used_too_early(%A: memref<64x64xf32> {llvm.noalias}, %D: memre
   %c64 = arith.constant 64 : index
   %zero = arith.constant 0.0 : f32
   scf.for %k = %c0 to %n step %c1 {
-    // expected-note @+1 {{the value is made here}}
     %sum = scf.for %j = %c0 to %c64 step %c1 iter_args(%acc = %zero) -> f32 {
       %v = memref.load %A[%k, %j] : memref<64x64xf32>
       %w = scf.execute_region -> f32 no_inline {
-        // expected-error @+1 {{'arith.addf' in stage 0 uses a value that is made later in the pipeline, in stage 1 [dependence-violated]}}
+        // expected-note @+1 {{the value is made here}}
         %x = arith.addf %acc, %v : f32
         scf.yield %x : f32
       }
       scf.yield %w : f32
     } {async_pipe.stage = [0, 1]}
+    // expected-error @+1 {{'memref.store' in stage 0 uses a value that is made later in the pipeline, in stage 1 [dependence-violated]}}
     memref.store %sum, %D[%k] : memref<64xf32>
   } {async_pipe.stage = [0, 1, 1, 0], async_pipe.order = [0, 1, 2, 3]}
   return
