@@ -41,13 +41,14 @@ _VECTORS = """
       transform.apply_patterns.vector.lower_transpose lowering_strategy = "eltwise"
       transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
       transform.apply_patterns.vector.transfer_to_scf full_unroll = true
+      transform.apply_patterns.vector.materialize_masks
     } : !transform.any_op
     transform.yield
   }
 """
 _VECTOR_OPS = frozenset(
     f"vector.{name}"
-    for name in "contract outerproduct transfer_read transfer_write transpose".split()
+    for name in "contract create_mask outerproduct transfer_read transfer_write transpose".split()
 )
 # symbol-dce takes the transform sequence away again.
 _VECTOR_PIPELINE = "builtin.module(transform-interpreter,symbol-dce)"
