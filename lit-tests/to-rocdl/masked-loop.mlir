@@ -8,5 +8,3 @@
 // CHECK-LABEL: ragged:
 // CHECK:         global_load_lds_dwordx4
 // CHECK:         s_waitcnt vmcnt(0)
-// CHECK:         s_barrier
-// CHECK:         s_endpgm
