@@ -15,13 +15,14 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import Diagnostics, Place
 from mlir_async_pipe.expand.branches import join_branches
+from mlir_async_pipe.expand.carried_registers import registers_of, remark_excess
 from mlir_async_pipe.expand.emit import Emitter
 from mlir_async_pipe.expand.integers import Integers
 from mlir_async_pipe.expand.kernel_units import build_kernel
@@ -77,7 +78,9 @@ class BufferRecord:
 class LoopRecord:
     """One pipelined loop in the report.
 
-    `filling` says what keeps the counts of a queue steady that several stages share.
+    `filling` says what keeps the counts of a queue steady that several stages share,
+    `carried_registers` are those of 32 bits, in each thread, of the values that travel from step
+    to step.
     """
 
     place: Place
@@ -88,6 +91,7 @@ class LoopRecord:
     short_trip: str
     filling: Filling
     buffers: tuple[BufferRecord, ...]
+    carried_registers: int = 0
 
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
@@ -116,37 +120,45 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
         around = Surroundings(limits.lanes)
         plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in inner]
         numbering = ir.AsmState(module.operation)
-        for _, plan in plans:
-            if plan is not None:
-                check_nested(plan)
-                session.record("loops", _record(plan, numbering))
-        for loop, plan in plans:
-            if plan is None:
+        made = [plan for _, plan in plans if plan is not None]
+        for plan in made:
+            check_nested(plan)
+        records = [_record(plan, numbering) for plan in made]
+        blocks = [around.launch_size(plan.loop) for plan in made]
+        for loop, found in plans:
+            if found is None:
                 place_unexpanded(loop)
                 names.forget(loop)
-        _expand_round([plan for _, plan in plans if plan is not None], module)
+        carried = _expand_round(made, module)
+        for record, registers, block in zip(records, carried, blocks, strict=True):
+            session.record("loops", replace(record, carried_registers=registers))
+            if limits.chip is not None:
+                remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
 
 
-def _expand_round(plans: list[Plan], module: Any) -> None:
-    """Write loops of which none holds another."""
+def _expand_round(plans: list[Plan], module: Any) -> list[int]:
+    """Write loops of which none holds another; returns the registers that each carries."""
     synchronised = [(plan, synchronise(plan)) for plan in plans]
     rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
-    for plan, synchronisation in synchronised:
+    carried = [
         expand(plan, synchronisation, rooms.of(plan.loop, plan.buffers))
+        for plan, synchronisation in synchronised
+    ]
     rooms.close(module)
+    return carried
 
 
 def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = Target.of_chip(options.chip) if options.chip else session.target
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
-    lanes = target.chip.lanes if target else None
-    return Limits(limit, options.assume_noalias_arguments, lanes)
+    return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
 
 
-def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> None:
-    """Write one planned loop. Nothing here can refuse: the plan has decided everything."""
+def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step.
+    Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
     parts = names.parts_of(loop)
     span = Span.around(loop) if parts else None
@@ -161,6 +173,7 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
     if plan.boundary.before and not emitter.steps.stands_behind_barrier(plan.boundary.before):
         emitter.steps.write_barrier(plan.boundary.before)
     results, kernel_loop = emitter.emit()
+    carried = registers_of((value.type for value in kernel_loop.results), plan.buffers)
     if plan.boundary.behind:
         emitter.steps.write_barrier(plan.boundary.behind)
     if guard is not None:
@@ -178,6 +191,7 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
     written = [kernel_loop.block, kernel_loop.regions[0].blocks[0]]
     join_branches(written, emitter.steps.conditions)
     loop.erase()
+    return carried
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:

@@ -35,16 +35,22 @@ from mlir_async_pipe.expand.units import Units
 from mlir_async_pipe.ir_helpers import Operation
 from mlir_async_pipe.remembered import unchanged
 from mlir_async_pipe.statements import read_body
+from mlir_async_pipe.targets import Chip
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the user and the chip allow: bytes of workgroup memory (None: no limit), and the
-    chip's lanes of a wave (None: no chip)."""
+    """What the user and the chip allow: bytes of workgroup memory (None: no limit), and the chip
+    (None: not decided)."""
 
     workgroup_bytes: int | None = None
     noalias_arguments: bool = False
-    lanes: int | None = None
+    chip: Chip | None = None
+
+    @property
+    def lanes(self) -> int | None:
+        """Lanes of a wave of the chip."""
+        return None if self.chip is None else self.chip.lanes
 
 
 def make_plan(

@@ -101,7 +101,8 @@ def _schedule(body: Body, options: LatencyOptions, session: Session) -> LatencyS
     loop = body.loop
     annotations = names.read_loop(loop)
     costs = UnitCosts(options.model, options.target)
-    analysis = analyse(body, annotations.independent, False, Surroundings())
+    lanes = None if options.target is None else options.target.chip.lanes
+    analysis = analyse(body, annotations.independent, False, Surroundings(lanes))
     reading = read(
         analysis,
         costs,
@@ -163,7 +164,12 @@ def _search(
     judge: AbstractJudge | Trials = (
         AbstractJudge(reading.problem, limit)
         if any(s.part for s in reading.body.statements)
-        else Trials(reading, costs, options.model, Limits(limit))
+        else Trials(
+            reading,
+            costs,
+            options.model,
+            Limits(limit, chip=options.target.chip if options.target else None),
+        )
     )
     # Of copies whose versions do not fit, none may be ahead: stages are tried downwards.
     for largest in range(reading.problem.largest_stages, 0, -1):

@@ -1,8 +1,9 @@
 """Chip data: what each chip can copy asynchronously, and how much memory it has.
 
-Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory a block), PTX ISA
-(cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size), MLIR's amdgpu dialect (which copy op
-a chip has, its widths and address spaces) and the chips' ISA documents.
+Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory a block, registers a
+thread and a block), PTX ISA (cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size) and its
+subtarget tables (vector registers a lane and a SIMD, of which a block has four), MLIR's amdgpu
+dialect (which copy op a chip has, its widths and address spaces) and the chips' ISA documents.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Chip:
     `workgroup_bytes` is the largest workgroup memory of a block in bytes, and
     `static_workgroup_bytes` how much of it a kernel may declare statically. `copy_form` is
     how AMD chips copy, None on NVIDIA and where the chip cannot. `lanes` is the wave size that
-    the back end uses by default, `threads` the largest block.
+    the back end uses by default, `threads` the largest block. `thread_registers` and
+    `block_registers` are the vector registers of 32 bits that a thread and a block may have.
     """
 
     name: str
@@ -62,16 +64,38 @@ class Chip:
     copy_queue: Queue | None
     workgroup_bytes: int
     static_workgroup_bytes: int
+    thread_registers: int
+    block_registers: int
     features: str = ""
     copy_form: CopyForm | None = None
     threads: int = 1024
+
+    def registers_of_thread(self, threads: int | None) -> int:
+        """Registers of 32 bits that a thread may have in a block of that many threads (None: not
+        known)."""
+        if threads is None:
+            return self.thread_registers
+        # A block is given whole waves.
+        whole = -(-threads // self.lanes) * self.lanes
+        return min(self.thread_registers, self.block_registers // whole)
 
 
 KIB = 1024
 
 
 def _nvidia(name: str, workgroup_kib: int, features: str) -> Chip:
-    return Chip(name, "nvvm", 32, (4, 8, 16), CP_ASYNC, workgroup_kib * KIB, 48 * KIB, features)
+    return Chip(
+        name,
+        "nvvm",
+        32,
+        (4, 8, 16),
+        CP_ASYNC,
+        workgroup_kib * KIB,
+        48 * KIB,
+        thread_registers=255,
+        block_registers=65536,
+        features=features,
+    )
 
 
 def _amd(
@@ -80,10 +104,28 @@ def _amd(
     workgroup_kib: int,
     copy_bytes: tuple[int, ...] = (),
     form: CopyForm | None = None,
+    registers: tuple[int, int] = (256, 1024),
 ) -> Chip:
+    """`registers` for each lane: those of one wave, and of all waves of one of the four SIMDs."""
     size = workgroup_kib * KIB
-    queue = ASYNC_LDS if form else None
-    return Chip(name, "rocdl", lanes, copy_bytes, queue, size, size, copy_form=form)
+    return Chip(
+        name,
+        "rocdl",
+        lanes,
+        copy_bytes,
+        ASYNC_LDS if form else None,
+        size,
+        size,
+        thread_registers=registers[0],
+        block_registers=4 * registers[1] * lanes,
+        copy_form=form,
+    )
+
+
+# gfx90a and its followers have accumulation registers in the same file, gfx11 and gfx12 half as
+# many again as gfx10.
+_UNIFIED = (512, 512)
+_HALF_MORE = (256, 1536)
 
 
 CHIPS: dict[str, Chip] = {
@@ -98,15 +140,15 @@ CHIPS: dict[str, Chip] = {
         _nvidia("sm_100", 227, "+ptx86"),
         _nvidia("sm_100a", 227, "+ptx86"),
         _nvidia("sm_120", 99, "+ptx87"),
-        _amd("gfx90a", 64, 64, (4,), GATHER),
-        _amd("gfx942", 64, 64, (4,), GATHER),
-        _amd("gfx950", 64, 160, (4, 12, 16), GATHER),
+        _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED),
+        _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED),
+        _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED),
         _amd("gfx1030", 32, 64, (4,), GATHER),
         # The LDS DMA of gfx9 and gfx10 is gone in gfx11 and came back, in another form, in
         # gfx1250.
-        _amd("gfx1100", 32, 64),
-        _amd("gfx1200", 32, 64),
-        _amd("gfx1201", 32, 64),
-        _amd("gfx1250", 32, 320, (4, 8, 16), ASYNC_LOAD),
+        _amd("gfx1100", 32, 64, registers=_HALF_MORE),
+        _amd("gfx1200", 32, 64, registers=_HALF_MORE),
+        _amd("gfx1201", 32, 64, registers=_HALF_MORE),
+        _amd("gfx1250", 32, 320, (4, 8, 16), ASYNC_LOAD, registers=(1024, 1024)),
     )
 }
