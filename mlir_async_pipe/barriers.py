@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.checker.flow import callable_functions
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels, surroundings
 from mlir_async_pipe.diagnostics import HazardError, Place
 from mlir_async_pipe.ir_helpers import Operation, before, create, enclosing, walk
 from mlir_async_pipe.passes import register
@@ -57,12 +56,13 @@ class BarrierRecord:
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
     target = Target.of_chip(options.chip) if options.chip else session.target
-    callees = callable_functions(module)
-    for kernel in kernels(module):
+    found = kernels(module)
+    around = surroundings(module, found)
+    for kernel in found:
         guarded: set[Operation] = set()
         while True:
             outcome = check_kernel(
-                kernel, callees, target, assume_noalias_arguments=options.assume_noalias_arguments
+                kernel, around, target, assume_noalias_arguments=options.assume_noalias_arguments
             )
             missing = _first_missing(outcome, kernel)
             if missing is None:

@@ -16,9 +16,8 @@ from typing import Any
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.checker import hazards
-from mlir_async_pipe.checker.flow import callable_functions
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels, surroundings
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import row_of
@@ -44,10 +43,11 @@ class CheckOptions:
 def run(module: Any, options: CheckOptions, session: Session) -> None:
     """Check all kernels of a module; hazards are kept as errors in the session."""
     target = Target.of_chip(options.chip) if options.chip else session.target
-    callees = callable_functions(module)
-    for kernel in kernels(module):
+    found = kernels(module)
+    around = surroundings(module, found)
+    for kernel in found:
         outcome = check_kernel(
-            kernel, callees, target, assume_noalias_arguments=options.assume_noalias_arguments
+            kernel, around, target, assume_noalias_arguments=options.assume_noalias_arguments
         )
         _tell(outcome, session)
         _remark(outcome, session)

@@ -11,7 +11,7 @@ its operands; the caller then makes it an opaque symbol.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -29,11 +29,18 @@ class UndecidedError(Exception):
         self.condition = condition
 
 
+@lru_cache(maxsize=256)
 def rule_of(name: str) -> Rule | None:
     """The rule for the ops called `name`: (op, forms of its operands, facts) to the form of
     its result, None if that is opaque. Rules raise UndecidedError where a select is open.
     """
     return _RULES.get(name.split(".", 1)[1]) if name.startswith(_DIALECTS) else None
+
+
+def folds_remainders(name: str) -> bool:
+    """Whether the ops called `name` make quotients and remainders, which fold to numbers where
+    enough is known of what they divide."""
+    return rule_of(name) in (_div, _ceil_div, _rem, _and, _shr, _affine_apply)
 
 
 def rules_of_parts(op: Any) -> list[Rule] | None:
@@ -157,15 +164,18 @@ def _select(op: Any, v: list[Form], facts: Facts) -> Form | None:
     if condition is None:
         if v[1] == v[2]:
             return v[1]
-        wrapped = _wrapped(v, facts)
-        if wrapped is None:
+        following = wrapped(v, facts)
+        if following is None:
             raise UndecidedError(v[0])
-        return wrapped
+        return following
     return v[1] if condition else v[2]
 
 
-def _wrapped(v: list[Form], facts: Facts) -> Form | None:
-    """x = V ? 0 : x, with x in 0 … V, is x mod V: how a ring's slot is counted up."""
+def wrapped(v: list[Form], facts: Facts) -> Form | None:
+    """x = V ? 0 : x, with x in 0 … V, is x mod V: how a ring's slot is counted up.
+
+    `v` are condition and values of the selection; None if it is no such one.
+    """
     condition, zero, x = v
     if zero != forms.ZERO or len(condition.terms) != 1:
         return None

@@ -12,7 +12,14 @@ from __future__ import annotations
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.memory import Region
-from mlir_async_pipe.checker.state import Event, Group, State, rewrite_region
+from mlir_async_pipe.checker.rewriting import Substitution
+from mlir_async_pipe.checker.state import (
+    Event,
+    Group,
+    State,
+    event_of,
+    moved,
+)
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6
@@ -120,8 +127,8 @@ def _or_earlier(event: Event) -> Event:
             if atom.kind == "iteration":
                 before = Atom("any", (("earlier", atom.key), Known(0, None)))
                 mapping[atom] = forms.subtract(forms.of_atom(atom), forms.of_atom(before))
-    region: Region = rewrite_region(event.region, mapping, {})
-    return event._replace(region=region._replace(certain=False))
+    region: Region = Substitution(mapping, {}).region(event.region)
+    return moved(event, region._replace(certain=False))
 
 
 def _joined(events: list[Event]) -> Event:
@@ -132,4 +139,4 @@ def _joined(events: list[Event]) -> Event:
         for column in zip(*(event.region.pieces for event in events), strict=True)
     )
     region = first.region._replace(pieces=pieces, certain=False)
-    return Event(first.site, region, (), True)
+    return event_of(first.site, region, (), True)

@@ -11,15 +11,17 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
-from mlir_async_pipe.checker.forms import Atom
-from mlir_async_pipe.checker.overlap import Comparer, constants_disjoint
+from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
-from mlir_async_pipe.checker.values import Roots
 
 Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
 
@@ -71,6 +73,7 @@ class Judge:
     base_facts: Mapping[Atom, Any]
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
+    _slots: Slots = field(default_factory=Slots)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
@@ -81,21 +84,48 @@ class Judge:
         for name, pending in self._queues(state):
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
             for age, group in groups:
-                for issue in group:
-                    for event in issue:
-                        if self._matter(site, later, event) and not apart(later, event):
-                            cause: Cause = "uncommitted" if age < 0 else "in-flight"
-                            wait = (age - pending.since, pending.wait)
-                            self._compare(later, event, state, cause, age, wait, name)
+                for event in self._close(later, chain.from_iterable(group), state.facts):
+                    cause: Cause = "uncommitted" if age < 0 else "in-flight"
+                    wait = (age - pending.since, pending.wait)
+                    self._compare(later, event, state, cause, age, wait, name)
         if not self.comparer.threads.several or site.space == "private":
             return
-        for event, wait_op in state.done:
-            if self._matter(site, later, event) and not apart(later, event):
-                self._compare_threads(later, event, state, "not-visible", wait=wait_op)
-        for event in state.log:
-            both_atomic = site.atomic and self.sites[event.site].atomic
-            if self._matter(site, later, event) and not both_atomic and not apart(later, event):
+        waits = dict(state.done)
+        for event in self._close(later, waits, state.facts):
+            self._compare_threads(later, event, state, "not-visible", wait=waits[event])
+        for event in self._close(later, state.log, state.facts):
+            if _may_miss_a_barrier(site, self.sites[event.site]):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
+        """Check accesses on two sides of a branch on which threads went different ways."""
+        site, other = self.sites[later.site], self.sites[earlier.site]
+        if other.asynchronous:
+            site, other = other, site
+        if "private" in (site.space, other.space) or not _may_miss_a_barrier(site, other):
+            return
+        for event in self._close(later, (earlier,), state.facts):
+            overlap = self._overlap(later, event, state, same_thread=False)
+            if overlap.verdict == "yes" and not certain:
+                overlap = Overlap("cannot tell", "divergent-branch")
+            if overlap.verdict != "no":
+                self._finding(later, event, state, "missing-barrier", overlap, False)
+
+    def _close(
+        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, Known]
+    ) -> Iterator[Event]:
+        """The events that may conflict with `later`: one of the two writes, and they are not in
+        other slots."""
+        sites, writes, root = self.sites, self.sites[later.site].writes, later.region.root
+        for event in earlier:
+            if not (writes or sites[event.site].writes):
+                continue
+            other = event.region.root
+            if other != root:
+                if self.roots.may_alias(root, other):
+                    yield event
+            elif not self._slots.apart(later.region, event.region, facts):
+                yield event
 
     def end(self, state: State) -> None:
         """Remember writes in flight at the end to memory that somebody may look at later."""
@@ -115,12 +145,6 @@ class Judge:
     def _queues(self, state: State) -> list[tuple[str, Any]]:
         own = list(state.queues.items())
         return own + [entry for saved in state.callers for entry in saved]
-
-    def _matter(self, site: Site, later: Event, earlier: Event) -> bool:
-        other = self.sites[earlier.site]
-        return (site.writes or other.writes) and self.roots.may_alias(
-            later.region.root, earlier.region.root
-        )
 
     def _compare(
         self,
@@ -173,11 +197,8 @@ class Judge:
     ) -> Overlap:
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", "may-alias")
-        now = later.threads
-        if same_thread:
-            ranges: tuple[ThreadRange, ThreadRange] = ((), now)
-        else:
-            ranges = (earlier.threads, now)
+        # One thread met the conditions of both, also where this path has forgotten them.
+        ranges = (earlier.threads, later.threads)
         return self.comparer.overlap(
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
         )
@@ -205,15 +226,11 @@ class Judge:
         return found
 
 
-def apart(a: Event, b: Event) -> bool:
-    """Whether constant subscripts alone keep two accesses apart: the usual case, other slots."""
-    x, y = a.region, b.region
-    if x.frame != y.frame or x.root != y.root:
-        return False
-    return any(
-        p is not None and q is not None and constants_disjoint(p, q)
-        for p, q in zip(x.pieces, y.pieces, strict=True)
-    )
+def _may_miss_a_barrier(later: Site, earlier: Site) -> bool:
+    """Whether an access and an earlier synchronous one are checked: through workgroup memory,
+    or if the later one is asynchronous. Two atomics do not race."""
+    through_workgroup = later.space == earlier.space == "workgroup"
+    return (later.asynchronous or through_workgroup) and not (later.atomic and earlier.atomic)
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

@@ -272,15 +272,20 @@ def modulo(form: Form, modulus: int, facts: Facts) -> Form:
 def _without_inner_modulo(form: Form, modulus: int) -> Form:
     """x mod V + c as x + c, which has the same residue: a slot that is counted up from an
     unknown one has V forms, not one for each iteration."""
-    result = Form(form.constant)
-    for atom, coefficient in form.terms:
-        inner = of_atom(atom)
-        if atom.kind == "call":
-            name, arguments = operator_of(atom)
-            if name == "mod" and arguments[1].constant % modulus == 0:
-                inner = arguments[0]
+    nested = [
+        (term, operator_of(term[0])[1][0])
+        for term in form.terms
+        if term[0].kind == "call" and _is_remainder(term[0], modulus)
+    ]
+    result = Form(form.constant, form.terms.difference(term for term, _ in nested))
+    for (_, coefficient), inner in nested:
         result = add(result, scale(inner, coefficient))
     return result
+
+
+def _is_remainder(atom: Atom, modulus: int) -> bool:
+    name, arguments = operator_of(atom)
+    return name == "mod" and arguments[1].constant % modulus == 0
 
 
 def inner_modulo(form: Form, modulus: int) -> Form:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe.checker.type_kinds import is_data
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -142,6 +144,7 @@ class Flow:
     values: list[tuple[int, Any]] = field(default_factory=list)
     numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
     frames: int = 1
+    _data: dict[Any, bool] = field(default_factory=dict)
 
     def number(self, frame: int, value: Any) -> int:
         """The number of a value in a frame."""
@@ -150,6 +153,14 @@ class Flow:
         if found is None:
             found = self.numbers[key] = len(self.values)
             self.values.append(key)
+        return found
+
+    def is_data(self, value: Any) -> bool:
+        """Whether an SSA value is a float or a vector, which no address depends on."""
+        kind = value.type
+        found = self._data.get(kind)
+        if found is None:
+            found = self._data[kind] = is_data(kind)
         return found
 
     def edges(self, block: Block) -> Iterator[Edge]:

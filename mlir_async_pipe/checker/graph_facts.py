@@ -6,6 +6,8 @@ arithmetic on fragments does not, and is never looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
@@ -17,11 +19,12 @@ from mlir_async_pipe.checker.graph import (
     Step,
     Switch,
 )
-from mlir_async_pipe.checker.loops import is_data
 
 
-def needed_values(flow: Flow) -> set[int]:
-    """The numbers of all values that matter."""
+def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:
+    """The numbers of all values that matter; `read_by` gives those that an op with effects
+    looks at.
+    """
     sources: dict[int, set[int]] = {}
     pending: list[int] = []
     for block in flow.blocks:
@@ -34,7 +37,7 @@ def needed_values(flow: Flow) -> set[int]:
                     for result in step.results:
                         sources.setdefault(result, set()).update(step.operands)
                 else:
-                    pending.extend(n for n in step.operands if not _is_data(flow, n))
+                    pending.extend(read_by(step))
         for edge in flow.edges(block):
             for target, source in edge.assigns:
                 sources.setdefault(target, set()).add(source)
@@ -54,8 +57,27 @@ def needed_values(flow: Flow) -> set[int]:
     return needed
 
 
-def _is_data(flow: Flow, number: int) -> bool:
-    return is_data(flow.values[number][1].type)
+def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
+    """For each block that a back edge reaches: its loop, and the blocks of the loop's body."""
+    predecessors: list[set[int]] = [set() for _ in flow.blocks]
+    ends: dict[int, tuple[int, set[int]]] = {}
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            predecessors[edge.target].add(block.number)
+            for kind, loop in edge.loops:
+                if kind == "back":
+                    ends.setdefault(edge.target, (loop, set()))[1].add(block.number)
+    bodies = {}
+    for header, (loop, sources) in ends.items():
+        body = {header}
+        pending = list(sources)
+        while pending:
+            number = pending.pop()
+            if number not in body:
+                body.add(number)
+                pending.extend(predecessors[number])
+        bodies[header] = (loop, frozenset(body))
+    return bodies
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:

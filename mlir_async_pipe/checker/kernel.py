@@ -6,19 +6,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.divergence import judge_divergent_branches
 from mlir_async_pipe.checker.effects import Effects
-from mlir_async_pipe.checker.explore import BudgetError, Explorer, PeriodError
-from mlir_async_pipe.checker.flow import build
+from mlir_async_pipe.checker.explore import BudgetError, Explorer
+from mlir_async_pipe.checker.flow import build, callable_functions
+from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.periods import PeriodError
+from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.checker.values import Roots, Values
-from mlir_async_pipe.dependence.launch import block_size, enclosing_launch_size, usual_lanes
-from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, symbol_name, walk
+from mlir_async_pipe.checker.values import Values
+from mlir_async_pipe.dependence.launch import (
+    Launches,
+    block_size,
+    enclosing_launch_size,
+    launched_sizes,
+    usual_lanes,
+)
+from mlir_async_pipe.ir_helpers import (
+    ancestors,
+    is_function,
+    operations,
+    outermost,
+    symbol_name,
+    walk,
+)
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import ROWS, row_of
+
+# A kernel that needs more states than this with slots as symbols is not easy.
+SYMBOLIC_STATES = 4_000
 
 
 @dataclass(frozen=True)
@@ -47,14 +66,31 @@ def kernels(module: Any) -> list[Any]:
     return found
 
 
-def threads_of(kernel: Any, target: Target | None) -> Threads:
+@dataclass(frozen=True)
+class Surroundings:
+    """What kernels of a module share: its functions by name, and the block sizes with which
+    it launches them."""
+
+    callees: dict[str, Any]
+    launches: Launches
+
+
+def surroundings(module: Any, found: list[Any]) -> Surroundings:
+    """Read a module once, for all the kernels that were `found` in it."""
+    launches = launched_sizes(outermost(found[0])) if found else {}
+    return Surroundings(callable_functions(module), launches)
+
+
+def threads_of(kernel: Any, target: Target | None, launches: Launches | None = None) -> Threads:
     """The block that runs a kernel: its known size, else whether it knows of threads at all.
 
     A function without thread ids, barriers and a known size is run by one thread.
     """
     is_launch = kernel.name == "gpu.launch"
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
-    size = enclosing_launch_size(inside) if is_launch else block_size(kernel)
+    size = enclosing_launch_size(inside) if is_launch else block_size(kernel, launches)
+    if size is not None and target is not None:
+        return Threads(size, size != (1, 1, 1), target.chip.lanes)
     names = {op.name for op in walk(kernel)}
     lanes = target.chip.lanes if target is not None else usual_lanes(names)
     if size is not None:
@@ -76,40 +112,77 @@ _THREAD_PREFIXES = ("nvvm.read.ptx.sreg.tid", "nvvm.read.ptx.sreg.laneid", "rocd
 
 def check_kernel(
     kernel: Any,
-    callees: dict[str, Any],
+    around: Surroundings,
     target: Target | None,
     *,
     assume_noalias_arguments: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding."""
-    flow = build(kernel, callees)
-    threads = threads_of(kernel, target)
-    periods: dict[int, int] = {}
-    while True:
-        roots = Roots(assume_noalias_arguments)
-        values = Values(flow, threads, roots)
-        sites = Sites(flow, roots, target.chip if target is not None else None)
-        judge = Judge(sites.sites, roots, Comparer(threads), values.base_facts())
-        explorer = Explorer(flow, values, Effects(flow, values, sites, judge), periods=periods)
+    name = symbol_name(kernel) or kernel.name
+    flow = build(kernel, around.callees)
+    threads = threads_of(kernel, target, around.launches)
+    run = _Run(name, flow, threads, target, assume_noalias_arguments)
+    outcome = run.symbolic()
+    return run.slot_by_slot() if outcome is None else outcome
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Following all paths of one kernel: with slots as symbols first, which proves most
+    kernels, else slot by slot."""
+
+    name: str
+    flow: Flow
+    threads: Threads
+    target: Target | None
+    assume_noalias_arguments: bool
+
+    def symbolic(self) -> Outcome | None:
+        """The outcome of a kernel that is safe; None if it must be looked at more closely."""
+        explorer = self._explorer(symbolic=True, budget=SYMBOLIC_STATES)
         try:
             explorer.run()
-            exhausted = False
-        except PeriodError as needed:
-            periods = {**periods, needed.loop: needed.period}
-            continue
         except BudgetError:
-            exhausted = True
-        break
-    judge_divergent_branches(judge, sites)
-    findings = tuple(judge.findings.values())
-    name = symbol_name(kernel) or kernel.name
-    return Outcome(
-        findings,
-        tuple(sorted(judge.left)),
-        sites.sites,
-        sites.ops,
-        _summary(name, findings, sites, explorer, exhausted),
-    )
+            return None
+        outcome = self._outcome(explorer, exhausted=False)
+        return None if outcome.findings or (outcome.left and explorer.tainted) else outcome
+
+    def slot_by_slot(self) -> Outcome:
+        """The outcome with iteration numbers modulo what slots need."""
+        periods: dict[int, int] = {}
+        while True:
+            explorer = self._explorer(periods=periods)
+            try:
+                explorer.run()
+            except PeriodError as needed:
+                periods = {**periods, needed.loop: needed.period}
+            except BudgetError:
+                return self._outcome(explorer, exhausted=True)
+            else:
+                return self._outcome(explorer, exhausted=False)
+
+    def _explorer(self, **options: Any) -> Explorer:
+        roots = Roots(self.assume_noalias_arguments)
+        values = Values(self.flow, self.threads, roots, fold_iterations=not options.get("symbolic"))
+        sites = Sites(self.flow, roots, self.target.chip if self.target is not None else None)
+        judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts())
+        return Explorer(
+            self.flow,
+            values,
+            Effects(values, sites, judge, Groups(values, sites, self.threads.several)),
+            **options,
+        )
+
+    def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
+        judge, sites = explorer.effects.judge, explorer.effects.sites
+        findings = tuple(judge.findings.values())
+        return Outcome(
+            findings,
+            tuple(sorted(judge.left)),
+            sites.sites,
+            sites.ops,
+            _summary(self.name, findings, sites, explorer, exhausted),
+        )
 
 
 def _summary(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
 from mlir_async_pipe.vocabulary import is_pure, row_of
 
@@ -49,14 +50,8 @@ def is_value_op(op: Any) -> bool:
     return row_of(op) is None and is_pure(op) and not len(op.regions)
 
 
-def is_data(kind: object) -> bool:
-    """Whether a type is a float or a vector, which no address depends on directly."""
-    text = str(kind)
-    return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
-
-
-def natural_loops(blocks: list[Any]) -> tuple[dict[Any, set[Any]], dict[Any, set[Any]]]:
-    """Back edges by header, and the blocks of each header's loop, of one region."""
+def natural_loops(blocks: list[Any]) -> dict[Any, set[Any]]:
+    """The blocks of each loop of one region, by the loop's header."""
     successors = {b: list(operations(b)[-1].successors) if operations(b) else [] for b in blocks}
     predecessors: dict[Any, list[Any]] = {b: [] for b in blocks}
     for source, targets in successors.items():
@@ -87,15 +82,15 @@ def natural_loops(blocks: list[Any]) -> tuple[dict[Any, set[Any]], dict[Any, set
                 body.add(block)
                 pending.extend(predecessors[block])
         loops[header] = body
-    return back, loops
+    return loops
 
 
 def find_merges(flow: Flow) -> None:
-    """Mark the blocks in which paths meet."""
+    """Mark the blocks in which paths meet: those of all iterations behind a loop, too."""
     seen: set[int] = set()
     for block in flow.blocks:
         for edge in flow.edges(block):
-            if edge.target in seen or any(kind == "back" for kind, _ in edge.loops):
+            if edge.target in seen or any(kind != "enter" for kind, _ in edge.loops):
                 flow.blocks[edge.target].merges = True
             seen.add(edge.target)
 

@@ -45,7 +45,8 @@ class View(NamedTuple):
     """A memref or pointer value: `root` is a number of the root table.
 
     `start` is the position of its first element in the frame; `axes` one a dimension of the
-    memref, `sizes` its extents. `start` is None where it is not known.
+    memref, `sizes` its extents. `start` is None where it is not known. `unit` is the length of
+    one element in the frame: 1, or its bytes where the frame counts bytes.
     """
 
     root: int
@@ -53,6 +54,7 @@ class View(NamedTuple):
     start: tuple[Form, ...] | None
     axes: tuple[Axis, ...]
     sizes: tuple[int | None, ...]
+    unit: int = 1
 
 
 class Piece(NamedTuple):
@@ -113,7 +115,7 @@ def _strides(memref: Any) -> tuple[int | None, ...]:
 
 
 def subview(source: View, op: Any, operand: Any) -> View:
-    """The view of memref.subview; `operand` gives the form of a value."""
+    """The view of memref.subview; `operand` gives the form of an operand by its position."""
     memref = ir.MemRefType(op.results[0].type)
     offsets = mixed(op, "static_offsets", 1, operand)
     sizes = mixed(op, "static_sizes", 2, operand)
@@ -129,7 +131,7 @@ def subview(source: View, op: Any, operand: Any) -> View:
     axes = tuple(
         Axis(source.axes[d].dimension, source.axes[d].step * strides[d].constant) for d in kept
     )
-    return View(source.root, source.frame, tuple(start), axes, _sizes(memref))
+    return View(source.root, source.frame, tuple(start), axes, _sizes(memref), source.unit)
 
 
 def mixed(op: Any, static: str, group: int, operand: Any) -> list[Form]:
@@ -139,7 +141,7 @@ def mixed(op: Any, static: str, group: int, operand: Any) -> list[Form]:
     result = []
     for number in ir.DenseI64ArrayAttr(op.attributes[static]):
         if number == DYNAMIC:
-            result.append(operand(op.operands[position]))
+            result.append(operand(position))
             position += 1
         else:
             result.append(Form(int(number)))
@@ -190,7 +192,7 @@ def byte_view(source: View, op: Any, extra_bytes: Form, absolute: bool) -> View:
     if unit == 0:
         return unknown_view(source, memref)
     axes = tuple(Axis(0, s * unit) for s in strides if s is not None)
-    return View(source.root, BYTES, (forms.add(start, extra_bytes),), axes, _sizes(memref))
+    return View(source.root, BYTES, (forms.add(start, extra_bytes),), axes, _sizes(memref), unit)
 
 
 def start_bytes(view: View) -> Form | None:
@@ -258,17 +260,11 @@ def region_of(
             steps[dimension] = None
         elif row is not None and count != 1:
             row.append((axis.step, count))
-    # On bytes an element is several units long; in its own frame it is one.
-    unit = 1 if view.frame != BYTES else max(1, _byte_unit(view))
     pieces = tuple(
-        None if row is None else _piece(start, row, unit)
+        None if row is None else _piece(start, row, view.unit)
         for start, row in zip(starts, steps, strict=True)
     )
     return Region(view.root, view.frame, pieces, certain, lanes)
-
-
-def _byte_unit(view: View) -> int:
-    return min((axis.step for axis in view.axes if axis.step > 0), default=1)
 
 
 def _piece(start: Form, steps: list[tuple[int, int]], length: int) -> Piece:

@@ -14,10 +14,13 @@ from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.paths import hull
 from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.thread_grid import is_thread_condition
 
 
 def forget_facts(state: State, live: set[int]) -> None:
     """Drop facts about atoms that nothing mentions any more."""
+    if all(atom.kind in ("tid", "iteration") for atom in state.facts):
+        return
     alive = {Atom("symbol", ("bit", n)) for n in live if n not in state.env}
     for value in state.env.values():
         if isinstance(value, Form):
@@ -26,18 +29,18 @@ def forget_facts(state: State, live: set[int]) -> None:
             for form in value.start or ():
                 alive |= forms.atoms_of(form)
     for event in state.events():
-        for piece in event.region.pieces:
-            if piece is not None and piece.start.terms:
-                alive |= forms.atoms_of(piece.start)
+        alive |= event.mentions
 
     def keep(atom: Atom) -> bool:
         if atom.kind in ("tid", "iteration") or atom in alive:
+            return True
+        if state.sides and is_thread_condition(atom):
             return True
         if atom.kind == "sum":
             return all(
                 inner in alive or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
             )
-        return atom.kind == "symbol" and not _is_bit(atom)
+        return atom.kind == "symbol" and not (_is_bit(atom) or _is_trips(atom))
 
     state.facts = {atom: known for atom, known in state.facts.items() if keep(atom)}
 
@@ -64,6 +67,7 @@ def key_of(state: State, periods: Mapping[int, int]) -> Hashable:
         state.log,
         state.callers,
         state.scopes,
+        state.sides,
         state.tainted,
         bits,
         residues,
@@ -72,6 +76,11 @@ def key_of(state: State, periods: Mapping[int, int]) -> Hashable:
 
 def _is_bit(atom: Atom) -> bool:
     return atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] == "bit"
+
+
+def _is_trips(atom: Atom) -> bool:
+    """Whether an atom is the trip count of a loop that was left: no op reads it again."""
+    return atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] == "trips"
 
 
 def covers(general: dict[Atom, Known], special: dict[Atom, Known]) -> bool:

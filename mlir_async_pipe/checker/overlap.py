@@ -17,6 +17,8 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
+from mlir_async_pipe.checker.residues import cases, shortened
+from mlir_async_pipe.checker.slots import constants_disjoint, is_shared, other_slot, span
 from mlir_async_pipe.checker.thread_grid import (
     NO,
     YES,
@@ -27,6 +29,7 @@ from mlir_async_pipe.checker.thread_grid import (
     has_numbers,
     is_about_threads,
     is_common,
+    is_thread_number,
     thread_facts,
 )
 
@@ -55,32 +58,51 @@ class Comparer:
         `same_thread` False asks for two different threads. `ranges` are conditions on the
         thread ids of both ends.
         """
-        longest = max((s for f in (a.frame, b.frame) for s in f.shape if s is not None), default=0)
         if a.frame != b.frame:
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
             if bytes_a is None or bytes_b is None:
                 return Overlap("cannot tell", "unknown-layout")
             a, b = bytes_a, bytes_b
-        pairs = list(zip(a.pieces, b.pieces, strict=True))
         open_pairs: list[tuple[Piece, Piece]] = []
         reason = "" if a.certain and b.certain else "uncertain-access"
-        for one, other in pairs:
+        for one, other in zip(a.pieces, b.pieces, strict=True):
             if one is None or other is None:
                 reason = reason or "unknown-extent"
                 continue
-            if one == other and _shared(one, same_thread):
+            if one == other and is_shared(one, same_thread):
                 continue
             if constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
+        key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
+        found = self._known.get(key)
+        if found is None:
+            found = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
+            # What a path knows of thread ids stands in `ranges`: no other fact matters here.
+            if all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
+                self._known[key] = found
+        if found.verdict == "yes" and reason:
+            return Overlap("cannot tell", reason)
+        return found
+
+    def _decide(
+        self,
+        pairs: list[tuple[Piece, Piece]],
+        regions: tuple[Region, Region],
+        facts: Facts,
+        same_thread: bool,
+        ranges: tuple[ThreadRange, ThreadRange],
+    ) -> Overlap:
+        """The answer for the pairs of pieces that are left open; all else meets."""
+        a, b = regions
         # What this path knows of thread ids holds for the thread that is there now; the other
         # thread was somewhere else, under its own conditions.
         then = facts if same_thread else self._elsewhere(facts, ranges[0])
-        open_pairs = [(_ready(x, then, longest), _ready(y, facts, longest)) for x, y in open_pairs]
-        if any(_disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in open_pairs):
+        pairs = [(_ready(x, then), _ready(y, facts)) for x, y in pairs]
+        if any(_disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in pairs):
             return NO
-        open_pairs = _in_reach(open_pairs, then, facts, same_thread)
-        meeting = _meeting_iterations(open_pairs, facts, same_thread)
+        pairs = _in_reach(pairs, then, facts, same_thread)
+        meeting = _meeting_iterations(pairs, facts, same_thread)
         if meeting is not None:
             iteration, numbers = meeting
             answer = NO
@@ -89,14 +111,9 @@ class Comparer:
                 once = self.overlap(a, b, fixed, same_thread=same_thread, ranges=ranges)
                 answer = once if answer is NO or once is YES else answer
             return answer
-        key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
-        found = self._known.get(key)
-        if found is None:
-            found = _enumerate(open_pairs, same_thread, (a.lanes, b.lanes), ranges, self.threads)
-            self._known[key] = found
-        if found.verdict == "yes" and reason:
-            return Overlap("cannot tell", reason)
-        return found
+        left = [_cancelled(x, y, same_thread) for x, y in pairs]
+        grid = Grid(self.threads, same_thread, ranges)
+        return _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
 
     def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
         """What holds for a thread that met the conditions `met`, and is not the one of now."""
@@ -104,26 +121,11 @@ class Comparer:
         return {**common, **thread_facts(self.threads), **dict(met)}
 
 
-def _ready(piece: Piece, facts: Facts, longest: int) -> Piece:
-    """The piece with known atoms as numbers, and ranges that stay inside the buffer.
-
-    An iteration number without bound that is (part of) a subscript is less than the longest
-    dimension, or it would leave the buffer.
-    """
-
-    def bounded(atom: Atom) -> Form | None:
-        if atom.kind != "any" or not longest or forms.range_of(atom).low != 0:
-            return None
-        if forms.range_of(atom).high is not None:
-            return None
-        name = atom.key[0]  # type: ignore[index]
-        return forms.of_atom(Atom("any", (name, Known(0, longest - 1))))
-
+def _ready(piece: Piece, facts: Facts) -> Piece:
+    """The piece with known atoms as numbers."""
     if not piece.start.terms:
         return piece
-    start = settle(piece.start, facts)
-    ranges = {atom: form for atom in forms.atoms_of(start) if (form := bounded(atom)) is not None}
-    return Piece(forms.substitute(start, ranges, facts), piece.steps, piece.length)
+    return Piece(settle(piece.start, facts), piece.steps, piece.length)
 
 
 def _meeting_iterations(
@@ -135,7 +137,7 @@ def _meeting_iterations(
     the facts allow is reached.
     """
     for x, y in pairs:
-        if x.steps or y.steps or not (_shared(x, same_thread) and _shared(y, same_thread)):
+        if x.steps or y.steps or not (is_shared(x, same_thread) and is_shared(y, same_thread)):
             continue
         difference = forms.subtract(x.start, y.start)
         if len(difference.terms) != 1:
@@ -150,51 +152,6 @@ def _meeting_iterations(
     return None
 
 
-def _shared(piece: Piece, same_thread: bool) -> bool:
-    """Whether equal pieces certainly meet: nothing in them differs between the two ends."""
-    return all(is_common(atom, same_thread) for atom, _ in piece.start.terms)
-
-
-def constants_disjoint(a: Piece, b: Piece) -> bool:
-    """Whether both pieces are at constant places that do not meet."""
-    if a.start.terms or b.start.terms:
-        return False
-    return (
-        a.start.constant + _span(a) <= b.start.constant
-        or b.start.constant + _span(b) <= a.start.constant
-    )
-
-
-def _other_slot(a: Piece, b: Piece, facts: Facts) -> bool:
-    """Whether both ends are single slots x mod V and y mod V, or y alone, with x - y not
-    divisible by V: equal ones would make it divisible."""
-    if a.length != 1 or b.length != 1 or a.steps or b.steps:
-        return False
-    if not (_shared(a, False) and _shared(b, False)):
-        return False
-    inner = [_remainder_of(piece.start) for piece in (a, b)]
-    moduli = {versions for _, versions in inner if versions is not None}
-    if len(moduli) != 1:
-        return False
-    difference = forms.subtract(inner[0][0], inner[1][0])
-    return forms.residue(difference, moduli.pop(), facts) not in (None, 0)
-
-
-def _remainder_of(form: Form) -> tuple[Form, int | None]:
-    """(x, V) if the form is x mod V, else itself and None: a slot of known number."""
-    if form.constant or len(form.terms) != 1:
-        return form, None
-    ((atom, coefficient),) = form.terms
-    if coefficient != 1 or atom.kind != "call":
-        return form, None
-    name, arguments = forms.operator_of(atom)
-    return (arguments[0], arguments[1].constant) if name == "mod" else (form, None)
-
-
-def _span(piece: Piece) -> int:
-    return piece.length + sum(step * (count - 1) for step, count in piece.steps)
-
-
 def _disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts, same_thread: bool) -> bool:
     """Whether bounds keep both ends apart:
 
@@ -203,10 +160,10 @@ def _disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts, same_thre
 
     `then` is what is known of the thread of `a`, `facts` of that of `b`.
     """
-    if _other_slot(a, b, facts):
+    if other_slot(a, b, facts):
         return True
     low, high = _distance(a.start, b.start, then, facts, same_thread)
-    return (high is not None and high + _span(a) <= 0) or (low is not None and low >= _span(b))
+    return (high is not None and high + span(a) <= 0) or (low is not None and low >= span(b))
 
 
 def _distance(
@@ -248,7 +205,7 @@ def _in_reach(
             # They meet iff 1 - span(x) <= factor * q + rest - y <= span(y) - 1.
             room = high if factor < 0 else None if low is None else -low
             if room is not None:
-                last = (room + _span(x if factor < 0 else y) - 1) // abs(factor)
+                last = (room + span(x if factor < 0 else y) - 1) // abs(factor)
                 known = forms.range_of(atom)
                 known = known._replace(high=last if known.low is None else max(last, known.low))
                 cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))  # type: ignore[index]
@@ -257,38 +214,67 @@ def _in_reach(
     return [(Piece(forms.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs]
 
 
+def _cancelled(x: Piece, y: Piece, same_thread: bool) -> tuple[Piece, Piece]:
+    """Both ends without the terms that are equal and have one value at both."""
+    a, b = x.start, y.start
+    cut = frozenset(term for term in a.terms & b.terms if is_common(term[0], same_thread))
+    return (
+        x._replace(start=Form(a.constant, a.terms - cut)),
+        y._replace(start=Form(b.constant, b.terms - cut)),
+    )
+
+
 def _enumerate(
     pairs: list[tuple[Piece, Piece]],
-    same_thread: bool,
+    facts: Facts,
+    grid: Grid,
     lanes: tuple[int | None, int | None],
-    ranges: tuple[ThreadRange, ThreadRange],
-    threads: Threads,
+    known: dict[tuple[object, ...], Overlap],
 ) -> Overlap:
-    """Compare the positions of both ends for all threads and ranges."""
-    if not pairs and ranges == ((), ()):
-        if same_thread or threads.surely > 1:
+    """Compare the positions of both ends for all threads, ranges and residues of unknowns."""
+    if not pairs and grid.ranges == ((), ()):
+        if grid.same_thread or grid.threads.surely > 1:
             return YES
-        return NO if threads.size is not None else Overlap("cannot tell", "block-size")
-    left = [_split(x.start, y.start, same_thread) for x, y in pairs]
-    decided = [(split, pair) for split, pair in zip(left, pairs, strict=True) if split is not None]
-    dropped = len(left) - len(decided)
-    grid = Grid(threads, same_thread, ranges)
-    best = grid.compare(decided, lanes)
-    if best is NO:
+        return NO if grid.threads.size is not None else Overlap("cannot tell", "block-size")
+    pairs = _with_starts(pairs, shortened([piece.start for pair in pairs for piece in pair]))
+    decided = [pair for pair in pairs if _has_cases(pair, facts, grid.same_thread)]
+    options = cases([piece.start for pair in decided for piece in pair], facts)
+    if options is None:
+        return Overlap("cannot tell", "enumeration-limit")
+    answers = []
+    for starts in options:
+        case = tuple(_with_starts(decided, starts))
+        key = (case, grid.same_thread, *lanes, grid.ranges)
+        if key not in known:
+            known[key] = grid.compare(list(case), lanes)
+        answers.append(known[key])
+    if all(answer.verdict == "no" for answer in answers):
         return NO
-    if dropped:
+    if len(decided) < len(pairs):
         return Overlap("cannot tell", "opaque-subscript")
-    return best
+    # Not every residue of an unknown need occur.
+    certain = all(answer.verdict == "yes" for answer in answers)
+    unsure = next((answer for answer in answers if answer.verdict == "cannot tell"), None)
+    return YES if certain else unsure or Overlap("cannot tell", "opaque-subscript")
 
 
-def _split(a: Form, b: Form, same_thread: bool) -> tuple[Form, Form] | None:
-    """Both ends with equal symbols cancelled; None if a symbol is left that has no numbers."""
-    shared: dict[Atom, int] = {}
-    for atom, coefficient in a.terms & b.terms:
-        if is_common(atom, same_thread):
-            shared[atom] = coefficient
-    cut = frozenset(shared.items())
-    a, b = Form(a.constant, a.terms - cut), Form(b.constant, b.terms - cut)
-    if has_numbers(a) and has_numbers(b):
-        return a, b
-    return None
+def _with_starts(pairs: list[tuple[Piece, Piece]], starts: list[Form]) -> list[tuple[Piece, Piece]]:
+    """The pairs of pieces with other starts, two for each pair."""
+    return [
+        (x._replace(start=a), y._replace(start=b))
+        for (x, y), a, b in zip(pairs, starts[::2], starts[1::2], strict=True)
+    ]
+
+
+def _has_cases(pair: tuple[Piece, Piece], facts: Facts, same_thread: bool) -> bool:
+    """Whether residues of unknowns that both ends share leave nothing but numbers."""
+    starts = [piece.start for piece in pair]
+    if all(has_numbers(start) for start in starts):
+        return True
+    options = cases(starts, facts)
+    unknown = (a for start in starts for a in forms.atoms_of(start) if a.kind == "symbol")
+    return (
+        options is not None
+        and all(is_common(atom, same_thread) for atom in unknown)
+        and all(has_numbers(start) for start in next(options, []))
+    )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.thread_grid import is_thread_number
 
 
 class Side(NamedTuple):
@@ -39,10 +40,12 @@ def split(condition: Form, facts: dict[Atom, Known]) -> list[Side]:
     atom = min(settled.terms, key=lambda term: repr(term[0]))[0]
     if atom.kind == "call":
         name, arguments = forms.operator_of(atom)
-        if name == "cmp<":
-            return _split_negative(atom, arguments[0], facts)
-        if name == "cmp=":
-            return _split_zero(atom, arguments[0], facts)
+        if name in ("cmp<", "cmp="):
+            divide = _split_negative if name == "cmp<" else _split_zero
+            sides = divide(atom, arguments[0], facts)
+            # Which threads go where is found by trying them all: that is exact.
+            exactly = is_thread_number(arguments[0])
+            return [side._replace(exact=side.exact or exactly) for side in sides]
         if name in ("and", "or", "xor"):
             for argument in arguments:
                 if exact(settle(argument, facts), facts) is None:
@@ -127,6 +130,27 @@ def at_most(
 ) -> tuple[dict[Atom, Known] | None, bool]:
     """The facts with form <= bound added, as `at_least`."""
     return at_least(forms.scale(form, -1), -bound, facts)
+
+
+def without_ends(
+    form: Form, values: set[int], facts: dict[Atom, Known]
+) -> tuple[dict[Atom, Known] | None, bool]:
+    """The facts with `values` cut off at both ends of the form's range (None if nothing is
+    left), and whether that leaves none of them."""
+    left = set(values)
+    low, high = forms.bounds(form, facts)
+    while low is not None and low in left:
+        left.discard(low)
+        low += 1
+    while high is not None and high in left:
+        left.discard(high)
+        high -= 1
+    held: dict[Atom, Known] | None = facts
+    if low is not None:
+        held, _ = at_least(form, low, facts)
+    if held is not None and high is not None:
+        held, _ = at_most(form, high, held)
+    return held, not left
 
 
 def _is_free(atom: Atom) -> bool:

@@ -13,11 +13,13 @@ from typing import Any
 from mlir_async_pipe.annotations import INDEPENDENT
 from mlir_async_pipe.buffers import Root, root_of, space_of
 from mlir_async_pipe.checker.conflicts import Site
-from mlir_async_pipe.checker.graph import Flow, Run
-from mlir_async_pipe.checker.values import Roots
+from mlir_async_pipe.checker.graph import Bracket, Flow, Run
+from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
+from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
@@ -46,14 +48,16 @@ class Sites:
     _op_numbers: dict[Any, int] = field(default_factory=dict)
     _static: dict[int, int] = field(default_factory=dict)
     _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    _roots_of: dict[int, tuple[int, str]] = field(default_factory=dict)
     _matters: list[bool] = field(default_factory=list)
     _logged: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for block in self.flow.blocks:
-            for step in block.steps:
-                if isinstance(step, Run):
-                    self._collect(step.op, step.frame)
+        steps = [step for block in self.flow.blocks for step in block.steps]
+        self._has_scopes = any(isinstance(step, Bracket) for step in steps)
+        for step in steps:
+            if isinstance(step, Run) and not step.makes_values:
+                self._collect(step.op, step.frame)
         self._find_conflicting()
 
     def _collect(self, op: Any, frame: int) -> None:
@@ -67,17 +71,19 @@ class Sites:
                 wanted = TOKEN_AGES
             self.largest_wait = min(max(self.largest_wait, wanted), LARGEST_TRACKED_WAIT)
         numbers = []
-        scope = enclosing(op, (SCOPE,))
+        scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
         queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
-            root = root_of(access.memory)
-            numbers.append(len(self.sites))
-            self._static[len(self.sites)] = self.roots.number(root, frame)
             number = self.flow.number
-            self._operands.append(
-                (number(frame, access.memory), tuple(number(frame, i) for i in access.indices))
-            )
+            memory = number(frame, access.memory)
+            indices = tuple(number(frame, index) for index in access.indices)
+            if memory not in self._roots_of:
+                self._roots_of[memory] = self._root(access.memory, frame)
+            root, space = self._roots_of[memory]
+            numbers.append(len(self.sites))
+            self._static[len(self.sites)] = root
+            self._operands.append((memory, indices))
             self.sites.append(
                 Site(
                     op,
@@ -87,11 +93,16 @@ class Sites:
                     (queue or self.queue_name(op, row)) if asynchronous else None,
                     access.writes,
                     access.kind == "atomic",
-                    space_of(access.memory, defining_op(root.value)),
+                    space,
                     integer_attribute(op, INDEPENDENT),
                 )
             )
         self._of[op, frame] = tuple(numbers)
+
+    def _root(self, memory: Any, frame: int) -> tuple[int, str]:
+        """The number of the root of a memref or pointer, and the space of its memory."""
+        root = root_of(memory)
+        return self.roots.number(root, frame), space_of(memory, defining_op(root.value))
 
     def _find_conflicting(self) -> None:
         # Between two synchronous accesses only threads can race, through workgroup memory.
@@ -136,6 +147,36 @@ class Sites:
     def operands(self, number: int) -> tuple[int, tuple[int, ...]]:
         """The value numbers of an access's memory and subscripts."""
         return self._operands[number]
+
+    def values_read(self, run: Run) -> tuple[int, ...]:
+        """The values that executing an op with effects looks at: memory and subscripts of
+        accesses that matter, tokens of a wait, the memory that an unknown op is given."""
+        row = row_of(run.op)
+        if row is None:
+            if self.is_harmless(run.op):
+                return ()
+            given = zip(run.operands, run.op.operands, strict=True)
+            return tuple(number for number, operand in given if is_memory(operand.type))
+        found: list[int] = []
+        for number in self.of(run.op, run.frame):
+            if self.matters(number):
+                memory, indices = self.operands(number)
+                found += [memory, *indices]
+        operand = count_operand(run.op) if row.wait is not None else None
+        if operand is not None:
+            found.append(self.flow.number(run.frame, operand))
+        if self.reads_tokens(run.op, row):
+            found += run.operands
+        return tuple(found)
+
+    def reads_tokens(self, op: Any, row: Row) -> bool:
+        """Whether the tokens of a wait say how many groups it leaves in flight."""
+        return (
+            row.wait is not None
+            and row.wait.form == "token"
+            and self.is_abstract(op)
+            and integer_attribute(op, row.wait.count) is None
+        )
 
     def op_number(self, op: Any) -> int:
         """A number for any op that a finding may name."""

@@ -10,13 +10,13 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.memory import Frame, Piece, Region, View
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.memory import Region, View
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 
 
@@ -34,13 +34,28 @@ class Event(NamedTuple):
     """One access of one execution of an op. `site` numbers the op's access in the kernel.
 
     `threads` are conditions on the thread ids under which it ran; `maybe`: it stands in
-    summary code under a condition.
+    summary code under a condition. `mentions` are the atoms of its region (see `event_of`).
     """
 
     site: int
     region: Region
     threads: ThreadRange
     maybe: bool
+    mentions: frozenset[Atom]
+
+
+def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Event:
+    """The event of an access to a region."""
+    mentions = forms.atoms_of(region.frame.base)
+    for piece in region.pieces:
+        if piece is not None and piece.start.terms:
+            mentions |= forms.atoms_of(piece.start)
+    return Event(site, region, threads, maybe, mentions)
+
+
+def moved(event: Event, region: Region) -> Event:
+    """The event with another region."""
+    return event_of(event.site, region, event.threads, event.maybe)
 
 
 Issue = tuple[Event, ...]
@@ -62,12 +77,52 @@ class Pending(NamedTuple):
     unconsumed: int = 0
 
 
+class Ring(NamedTuple):
+    """A loop-carried value, by its number, that is (start + k) mod versions in iteration k."""
+
+    value: int
+    start: int
+    versions: int
+
+
+class PartingEvent(NamedTuple):
+    """An access on one side of a parting, `interval` barriers behind it. `plain`: nothing else
+    was decided on the way."""
+
+    event: Event
+    side: int
+    interval: int
+    plain: bool
+
+
+@dataclass(eq=False)
+class Parting:
+    """One time that the threads of a block go different ways, up to the block `join` (None:
+    until paths meet). `facts` are those in front of it, `threads` what each side knows of its
+    threads."""
+
+    join: int | None
+    facts: dict[Atom, Known]
+    threads: dict[int, dict[Atom, Known]] = field(default_factory=dict)
+    events: list[PartingEvent] = field(default_factory=list)
+
+
+class Side(NamedTuple):
+    """A path's side of a parting, and how many barriers it passed since."""
+
+    parting: Parting
+    number: int
+    interval: int
+
+
 @dataclass
 class State:
     """One abstract state.
 
     `callers` are the function-scope queues of the callers; `scopes` has, for each
     async_pipe.scope around this point, how many issues its queue had open when it began.
+    `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
+    branches on which the threads of this path went another way than others (see `partings`).
     """
 
     env: dict[int, Value]
@@ -79,19 +134,27 @@ class State:
     barrier: int | None = None
     callers: tuple[tuple[tuple[str, Pending], ...], ...] = ()
     scopes: tuple[int, ...] = ()
+    rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
+    sides: tuple[Side, ...] = ()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
+        return self.under(self.facts, True)
+
+    def under(self, facts: dict[Atom, Known], exact: bool) -> State:
+        """A copy on which `facts` hold; tainted unless they say exactly when it is reached."""
         return State(
             dict(self.env),
             dict(self.queues),
             self.done,
             self.log,
-            dict(self.facts),
-            self.tainted,
+            dict(facts),
+            self.tainted or not exact,
             self.barrier,
             self.callers,
             self.scopes,
+            self.rings,
+            self.sides,
         )
 
     def events(self) -> Iterable[Event]:
@@ -110,81 +173,3 @@ class State:
         for saved in self.callers:
             for _, pending in saved:
                 yield pending
-
-    def rewrite(self, mapping: Mapping[Atom, Form]) -> None:
-        """Replace atoms everywhere."""
-        facts = self.facts
-        memo: dict[Event, Event] = {}
-
-        def event(old: Event) -> Event:
-            new = memo.get(old)
-            if new is None:
-                new = memo[old] = old._replace(region=rewrite_region(old.region, mapping, facts))
-            return new
-
-        def group(old: Group) -> Group:
-            return tuple(tuple(event(e) for e in issue) for issue in old)
-
-        def pending(old: Pending) -> Pending:
-            return old._replace(open=group(old.open), groups=tuple(group(g) for g in old.groups))
-
-        for number, value in self.env.items():
-            if isinstance(value, Form):
-                if value.terms:
-                    self.env[number] = forms.substitute(value, mapping, facts)
-            elif isinstance(value, View):
-                self.env[number] = rewrite_view(value, mapping, facts)
-        self.queues = {name: pending(old) for name, old in self.queues.items()}
-        self.done = frozenset((event(e), wait) for e, wait in self.done)
-        self.log = frozenset(event(e) for e in self.log)
-        self.callers = tuple(
-            tuple((name, pending(old)) for name, old in saved) for saved in self.callers
-        )
-        self.facts = _rewrite_facts(facts, mapping)
-
-
-def rewrite_region(region: Region, mapping: Mapping[Atom, Form], facts: Facts) -> Region:
-    """The region with atoms replaced."""
-    pieces = tuple(
-        piece
-        if piece is None or not piece.start.terms
-        else Piece(forms.substitute(piece.start, mapping, facts), piece.steps, piece.length)
-        for piece in region.pieces
-    )
-    return region._replace(pieces=pieces, frame=_rewrite_frame(region.frame, mapping, facts))
-
-
-def rewrite_view(view: View, mapping: Mapping[Atom, Form], facts: Facts) -> View:
-    """The view with atoms replaced."""
-    start = view.start
-    if start is not None:
-        start = tuple(forms.substitute(form, mapping, facts) for form in start)
-    return view._replace(start=start, frame=_rewrite_frame(view.frame, mapping, facts))
-
-
-def _rewrite_frame(frame: Frame, mapping: Mapping[Atom, Form], facts: Facts) -> Frame:
-    if not frame.base.terms:
-        return frame
-    return frame._replace(base=forms.substitute(frame.base, mapping, facts))
-
-
-def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> dict[Atom, Known]:
-    """Facts about sums of atoms move along when their atoms shift by a constant."""
-    moved: dict[Atom, Known] = {}
-    for atom, known in facts.items():
-        if atom.kind == "sum":
-            old = Form(0, forms.terms_of(atom))
-            new = forms.substitute(old, mapping, {})
-        else:
-            new = forms.substitute(forms.of_atom(atom), mapping, {})
-            if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):
-                moved[atom] = known
-                continue
-        if new.terms:
-            moved[forms.sum_atom(new)] = Known(
-                None if known.low is None else known.low - new.constant,
-                None if known.high is None else known.high - new.constant,
-                (known.residue - new.constant) % known.modulus,
-                known.modulus,
-            )
-    return moved

@@ -95,6 +95,12 @@ def is_thread_condition(atom: Atom) -> bool:
     return is_about_threads(atom) and has_numbers(form_under(atom))
 
 
+@lru_cache(maxsize=1 << 14)
+def is_thread_number(form: Form) -> bool:
+    """Whether constants and thread ids are all that a form depends on."""
+    return has_numbers(form) and all(atom.kind != "any" for atom in forms.atoms_of(form))
+
+
 def form_under(atom: Atom) -> Form:
     """The form that facts about an atom are about."""
     return Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
@@ -128,20 +134,20 @@ class Grid:
 
     def compare(
         self,
-        pairs: list[tuple[tuple[Form, Form], tuple[Piece, Piece]]],
+        pairs: list[tuple[Piece, Piece]],
         lanes: tuple[int | None, int | None],
     ) -> Overlap:
-        """NO, YES or cannot tell for the subscripts that have numbers."""
-        size = self.threads.size or self._guess([f for split, _ in pairs for f in split])
-        starts_a = self._positions([split[0] for split, _ in pairs], [p[0] for _, p in pairs], size)
-        starts_b = self._positions([split[1] for split, _ in pairs], [p[1] for _, p in pairs], size)
+        """NO, YES or cannot tell for pairs of pieces whose starts have numbers."""
+        size = self.threads.size or self._guess([piece.start for pair in pairs for piece in pair])
+        starts_a = self._positions([x for x, _ in pairs], size)
+        starts_b = self._positions([y for _, y in pairs], size)
         if starts_a is None or starts_b is None:
             return Overlap("cannot tell", "enumeration-limit")
         rows_a = _restrict(starts_a, lanes[0], self.threads.lanes)
         rows_b = _restrict(starts_b, lanes[1], self.threads.lanes)
         rows_a = self._within(rows_a, self.ranges[0], size)
         rows_b = self._within(rows_b, self.ranges[1], size)
-        lengths = np.array([(p[0].length, p[1].length) for _, p in pairs], dtype=np.int64)
+        lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
         return self._meet(rows_a, rows_b, lengths)
 
     def _guess(self, used: list[Form]) -> tuple[int, int, int]:
@@ -150,11 +156,9 @@ class Grid:
             return LARGEST_BLOCK, 1, 1
         return 32, 32 if "y" in axes else 1, 32 if "z" in axes and "y" not in axes else 1
 
-    def _positions(
-        self, starts: list[Form], pieces: list[Piece], size: tuple[int, int, int]
-    ) -> np.ndarray | None:
+    def _positions(self, pieces: list[Piece], size: tuple[int, int, int]) -> np.ndarray | None:
         """Rows (thread, start in each dimension) of all positions of one end, each once."""
-        atoms = {atom for form in starts for atom in forms.atoms_of(form)}
+        atoms = {atom for piece in pieces for atom in forms.atoms_of(piece.start)}
         free = sorted((a for a in atoms if a.kind == "any"), key=repr)
         counts = [_range_length(a) or 1 for a in free]
         steps = [(d, step) for d, piece in enumerate(pieces) for step in piece.steps]
@@ -175,8 +179,8 @@ class Grid:
             values[atom] = axes[1 + position] + (forms.range_of(atom).low or 0)
         values.update(_thread_values(axes[0], size, self.threads.lanes))
         columns: list[np.ndarray] = [axes[0]]
-        for dimension, start in enumerate(starts):
-            column = number_of(start, values) + np.zeros_like(axes[0])
+        for dimension, piece in enumerate(pieces):
+            column = number_of(piece.start, values) + np.zeros_like(axes[0])
             for position, (owner, (step, _)) in enumerate(steps):
                 if owner == dimension:
                     column = column + axes[1 + len(free) + position] * step

@@ -25,7 +25,7 @@ def never(op: Any) -> bool:
 
 def matrix_lanes(op: Any) -> int | None:
     """ldmatrix reads at the addresses of lanes below 8 * numTiles (PTX ISA, ldmatrix)."""
-    tiles = integer_attribute(op, "numTiles")
+    tiles = integer_attribute(op, "numTiles" if op.name == "nvgpu.ldmatrix" else "num")
     return None if tiles is None else 8 * tiles
 
 
@@ -87,6 +87,20 @@ MEMORY_ROWS = {
         ),
         # Each lane reads at the address it names; what it read goes to other lanes.
         _load("amdgpu.transpose_load", extents.vector_result),
+        Row(
+            "nvvm.ldmatrix",
+            ("memory",),
+            (
+                AccessRule(
+                    "read",
+                    "memory",
+                    "",
+                    extents.bytes_of(16),
+                    active_lanes=matrix_lanes,
+                    takes_slot_index=False,
+                ),
+            ),
+        ),
         Row(
             "memref.atomic_rmw",
             ("value", "memory", "indices*"),

@@ -1,0 +1,134 @@
+"""Evaluates the ops that make memrefs, pointers and addresses: views of roots, in forms.
+
+memref.subview, memref.view, casts, reshapes      a view of the same root
+memref.dim                                        a size, or a symbol of its own
+llvm.getelementptr, llvm.ptrtoint and back        bytes behind the start of a root
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker import forms, memory
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.memory import View
+from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
+
+
+class Operands(Protocol):
+    """Looks up operands of ops of one frame in a state."""
+
+    def form(self, state: State, number: int) -> Form:
+        """The form of an integer."""
+
+    def view(self, state: State, number: int) -> View | None:
+        """The view of a memref or pointer."""
+
+
+Numbers = tuple[int, ...]
+"""The value numbers of an op's operands."""
+
+
+def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> View | None:
+    """The view that an op makes; None where it makes a root of its own, or cannot be told."""
+    name = op.name
+    if name in ALLOCATION_OPS or not operands or name == "memref.get_global":
+        return None
+    source = values.view(state, operands[0])
+    if name in ("llvm.inttoptr", "llvm.getelementptr", "llvm.addrspacecast"):
+        return _pointer(values, state, op, operands, source)
+    if source is None or (name not in VIEW_OPS and "cast" not in name):
+        return None
+
+    def operand(position: int) -> Form:
+        return values.form(state, operands[position])
+
+    memref = ir.MemRefType(op.results[0].type)
+    if name == "memref.subview":
+        return memory.subview(source, op, operand)
+    if name == "memref.view":
+        return memory.reframed(source, op, operand(1))
+    if name == "memref.reinterpret_cast":
+        return _reinterpreted(source, op, operand)
+    if name in ("memref.collapse_shape", "memref.expand_shape", "memref.transpose"):
+        return memory.byte_view(source, op, forms.ZERO, absolute=False)
+    if len(list(memref.shape)) == len(source.sizes):
+        return source
+    return memory.unknown_view(source, memref)
+
+
+def dimension(values: Operands, state: State, operands: Numbers) -> Form | None:
+    """The value of memref.dim."""
+    view = values.view(state, operands[0])
+    index = values.form(state, operands[1])
+    if view is None or not index.is_constant or index.constant >= len(view.sizes):
+        return None
+    size = view.sizes[index.constant]
+    if size is not None:
+        return Form(size)
+    atom = Atom("symbol", ("dim", view.root, index.constant))
+    state.facts.setdefault(atom, Known(0, None))
+    return forms.of_atom(atom) if view.frame.shape == view.sizes else None
+
+
+def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form | None:
+    """The address of a buffer as an integer: a symbol of its root plus bytes."""
+    view = values.view(state, operands[0])
+    if view is None:
+        return None
+    # The aligned pointer of a memref is that of its whole allocation.
+    aligned = op.name == "memref.extract_aligned_pointer_as_index"
+    start = view.frame.base if aligned else memory.start_bytes(view)
+    if start is None:
+        return None
+    return forms.add(forms.of_atom(Atom("symbol", ("address", view.root))), start)
+
+
+def _reinterpreted(source: View, op: Any, operand: Callable[[int], Form]) -> View:
+    offset = memory.mixed(op, "static_offsets", 1, operand)[0]
+    unit = element_bits(ir.MemRefType(op.results[0].type)) // 8
+    return memory.byte_view(source, op, forms.scale(offset, unit), absolute=True)
+
+
+def _pointer(
+    values: Operands, state: State, op: Any, operands: Numbers, source: View | None
+) -> View | None:
+    if op.name == "llvm.addrspacecast":
+        return source
+    if op.name == "llvm.inttoptr":
+        return _from_address(values.form(state, operands[0]))
+    if source is None or source.start is None:
+        return None
+    begin = memory.start_bytes(source)
+    indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
+    if begin is not None and not any(indices):
+        return View(source.root, memory.BYTES, (begin,), (), ())
+    unit = _element_bytes(op)
+    if begin is None or unit is None or len(indices) != 1:
+        return View(source.root, memory.BYTES, None, (), ())
+    index = values.form(state, operands[1]) if len(operands) > 1 else Form(int(indices[0]))
+    start = forms.add(begin, forms.scale(index, unit))
+    return View(source.root, memory.BYTES, (start,), (), ())
+
+
+def _from_address(number: Form) -> View | None:
+    """The pointer that an integer made of a root's address stands for."""
+    for atom, coefficient in number.terms:
+        if atom.kind == "symbol" and isinstance(atom.key, tuple) and coefficient == 1:
+            tag, *rest = atom.key
+            if tag == "address":
+                start = forms.subtract(number, forms.of_atom(atom))
+                return View(rest[0], memory.BYTES, (start,), (), ())
+    return None
+
+
+def _element_bytes(op: Any) -> int | None:
+    kind = ir.TypeAttr(op.attributes["elem_type"]).value
+    try:
+        return bits_of_scalar(kind) // 8 or None
+    except ValueError:
+        return None

@@ -1,0 +1,179 @@
+"""What loops do to a state: iteration numbers on the ways in, round and out.
+
+enter     k = 0, steady counters become start + step * k
+repeat    what was iteration k is now iteration k - 1
+leave     k becomes the trip count, where that is known, else a symbol of its own
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import settle
+from mlir_async_pipe.checker.bounding import bound
+from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.paths import at_least, at_most
+from mlir_async_pipe.checker.rewriting import rewrite
+from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.values import Values
+
+
+@dataclass
+class Iterations:
+    """The loops of one kernel. `largest_wait` bounds what states remember (see `bounding`),
+    `needed` are the values that matter. With `slots`, iteration numbers stay unknowns where
+    remainders of them are taken; without, those fold to numbers."""
+
+    flow: Flow
+    values: Values
+    needed: set[int]
+    largest_wait: int
+    slots: CarriedSlots | None
+
+    def enter(self, state: State, number: int) -> None:
+        """The first iteration begins."""
+        atom = Atom("iteration", number)
+        state.facts[atom] = Known(0, 0)
+        if self.slots is not None:
+            starts = {
+                n: value.constant
+                for n, value in state.env.items()
+                if isinstance(value, Form) and value.is_constant
+            }
+            state.rings = {**state.rings, number: self.slots.rings(number, starts)}
+            self._bind_rings(state, number)
+        for target, growth in self.flow.loops[number].inductions.items():
+            value = state.env.get(target)
+            if isinstance(value, Form):
+                state.env[target] = forms.add(value, forms.scale(forms.of_atom(atom), growth))
+
+    def repeat(self, state: State, number: int) -> None:
+        """What was iteration k is now iteration k - 1."""
+        atom = Atom("iteration", number)
+        before = forms.add(forms.of_atom(atom), Form(-1))
+        known = state.facts.get(atom, ANYTHING)
+        modulus = known.modulus
+        state.facts[atom] = Known(
+            None if known.low is None else known.low + 1,
+            None if known.high is None else known.high + 1,
+            (known.residue + 1) % modulus,
+            modulus,
+        )
+        rewrite(state, {atom: before}, fold_iterations=self.slots is None)
+        self._bind_rings(state, number)
+        bound(state, self.largest_wait)
+
+    def _bind_rings(self, state: State, number: int) -> None:
+        k = forms.of_atom(Atom("iteration", number))
+        for value, start, versions in state.rings.get(number, ()):
+            if value in self.needed:
+                state.env[value] = forms.call("mod", forms.add(k, Form(start)), Form(versions))
+
+    def leave(self, state: State, number: int) -> None:
+        """The iteration number becomes the trip count, or a symbol of its own."""
+        atom = Atom("iteration", number)
+        known = state.facts.get(atom, ANYTHING)
+        if known.exact is not None:
+            rewrite(state, {atom: Form(known.low or 0)})
+        else:
+            ended = Atom("symbol", ("trips", number))
+            past = forms.of_atom(Atom("any", (("past", ended.key), ANYTHING)))
+            rewrite(state, {ended: past})
+            state.facts[ended] = known
+            rewrite(state, {atom: forms.of_atom(ended)})
+        state.facts.pop(atom, None)
+        state.rings = {loop: rings for loop, rings in state.rings.items() if loop != number}
+
+    def test(self, number: int, state: State) -> tuple[State | None, State | None]:
+        """The states in which another iteration runs, and in which none does.
+
+        Another one runs iff upper - lower - step * k > 0.
+        """
+        loop = self.flow.loops[number]
+        if loop.lower is None or loop.upper is None or loop.step is None:
+            return self._free_test(number, state), state.copy()
+        lower = self.values.form(state, loop.lower)
+        step = settle(self.values.form(state, loop.step), state.facts)
+        k = forms.of_atom(Atom("iteration", number))
+        if not step.is_constant or step.constant <= 0:
+            return self._free_test(number, state), state.copy()
+        rest = forms.subtract(self.values.form(state, loop.upper), lower)
+        self._at_least_as_before(state, number, rest, step.constant)
+        rest = forms.subtract(rest, forms.scale(k, step.constant))
+        more, more_exact = at_least(rest, 1, state.facts)
+        again = None if more is None else state.under(more, more_exact)
+        if again is not None and loop.variable is not None and loop.variable in self.needed:
+            again.env[loop.variable] = forms.add(lower, forms.scale(k, step.constant))
+        ended, ended_exact = at_most(rest, 0, state.facts)
+        left = None if ended is None else state.under(ended, ended_exact)
+        if left is not None:
+            _learn_residue(left.facts, rest, Atom("iteration", number))
+            _count_out(left, rest, Atom("iteration", number), step.constant)
+        return again, left
+
+    def _at_least_as_before(self, state: State, number: int, total: Form, step: int) -> None:
+        """Iteration k-1 ran, so total - step * k >= 1 - step, unless no iteration did."""
+        atom = Atom("iteration", number)
+        low, _ = forms.bounds(total, state.facts)
+        known = state.facts.get(atom, ANYTHING)
+        if (low is not None and low > -step) or (known.low is not None and known.low >= 1):
+            rest = forms.subtract(total, forms.scale(forms.of_atom(atom), step))
+            held, _ = at_least(rest, 1 - step, state.facts)
+            if held is not None:
+                state.facts = dict(held)
+
+    def _free_test(self, number: int, state: State) -> State:
+        """The body with any induction variable: the bounds or the step are not known."""
+        variable = self.flow.loops[number].variable
+        again = state.copy()
+        if variable is not None:
+            self.values.forget(again, variable, self.flow.values[variable][1].type)
+        return again
+
+    def any_iteration(self, number: int, variable: int, state: State) -> None:
+        """Bind the induction variable of a summary loop to any value of its range."""
+        state.env[variable] = self._any_value(state, number, variable)
+
+    def _any_value(self, state: State, number: int, variable: int) -> Form:
+        loop = self.flow.loops[number]
+        count: int | None = None
+        lower = forms.ZERO
+        step = 1
+        if loop.lower is not None and loop.upper is not None and loop.step is not None:
+            lower = self.values.form(state, loop.lower)
+            upper = self.values.form(state, loop.upper)
+            width = settle(self.values.form(state, loop.step), state.facts)
+            _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
+            if not width.is_constant or width.constant <= 0:
+                return forms.of_atom(Atom("any", (("variable", variable), ANYTHING)))
+            step = width.constant
+            count = None if high is None else -(-high // step)
+        known = Known(0, None if count is None else max(count - 1, 0))
+        atom = Atom("any", (("summary", variable), known))
+        return forms.add(lower, forms.scale(forms.of_atom(atom), step))
+
+
+def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:
+    """With rest = n - k - c = 0, the bound n has the residue of the iteration number k."""
+    known = facts.get(iteration, ANYTHING)
+    others = [term for term in rest.terms if term[0] != iteration]
+    if known.modulus <= 1 or len(others) != 1 or forms.bounds(rest, facts) != (0, 0):
+        return
+    ((atom, coefficient),) = others
+    without = Form(rest.constant, rest.terms - {(atom, coefficient)})
+    inside = forms.residue(forms.scale(without, -coefficient), known.modulus, facts)
+    if abs(coefficient) == 1 and inside is not None:
+        old = facts.get(atom, ANYTHING)
+        facts[atom] = Known(old.low, old.high, inside, known.modulus)
+
+
+def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
+    """With rest = n - step * k = 0, write the trip count n / step where k stands."""
+    total = forms.add(rest, forms.scale(forms.of_atom(iteration), step))
+    divides = all(c % step == 0 for c in (total.constant, *(c for _, c in total.terms)))
+    if divides and total.terms and forms.bounds(rest, state.facts) == (0, 0):
+        trips = frozenset((atom, c // step) for atom, c in total.terms)
+        rewrite(state, {iteration: Form(total.constant // step, trips)})

@@ -1,0 +1,167 @@
+"""Accesses of threads that part at a branch: both sides run, in no order, until they join.
+
+    scf.if %is_warp_0 { copy to s[0] }  else { load from s[1] }
+
+A path follows one side only. What is done on it is remembered here, and compared with what
+threads on the other sides do up to the same barrier. Conditions are known of each thread, so
+two sides meet in threads that differ; of a loop inside a side any iteration may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Facts, Known
+from mlir_async_pipe.checker.graph import Block, Flow
+from mlir_async_pipe.checker.rewriting import Substitution
+from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
+from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
+from mlir_async_pipe.checker.thread_ids import differs
+
+
+@dataclass
+class Partings:
+    """Where the threads of one kernel part, and where they join again."""
+
+    flow: Flow
+    several: bool
+    _joins: dict[int, int | None] = field(default_factory=dict)
+    _bits: dict[int, bool] = field(default_factory=dict)
+
+    def at_exit(self, block: Block, ways: list[Facts], state: State) -> Parting | None:
+        """A new parting at the end of a block; None if all threads go the same way.
+
+        `ways` are the facts on each side.
+        """
+        if not self._part(ways, state.facts):
+            return None
+        if block.number not in self._joins:
+            self._joins[block.number] = join_of(self.flow, block.number)
+        return Parting(self._joins[block.number], dict(state.facts))
+
+    def at_choice(self, ways: list[Facts], state: State) -> Parting | None:
+        """A new parting where threads choose different values; it lasts until paths meet."""
+        return Parting(None, dict(state.facts)) if self._part(ways, state.facts) else None
+
+    def _part(self, ways: list[Facts], before: Facts) -> bool:
+        """Whether threads of one block go several ways: what is decided is about each thread."""
+        if not self.several or len(ways) < 2:
+            return False
+        decided = {
+            atom for facts in ways for atom, known in facts.items() if before.get(atom) != known
+        }
+        return bool(decided) and all(
+            is_about_threads(atom) or self._is_own_bit(atom) for atom in decided
+        )
+
+    def _is_own_bit(self, atom: Atom) -> bool:
+        """Whether an i1 that nothing is known about may differ between threads."""
+        if atom.kind != "symbol" or not isinstance(atom.key, tuple) or atom.key[0] != "bit":
+            return False
+        number = atom.key[1]
+        if number not in self._bits:
+            frame, value = self.flow.values[number]
+            self._bits[number] = hasattr(value, "type") and differs(value, frame)
+        return self._bits[number]
+
+
+def join_of(flow: Flow, branch: int) -> int | None:
+    """The first block that every way on from a block comes to; None if ways end before."""
+    ways = [_reached(flow, edge.target) for edge in flow.edges(flow.blocks[branch])]
+    common = set.intersection(*map(set, ways)) - {branch}
+    for block in ways[0]:
+        # A way that avoids the block would reach the end without it.
+        if block in common and not _ends_without(flow, branch, block):
+            return block
+    return None
+
+
+def _reached(flow: Flow, first: int) -> list[int]:
+    """The blocks that can follow, nearest first."""
+    found = [first]
+    seen = {first}
+    for number in found:
+        for edge in flow.edges(flow.blocks[number]):
+            if edge.target not in seen:
+                seen.add(edge.target)
+                found.append(edge.target)
+    return found
+
+
+def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
+    """Whether the kernel's end, or the branch again, can be reached around a block."""
+    pending = [edge.target for edge in flow.edges(flow.blocks[branch])]
+    seen = {avoided}
+    while pending:
+        number = pending.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        targets = [edge.target for edge in flow.edges(flow.blocks[number])]
+        if number == branch or not targets:
+            return True
+        pending.extend(targets)
+    return False
+
+
+def part(state: State, parting: Parting | None, number: int) -> None:
+    """The state goes on for the threads on side `number` of a parting."""
+    if parting is not None:
+        parting.threads[number] = _about_threads(state.facts)
+        state.sides = (*state.sides, Side(parting, number, 0))
+
+
+def join(state: State, block: int, base: Facts) -> None:
+    """Paths meet at the begin of a block: partings that join here end, choices too.
+
+    What is known of threads is what the sides around it know, else `base`.
+    """
+    state.sides = tuple(s for s in state.sides if s.parting.join not in (block, None))
+    own = state.sides[-1].parting.threads[state.sides[-1].number] if state.sides else base
+    kept = {a: known for a, known in state.facts.items() if not is_thread_condition(a)}
+    state.facts = {**kept, **own}
+
+
+def ends_a_parting(state: State, block: int) -> bool:
+    """Whether a parting ends at the begin of a block where paths meet."""
+    return any(side.parting.join in (block, None) for side in state.sides)
+
+
+def _about_threads(facts: Facts) -> dict[Atom, Known]:
+    return {atom: known for atom, known in facts.items() if is_thread_condition(atom)}
+
+
+def others(event: Event, state: State) -> Iterator[tuple[Event, bool]]:
+    """Remember an access of the threads on this side; the accesses of other sides up to the
+    same barrier, each with whether both certainly run in one execution."""
+    for parting, number, interval in state.sides:
+        mine = _outside(event, parting)
+        plain = mine is event and _is_plain(state.facts, parting.facts)
+        for entry in parting.events:
+            if entry.side != number and entry.interval == interval:
+                yield entry.event, plain and entry.plain
+        parting.events.append(PartingEvent(mine, number, interval, plain))
+
+
+def _outside(event: Event, parting: Parting) -> Event:
+    """The event with any number for the iterations of loops inside the side."""
+    inner: dict[Atom, Any] = {
+        atom: forms.of_atom(Atom("any", (("inside", atom.key), Known(0, None))))
+        for atom in event.mentions
+        if atom.kind == "iteration" and atom not in parting.facts
+    }
+    return moved(event, Substitution(inner, {}).region(event.region)) if inner else event
+
+
+def _is_plain(facts: Facts, before: Facts) -> bool:
+    """Whether nothing but conditions on threads was decided since a parting."""
+    for atom, known in facts.items():
+        if atom in before:
+            if known != before[atom] and not is_about_threads(atom):
+                return False
+        elif not is_about_threads(atom) and known.low != 0:
+            return False
+    return True

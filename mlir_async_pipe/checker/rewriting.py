@@ -1,0 +1,141 @@
+"""Replaces atoms in everything that a state remembers.
+
+    back edge        k   -->  k - 1            what was "now" is one iteration ago
+    loop left        k   -->  trip count
+    op runs again    its symbol  -->  "some value of the past"
+
+Operators fold by what is known of the new atoms, so facts are rewritten first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.memory import Frame, Piece, Region, View
+from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
+
+
+def rewrite(state: State, mapping: Mapping[Atom, Form], *, fold_iterations: bool = True) -> None:
+    """Replace atoms everywhere in a state; unless `fold_iterations`, remainders of iteration
+    numbers stay what they are."""
+    state.facts = _rewrite_facts(state.facts, mapping)
+    facts = state.facts if fold_iterations else without_iterations(state.facts)
+    replaced = Substitution(mapping, facts)
+    for number, value in state.env.items():
+        if isinstance(value, Form):
+            if value.terms:
+                state.env[number] = replaced.form(value)
+        elif isinstance(value, View):
+            state.env[number] = replaced.view(value)
+    state.queues = {name: replaced.pending(old) for name, old in state.queues.items()}
+    state.done = frozenset((replaced.event(e), wait) for e, wait in state.done)
+    state.log = frozenset(replaced.event(e) for e in state.log)
+    state.callers = tuple(
+        tuple((name, replaced.pending(old)) for name, old in saved) for saved in state.callers
+    )
+
+
+def stale(state: State, atom: Atom) -> None:
+    """The symbol's op runs again: what the state says about its last value is of the past."""
+    past = forms.of_atom(Atom("any", (("past", atom.key), forms.ANYTHING)))
+    state.facts.pop(atom, None)
+    if any(atom in event.mentions for event in state.events()) or any(
+        isinstance(value, Form) and atom in forms.atoms_of(value) for value in state.env.values()
+    ):
+        rewrite(state, {atom: past})
+
+
+def without_iterations(facts: Facts) -> Facts:
+    """The facts that leave remainders of iteration numbers as they are: k mod 3, not 1."""
+    return {atom: known for atom, known in facts.items() if not _has_iteration(atom)}
+
+
+@lru_cache(maxsize=1 << 12)
+def _has_iteration(atom: Atom) -> bool:
+    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
+    return any(inner.kind == "iteration" for inner in forms.atoms_of(form))
+
+
+@dataclass
+class Substitution:
+    """One replacement of atoms; each form and each event is rewritten once."""
+
+    mapping: Mapping[Atom, Form]
+    facts: Facts
+    _forms: dict[Form, Form] = field(default_factory=dict)
+    _events: dict[Event, Event] = field(default_factory=dict)
+
+    def form(self, old: Form) -> Form:
+        """The form with atoms replaced."""
+        new = self._forms.get(old)
+        if new is None:
+            new = self._forms[old] = forms.substitute(old, self.mapping, self.facts)
+        return new
+
+    def region(self, region: Region) -> Region:
+        """The region with atoms replaced."""
+        pieces = tuple(
+            piece
+            if piece is None or not piece.start.terms
+            else Piece(self.form(piece.start), piece.steps, piece.length)
+            for piece in region.pieces
+        )
+        return region._replace(pieces=pieces, frame=self._frame(region.frame))
+
+    def view(self, view: View) -> View:
+        """The view with atoms replaced."""
+        start = view.start
+        if start is not None:
+            start = tuple(self.form(form) for form in start)
+        return view._replace(start=start, frame=self._frame(view.frame))
+
+    def event(self, old: Event) -> Event:
+        """The event with atoms replaced: the same object if it has none of them."""
+        if old.mentions.isdisjoint(self.mapping):
+            return old
+        new = self._events.get(old)
+        if new is None:
+            new = self._events[old] = moved(old, self.region(old.region))
+        return new
+
+    def pending(self, old: Pending) -> Pending:
+        """The groups of a queue with atoms replaced."""
+        groups = tuple(self._group(group) for group in old.groups)
+        return old._replace(open=self._group(old.open), groups=groups)
+
+    def _group(self, old: Group) -> Group:
+        return tuple(tuple(self.event(event) for event in issue) for issue in old)
+
+    def _frame(self, frame: Frame) -> Frame:
+        if not frame.base.terms:
+            return frame
+        return frame._replace(base=self.form(frame.base))
+
+
+def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> dict[Atom, Known]:
+    """Facts about sums of atoms move along when their atoms shift by a constant."""
+    moved: dict[Atom, Known] = {}
+    for atom, known in facts.items():
+        if atom not in mapping and atom.kind not in ("sum", "call"):
+            moved[atom] = known
+            continue
+        if atom.kind == "sum":
+            old = Form(0, forms.terms_of(atom))
+            new = forms.substitute(old, mapping, {})
+        else:
+            new = forms.substitute(forms.of_atom(atom), mapping, {})
+            if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):
+                moved[atom] = known
+                continue
+        if new.terms:
+            moved[forms.sum_atom(new)] = Known(
+                None if known.low is None else known.low - new.constant,
+                None if known.high is None else known.high - new.constant,
+                (known.residue - new.constant) % known.modulus,
+                known.modulus,
+            )
+    return moved

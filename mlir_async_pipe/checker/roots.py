@@ -1,0 +1,44 @@
+"""All pieces of memory of a kernel, by number, and which of them may be the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.buffers import Root, may_alias
+
+
+@dataclass
+class Roots:
+    """All pieces of memory of a kernel, by number."""
+
+    assume_noalias_arguments: bool = False
+    roots: list[Root] = field(default_factory=list)
+    _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _aliases: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def number(self, root: Root, frame: int) -> int:
+        """The number of a root; allocations of a callee are its frame's own."""
+        own = frame if root.kind in ("allocation", "unknown", "argument") else 0
+        key = (root.kind, root.key, own)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.roots)
+            self.roots.append(root)
+        return found
+
+    def may_alias(self, a: int, b: int) -> bool:
+        """Whether two roots may share memory."""
+        if a == b:
+            return True
+        key = (min(a, b), max(a, b))
+        found = self._aliases.get(key)
+        if found is None:
+            one, other = self.roots[key[0]], self.roots[key[1]]
+            same = (one.kind, one.key) == (other.kind, other.key)
+            found = self._aliases[key] = (
+                one.kind == "unknown"
+                if same
+                else may_alias(one, other, assume_noalias_arguments=self.assume_noalias_arguments)
+            )
+        return found

@@ -1,0 +1,118 @@
+"""Whether two accesses are in different slots of a ring: the usual answer, found quickly.
+
+    ring[0, …]                  ring[1, …]                     other places
+    ring[(k + 2) mod 3, …]      ring[k mod 3, …]               2 is not divisible by 3
+    ring[(k + 2) mod 3, …]      ring[1, …]  where k = 0        2 is not 1
+
+Slots are the same number in all threads, so the answer holds for the same thread and for
+two of them. It is remembered by the two subscripts and by what is known of their atoms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import settle
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.memory import Piece, Region
+from mlir_async_pipe.checker.thread_grid import is_common
+
+Answers = dict[tuple[Known | None, ...], bool]
+
+
+@dataclass
+class Slots:
+    """Answers for the regions of one kernel."""
+
+    _known: dict[tuple[Piece, Piece], tuple[tuple[Atom, ...], Answers] | None] = field(
+        default_factory=dict
+    )
+
+    def apart(self, x: Region, y: Region, facts: Facts) -> bool:
+        """Whether one dimension alone keeps two regions of one root apart, in every thread."""
+        if x.frame != y.frame:
+            return False
+        for p, q in zip(x.pieces, y.pieces, strict=True):
+            if p is None or q is None:
+                continue
+            if p.start.terms or q.start.terms:
+                if self._apart(p, q, facts):
+                    return True
+            elif constants_disjoint(p, q):
+                return True
+        return False
+
+    def _apart(self, p: Piece, q: Piece, facts: Facts) -> bool:
+        try:
+            entry = self._known[p, q]
+        except KeyError:
+            entry = self._known[p, q] = _atoms_and_answers(p, q)
+        if entry is None:
+            return False
+        atoms, answers = entry
+        known = tuple([facts.get(atom) for atom in atoms])
+        found = answers.get(known)
+        if found is None:
+            here = {a: k for a, k in zip(atoms, known, strict=True) if k is not None}
+            found = answers[known] = _differ(p, q, here)
+        return found
+
+
+def _atoms_and_answers(p: Piece, q: Piece) -> tuple[tuple[Atom, ...], Answers] | None:
+    """The atoms that decide, with no answer yet; None for pieces that are no slots."""
+    if p.steps or q.steps or not (is_shared(p, False) and is_shared(q, False)):
+        return None
+    atoms = forms.atoms_of(p.start) | forms.atoms_of(q.start)
+    return tuple(atom for atom in atoms if atom.kind != "call"), {}
+
+
+def _differ(p: Piece, q: Piece, facts: Facts) -> bool:
+    p, q = (piece._replace(start=settle(piece.start, facts)) for piece in (p, q))
+    return constants_disjoint(p, q) or other_slot(p, q, facts)
+
+
+def is_shared(piece: Piece, same_thread: bool) -> bool:
+    """Whether equal pieces certainly meet: nothing in them differs between the two ends."""
+    return all(is_common(atom, same_thread) for atom, _ in piece.start.terms)
+
+
+def constants_disjoint(a: Piece, b: Piece) -> bool:
+    """Whether both pieces are at constant places that do not meet."""
+    x, y = a.start, b.start
+    if x.terms or y.terms or x.constant == y.constant:
+        return False
+    return x.constant + span(a) <= y.constant or y.constant + span(b) <= x.constant
+
+
+def other_slot(a: Piece, b: Piece, facts: Facts) -> bool:
+    """Whether both ends are single slots x mod V and y mod V, or y alone, with x - y not
+    divisible by V: equal ones would make it divisible."""
+    if a.length != 1 or b.length != 1 or a.steps or b.steps:
+        return False
+    if not (is_shared(a, False) and is_shared(b, False)):
+        return False
+    inner = [_remainder_of(piece.start) for piece in (a, b)]
+    moduli = {versions for _, versions in inner if versions is not None}
+    if len(moduli) != 1:
+        return False
+    difference = forms.subtract(inner[0][0], inner[1][0])
+    return forms.residue(difference, moduli.pop(), facts) not in (None, 0)
+
+
+def _remainder_of(form: Form) -> tuple[Form, int | None]:
+    """(x, V) if the form is x mod V, else itself and None: a slot of known number."""
+    if form.constant or len(form.terms) != 1:
+        return form, None
+    ((atom, coefficient),) = form.terms
+    if coefficient != 1 or atom.kind != "call":
+        return form, None
+    name, arguments = forms.operator_of(atom)
+    return (arguments[0], arguments[1].constant) if name == "mod" else (form, None)
+
+
+def span(piece: Piece) -> int:
+    """The length of the shortest stretch that holds the piece."""
+    if not piece.steps:
+        return piece.length
+    return piece.length + sum(step * (count - 1) for step, count in piece.steps)

@@ -1,0 +1,211 @@
+"""The graph of structured control flow: scf.for, scf.while, scf.if, switches, parallel and
+summary loops.
+
+Each function appends one op to a block and gives the block in which control goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker.graph import (
+    AnyIteration,
+    Block,
+    Branch,
+    Edge,
+    Goto,
+    Loop,
+    LoopTest,
+    Switch,
+)
+from mlir_async_pipe.ir_helpers import operations, terminator
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.checker.flow import Builder
+
+
+def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """An scf.for whose iterations are followed."""
+    number, pairs = builder.flow.number, builder.pairs
+    loop = builder.loop(op)
+    operands = list(op.operands)
+    loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in operands[:3])
+    variable, *arguments = op.regions[0].blocks[0].arguments
+    loop.variable = number(frame, variable)
+    header, body, after = builder.block(), builder.block(), builder.block()
+    current.exit = Goto(
+        Edge(
+            header.number,
+            pairs(arguments, frame, operands[3:], frame),
+            (("enter", loop.number),),
+        )
+    )
+    header.exit = LoopTest(
+        loop.number,
+        Edge(body.number),
+        Edge(
+            after.number,
+            pairs(op.results, frame, arguments, frame),
+            (("leave", loop.number),),
+        ),
+    )
+
+    def repeat(block: Block, last: Any) -> None:
+        assigns = pairs(arguments, frame, last.operands, frame)
+        block.exit = Goto(Edge(header.number, assigns, (("back", loop.number),)))
+
+    builder.region(op.regions[0], frame, body, repeat)
+    return after
+
+
+def any_order(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """A loop whose iterations run one after the other, in any order and number."""
+    loop = builder.loop(op)
+    number, pairs = builder.flow.number, builder.pairs
+    arguments = list(op.regions[0].blocks[0].arguments)
+    entry = list(op.operands)[REGION_ROWS[op.name].entry(op).start :]
+    carried = arguments[len(arguments) - len(entry) :] if op.name == "affine.for" else []
+    header, body, after = builder.block(), builder.block(), builder.block()
+    enter = pairs(carried, frame, entry, frame) if carried else ()
+    current.exit = Goto(Edge(header.number, enter, (("enter", loop.number),)))
+    leave = pairs(op.results, frame, carried, frame) if carried else ()
+    header.exit = LoopTest(
+        loop.number,
+        Edge(body.number),
+        Edge(after.number, leave, (("leave", loop.number),)),
+    )
+    variables = arguments[: len(arguments) - len(carried)]
+    for dimension, argument in enumerate(variables):
+        bounds = _range_of(builder, op, dimension, frame)
+        body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
+
+    def repeat(block: Block, last: Any) -> None:
+        assigns = pairs(carried, frame, last.operands, frame) if carried else ()
+        block.exit = Goto(Edge(header.number, assigns, (("back", loop.number),)))
+
+    builder.region(op.regions[0], frame, body, repeat)
+    return after
+
+
+def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
+    """The bounds of one induction variable of an scf.parallel; others have none here."""
+    made = builder.loop(op)
+    if op.name == "scf.parallel":
+        count = len(op.regions[0].blocks[0].arguments)
+        bounds = [op.operands[dimension + count * kind] for kind in range(3)]
+        made.lower, made.upper, made.step = (builder.flow.number(frame, b) for b in bounds)
+    return made
+
+
+def while_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """An scf.while: its first region is the header, its second the body."""
+    pairs = builder.pairs
+    loop = builder.loop(op)
+    head, body, after = builder.block(), builder.block(), builder.block()
+    before_block = op.regions[0].blocks[0]
+    after_block = op.regions[1].blocks[0]
+    current.exit = Goto(
+        Edge(
+            head.number,
+            pairs(before_block.arguments, frame, op.operands, frame),
+            (("enter", loop.number),),
+        )
+    )
+
+    def test(block: Block, last: Any) -> None:
+        passed = list(last.operands)[1:]
+        block.exit = Branch(
+            builder.flow.number(frame, last.operands[0]),
+            Edge(body.number, pairs(after_block.arguments, frame, passed, frame)),
+            Edge(
+                after.number,
+                pairs(op.results, frame, passed, frame),
+                (("leave", loop.number),),
+            ),
+        )
+
+    def repeat(block: Block, last: Any) -> None:
+        assigns = pairs(before_block.arguments, frame, last.operands, frame)
+        block.exit = Goto(Edge(head.number, assigns, (("back", loop.number),)))
+
+    builder.region(op.regions[0], frame, head, test)
+    builder.region(op.regions[1], frame, body, repeat)
+    return after
+
+
+def branch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """An scf.if; an affine.if is taken or not, by a bit of its own."""
+    after = builder.block()
+    then, otherwise = _sides(builder, op, frame, after)
+    condition = op.operands[0] if op.name == "scf.if" else op
+    current.exit = Branch(builder.flow.number(frame, condition), then, otherwise)
+    return after
+
+
+def switch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """An scf.index_switch."""
+    after = builder.block()
+    default, *chosen = _sides(builder, op, frame, after)
+    cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
+    current.exit = Switch(
+        builder.flow.number(frame, op.operands[0]),
+        tuple((int(case), edge) for case, edge in zip(cases, chosen, strict=True)),
+        default,
+    )
+    return after
+
+
+def _sides(builder: Builder, op: Any, frame: int, after: Block) -> list[Edge]:
+    """An edge into each region of a branch; each yields to `after`, a missing one goes there
+    at once."""
+
+    def leave(block: Block, last: Any) -> None:
+        block.exit = Goto(
+            Edge(after.number, builder.pairs(op.results, frame, last.operands, frame))
+        )
+
+    edges = []
+    for region in op.regions:
+        inner = builder.block()
+        edges.append(Edge(inner.number))
+        if len(list(region.blocks)):
+            builder.region(region, frame, inner, leave)
+        else:
+            inner.exit = Goto(Edge(after.number))
+    return edges
+
+
+def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """A loop whose iterations cannot be told apart by the queues: its body once."""
+    loop = builder.loop(op)
+    number = builder.flow.number
+    arguments = list(op.regions[0].blocks[0].arguments)
+    if op.name == "scf.for":
+        loop.lower, loop.upper, loop.step = (number(frame, op.operands[i]) for i in range(3))
+    variables = 1 if op.name in ("scf.for", "affine.for") else len(arguments)
+    for argument in arguments[:variables]:
+        current.steps.append(AnyIteration(loop.number, number(frame, argument)))
+    outer, around = builder.maybe, builder.variables
+    builder.maybe = outer or op.name != "scf.for"
+    builder.variables = (*around, number(frame, arguments[0]))
+    last = _straight(builder, op.regions[0], frame, current)
+    builder.maybe, builder.variables = outer, around
+    return last
+
+
+def _straight(builder: Builder, region: Any, frame: int, current: Block) -> Block:
+    """A region of a summary loop: what its branches hold may happen or not."""
+    block = region.blocks[0]
+    end = terminator(block)
+    for op in operations(block):
+        if op.name in ("scf.if", "affine.if"):
+            outer, builder.maybe = builder.maybe, True
+            for inner in op.regions:
+                if len(list(inner.blocks)):
+                    current = _straight(builder, inner, frame, current)
+            builder.maybe = outer
+        elif op != end:
+            current = builder.op(op, frame, current)
+    return current

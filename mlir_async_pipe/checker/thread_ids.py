@@ -1,0 +1,112 @@
+"""Thread ids, block ids and sizes as forms, and which values differ between threads.
+
+gpu.thread_id x        the atom tid x, or 0 in a block of one row
+gpu.block_id x         a symbol: the same in every thread of the block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.integer_ops import thread_dimension
+from mlir_async_pipe.ir_helpers import is_block_argument, is_function
+from mlir_async_pipe.uniformity import sources
+
+IdRule = Callable[[Threads, Any], Form]
+
+
+def launch_id(value: Any, threads: Threads) -> Form | None:
+    """The thread ids and block sizes that gpu.launch gives as block arguments."""
+    place = _launch_place(value)
+    if place is None:
+        return None
+    if place in _LAUNCH_THREADS:
+        return _id_of(threads, _LAUNCH_THREADS.index(place))
+    if place in _LAUNCH_SIZES and threads.size is not None:
+        return Form(threads.size[_LAUNCH_SIZES.index(place)])
+    return None
+
+
+def differs(value: Any, frame: int) -> bool:
+    """Whether a value may differ between the threads of a block.
+
+    The kernel's own arguments are the same for all; those of a callee need not be.
+    """
+    seen = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        place = _launch_place(current)
+        if current in seen or (place is not None and place not in _LAUNCH_THREADS):
+            continue
+        seen.add(current)
+        reached, different = sources(current)
+        if different is not None and (frame or not is_function(different)):
+            return True
+        pending.extend(reached)
+    return False
+
+
+# Block arguments of gpu.launch: block ids, thread ids, grid sizes, block sizes, three of each.
+_LAUNCH_THREADS = range(3, 6)
+_LAUNCH_SIZES = range(9, 12)
+
+
+def _launch_place(value: Any) -> int | None:
+    """The position of a block argument of gpu.launch."""
+    if not is_block_argument(value):
+        return None
+    argument = ir.BlockArgument(value)
+    owner = argument.owner.owner
+    return int(argument.arg_number) if owner.name == "gpu.launch" else None
+
+
+def _thread_id(threads: Threads, op: Any) -> Form:
+    return _id_of(threads, thread_dimension(op))
+
+
+def _id_of(threads: Threads, axis: int) -> Form:
+    if threads.size is not None and threads.size[axis] == 1:
+        return forms.ZERO
+    return forms.of_atom(Atom("tid", "xyz"[axis]))
+
+
+def _special_thread_id(axis: str) -> IdRule:
+    def rule(threads: Threads, op: Any) -> Form:
+        return forms.of_atom(Atom("tid", axis))
+
+    return rule
+
+
+def _block_size(threads: Threads, op: Any) -> Form:
+    axis = thread_dimension(op)
+    if threads.size is not None:
+        return Form(threads.size[axis])
+    return forms.of_atom(Atom("symbol", (op.name, axis)))
+
+
+def _uniform_id(threads: Threads, op: Any) -> Form:
+    return forms.of_atom(Atom("symbol", (op.name, thread_dimension(op))))
+
+
+def _global_id(threads: Threads, op: Any) -> Form:
+    return forms.add(_thread_id(threads, op), _uniform_id(threads, op))
+
+
+ID_RULES: dict[str, IdRule] = {
+    "gpu.thread_id": _thread_id,
+    "gpu.lane_id": _special_thread_id("lane"),
+    "gpu.subgroup_id": _special_thread_id("warp"),
+    "gpu.block_dim": _block_size,
+    "gpu.block_id": _uniform_id,
+    "gpu.grid_dim": _uniform_id,
+    "gpu.global_id": _global_id,
+    **{f"nvvm.read.ptx.sreg.tid.{axis}": _special_thread_id(axis) for axis in "xyz"},
+    **{f"rocdl.workitem.id.{axis}": _special_thread_id(axis) for axis in "xyz"},
+    "nvvm.read.ptx.sreg.laneid": _special_thread_id("lane"),
+}

@@ -1,0 +1,20 @@
+"""What kinds of SSA types there are for the checker: memory, integers, and data."""
+
+from __future__ import annotations
+
+
+def is_memory(kind: object) -> bool:
+    """Whether a type is a memref or a pointer."""
+    return str(kind).startswith(("memref<", "!llvm.ptr"))
+
+
+def is_integer(kind: object) -> bool:
+    """Whether a type is index or an integer."""
+    text = str(kind)
+    return text == "index" or (text[0] == "i" and text[1:].isdigit())
+
+
+def is_data(kind: object) -> bool:
+    """Whether a type is a float or a vector, which no address depends on directly."""
+    text = str(kind)
+    return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
