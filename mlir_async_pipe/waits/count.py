@@ -8,9 +8,9 @@ The handles inside die with the next pass; use the result at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mlir_async_pipe.diagnostics import CountError
@@ -74,7 +74,7 @@ class Analysis:
 
     def count(self) -> list[Counted]:
         """The exact count of every token wait, in textual order."""
-        found: dict[Item, Counted] = {}
+        counted: list[Counted] = []
         # Queues are told apart by identity: hashing one takes as long as all else here.
         queues: dict[int, list[Item]] = {}
         for item in self.waits:
@@ -82,26 +82,26 @@ class Analysis:
         for waits in queues.values():
             queue = waits[0].queue
             if queue is None:
-                found.update((item, Counted(item, 0, None)) for item in waits)
-                continue
-            happening = events.collect(self.graph, self.values, queue, waits)
-            for counted in self._count_queue(happening):
-                found[counted.item] = counted
-        return [found[item] for item in self.waits]
+                counted += [Counted(item, 0, None) for item in waits]
+            else:
+                counted += self._count_queue(events.collect(self.graph, self.values, queue, waits))
+        counted.sort(key=attrgetter("item.position"))
+        return counted
 
-    def _count_queue(self, happening: events.Events) -> Iterator[Counted]:
+    def _count_queue(self, happening: events.Events) -> list[Counted]:
         correlations = Correlations(happening, self.conditions)
         if not correlations.any:
             solution = Solution(happening, self.conditions)
-            for wait in happening.waits:
-                yield Counted(wait, solution.counts.get(wait), solution)
-            return
+            count_of = solution.counts.get
+            return [Counted(wait, count_of(wait), solution) for wait in happening.waits]
+        counted: list[Counted] = []
         wanted = {wait: correlations.of(wait) for wait in happening.waits}
         for tracked, waits in batches(wanted):
             solution = Solution(happening, self.conditions, tracked)
             for wait in waits:
                 limited = len(wanted[wait]) > MOST_CONDITIONS
-                yield Counted(wait, solution.counts.get(wait), solution, limited)
+                counted.append(Counted(wait, solution.counts.get(wait), solution, limited))
+        return counted
 
 
 def waits_on_tokens(op: Any) -> bool:

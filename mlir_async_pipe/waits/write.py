@@ -24,14 +24,17 @@ def write_counts(
     written where."""
     written: list[tuple[Item, WaitRecord]] = []
     attributes = CountAttributes()
+    last: tuple[Queue | None, WaitRule | None] = None, None
+    largest = 0
     for wait in counted:
         item = wait.item
-        op, rule = item.op, item.rule
+        op, rule, queue = item.op, item.rule, item.queue
         assert rule is not None
+        if queue is not last[0] or rule is not last[1]:
+            largest, last = largest_count(queue, rule), (queue, rule)
         given = integer_attribute(op, rule.count)
         if keep_given and given is not None:
             continue
-        largest = largest_count(item.queue, rule)
         record = describe(wait, given, largest)
         if wait.count is not None and wait.count > largest:
             _say_clamped(record, wait.count, largest, session)
