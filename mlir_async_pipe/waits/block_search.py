@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mlir_async_pipe.waits.items import Edge, Frame, Node
 from mlir_async_pipe.waits.liveness import live_values
 from mlir_async_pipe.waits.passages import BlockPassage, Passage
-from mlir_async_pipe.waits.rows import FOREVER, FRESH, Row
+from mlir_async_pipe.waits.rows import FOREVER, FRESH, FRESH_ROW, Row
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.conditions import Assumption
@@ -31,9 +31,9 @@ PASSING = -1
 Place = tuple[Node, tuple[bool, ...]]
 Step = tuple[int, int, int]
 """(state that follows, value at the end of the block that becomes its value, cost)"""
-Move = tuple[int, int, int, int]
-"""(value at the start of a block, value at the start of the next one, value at the end of the
-block that becomes it, cost)"""
+Move = tuple[int, int, Row]
+"""(value at the start of the next block, value at the end of this block that becomes it, its row
+from the start of this block)"""
 CameFrom = dict[int, tuple[int, int]]
 """state to (state before, value at the end of its block)"""
 
@@ -147,36 +147,36 @@ class BlockGraph:
     def _moves(self, edge: Edge, block: BlockPassage) -> list[Move]:
         """All that moves along an edge."""
         target = edge.target
-        moves: list[Move] = [(FRESH, FRESH, FRESH, 0)]
         end = block.end
-        live = self._live.get(target)
-        for value in self._always if live is None else (*self._always, *live):
-            for source, cost in end(value).items():
-                moves.append((source, value, value, cost))
+        moves: list[Move] = [(FRESH, FRESH, FRESH_ROW)]
+        for value in self._always:
+            moves.append((value, value, end(value)))
+        for value in self._live.get(target, ()):
+            moves.append((value, value, end(value)))
         for number, argument in target.arguments.items():
             passed = edge.values.get(number)
             if passed is None:
-                moves.append((FRESH, argument, FRESH, self.summaries.foreign))
+                moves.append((argument, FRESH, {FRESH: self.summaries.foreign}))
             else:
-                for source, cost in end(passed).items():
-                    moves.append((source, argument, passed, cost))
+                moves.append((argument, passed, end(passed)))
         return moves
 
     def _add_steps(self, place: Place, target: Place, moves: list[Move]) -> None:
         states, there = self.states[place], self._states_at(target)
         steps = self._steps
-        for source, moved, passed, cost in moves:
+        for moved, passed, row in moves:
             after = there.get(moved)
             if after is None:
                 after = self._new_state(target, there, moved)
-            before = states.get(source)
-            if before is None:
-                before = self._new_state(place, states, source)
-            known = steps[before]
-            if known is None:
-                steps[before] = [(after, passed, cost)]
-            else:
-                known.append((after, passed, cost))
+            for source, cost in row.items():
+                before = states.get(source)
+                if before is None:
+                    before = self._new_state(place, states, source)
+                known = steps[before]
+                if known is None:
+                    steps[before] = [(after, passed, cost)]
+                else:
+                    known.append((after, passed, cost))
 
     def _entered(self, node: Node, truths: tuple[bool, ...]) -> Sequence[Place]:
         """The places that entering a block leads to: its own conditions get either truth."""
