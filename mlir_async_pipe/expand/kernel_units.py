@@ -21,10 +21,11 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.groups import Group
 from mlir_async_pipe.expand.pipeline import Plan
+from mlir_async_pipe.expand.slot_accesses import move_accesses
 from mlir_async_pipe.expand.statement_places import SCOPE, make_asynchronous, physical_copy
 from mlir_async_pipe.expand.templates import Template
 from mlir_async_pipe.expand.units import Unit
-from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer, move_accesses
+from mlir_async_pipe.expand.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.ir_helpers import (
     Operation,
     Value,

@@ -1,8 +1,7 @@
-"""Gives a buffer its versions: a leading slot dimension, and a slot index in each access.
+"""Gives a buffer its versions: memory with a slot dimension in front.
 
-    memref.alloc : memref<128x32xf16>            memref.alloc : memref<3x128x32xf16>
-    memref.load %b[%i, %j]               -->     memref.load %b[%slot, %i, %j]
-    memref.subview %b[0, 0] [16, 32]             memref.subview %b[%slot, 0, 0] [1, 16, 32]
+    memref.alloc : memref<128x32xf16>    -->     memref.alloc : memref<3x128x32xf16>
+                                                 memref.subview %b[0, 0, 0] [1, 128, 32]
 
 Users outside the loop (and the loop's own copy for short trips) see slot 0 under the old
 type. The distance of two slots keeps every access aligned: a 40-byte buffer with 16-byte
@@ -17,18 +16,10 @@ from typing import Any
 
 from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dynamic_shared import end_of_windows
 from mlir_async_pipe.expand.buffer_plan import BufferPlan, buffer_value, slot_bytes
-from mlir_async_pipe.expand.slot_views import (
-    VIEWS,
-    carried_attributes,
-    move_view,
-    replaced,
-    slot_subview,
-    whole_slot,
-)
+from mlir_async_pipe.expand.slot_views import carried_attributes, slot_subview
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import (
     FUNCTION_OPS,
@@ -46,7 +37,7 @@ from mlir_async_pipe.ir_helpers import (
     users,
     walk,
 )
-from mlir_async_pipe.vocabulary import Access, accesses, operand_groups, row_of
+from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.extents import element_bits
 
 
@@ -271,78 +262,6 @@ def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Valu
     return create(
         "memref.cast", [view], [kind], ip=ip, loc=ir.Location.unknown(kind.context)
     ).results[0]
-
-
-def move_accesses(
-    buffers: list[VersionedBuffer], slots: dict[int, Value], ops: list[Operation]
-) -> list[list[Operation]]:
-    """Let the accesses of the pipelined loop's body use their slots.
-
-    `ops` are the top-level ops of the body in textual order, `slots` the slot index for each
-    number of versions. Returns, for each of them, the ops that now stand in its place.
-    """
-    by_key = {root_of(buffer.value).identity: buffer for buffer in buffers}
-    moved: set[Value] = set()
-    result = []
-    for op in ops:
-        current, extra = op, []
-        for inner in list(walk(op)) if len(op.regions) else [op]:
-            if inner.name in VIEWS:
-                buffer = by_key.get(root_of(inner.operands[0]).identity)
-                if buffer is None:
-                    continue
-                slot = slots[buffer.plan.versions]
-                made = move_view(
-                    inner, buffer.value, buffer.shape, slot, inner.operands[0] in moved
-                )
-                moved.add(made[-1].results[0])
-                if inner is op:
-                    *before_it, current = made
-                    extra += before_it
-                continue
-            for access in _direct_accesses(inner, by_key, moved):
-                buffer = by_key[root_of(access.memory).identity]
-                slot = slots[buffer.plan.versions]
-                if access.takes_slot_index:
-                    with_index = _with_leading_index(buffer, access, slot)
-                    current = with_index if inner is op else current
-                    inner = with_index
-                else:
-                    view = whole_slot(
-                        buffer.value, buffer.shape, slot, before(inner), inner.location
-                    )
-                    inner.operands[access.memory_operand] = view.results[0]
-                    extra += [view] if inner is op else []
-        result.append([*extra, current])
-    return result
-
-
-def _direct_accesses(
-    op: Operation, by_key: dict[Any, VersionedBuffer], moved: set[Value]
-) -> list[Access]:
-    """Accesses that name the buffer itself, last operand first: each is moved on its own,
-    and moving one shifts the operands behind it."""
-    found = [
-        access
-        for access in accesses(op)
-        if root_of(access.memory).identity in by_key and access.memory not in moved
-    ]
-    return sorted(found, key=lambda access: -access.memory_operand)
-
-
-def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) -> Operation:
-    op = access.op
-    row = row_of(op)
-    assert row is not None
-    groups = operand_groups(op, row)
-    operands = list(op.operands)
-    operands[access.memory_operand] = buffer.value
-    operands.insert(access.index_operands.start, slot)
-    attributes = carried_attributes(op)
-    if "operandSegmentSizes" in attributes:
-        sizes = [len(g) + (1 if g == access.index_operands else 0) for g in groups.values()]
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    return replaced(op, operands, [result.type for result in op.results], attributes)
 
 
 def simplify_views(buffers: list[VersionedBuffer]) -> None:
