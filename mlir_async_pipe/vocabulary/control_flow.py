@@ -211,6 +211,9 @@ BRANCH_ROWS = {
     )
 }
 
+# Branches that hand on values of LLVM types only: no tokens and no index values.
+LLVM_BRANCHES = ("llvm.br", "llvm.cond_br", "llvm.switch")
+
 # Terminators that end a region and hand operands (from this number on) to what follows.
 EXIT_OPS = {
     "scf.yield": 0,

@@ -15,7 +15,7 @@ from mlir_async_pipe import passes
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.waits.collector import collector_paused
-from mlir_async_pipe.waits.consumers import check_depths, consumer_records
+from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.count_operands import (
     make_counts_constant,
@@ -23,7 +23,7 @@ from mlir_async_pipe.waits.count_operands import (
 )
 from mlir_async_pipe.waits.detach import detach
 from mlir_async_pipe.waits.dynamic import switch_on_counters
-from mlir_async_pipe.waits.verify import verify_counts
+from mlir_async_pipe.waits.verify import refuse_negative_counts, verify_counts
 from mlir_async_pipe.waits.write import write_counts, write_record
 
 __all__ = ["Analysis", "CountWaitsOptions", "count_waits"]
@@ -66,6 +66,12 @@ def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None
     with_operands = waits_with_count_operands(analysis.graph.waits)
     taken = consumer_records(analysis)
     check_depths(analysis, session)
+    stays = options.check or options.keep_given
+    # Others get counts of ours.
+    given = [
+        item for item in analysis.graph.waits if stays or not (item.operands or takes_next(item))
+    ]
+    refuse_negative_counts(given, session)
     if options.check:
         verify_counts(counted, session)
         detach(analysis)

@@ -32,7 +32,7 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form
-from mlir_async_pipe.waits.carry import Carrier, Variables
+from mlir_async_pipe.waits.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.forward import Forward
 from mlir_async_pipe.waits.group_tokens import group_with_token
 from mlir_async_pipe.waits.histories import History, changes_history
@@ -97,6 +97,14 @@ def _attach(
             at=op,
         )
     if bare:
+        return
+    if not can_carry(function):
+        for op in waits:
+            session.diagnostics.remark(
+                "branches of the LLVM dialect hand on no tokens; attach them before it is lowered",
+                code="no-token-form",
+                at=op,
+            )
         return
     depth = min(DEEPEST_HISTORY, 1 + max(_count(op) for op in waits))
     known = History(queue, depth, target)

@@ -26,10 +26,12 @@ from mlir_async_pipe.ir_helpers import (
     before,
     create,
     terminator,
+    walk,
 )
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
+    LLVM_BRANCHES,
     REGION_ROWS,
     RegionRow,
     with_successor_operands,
@@ -238,6 +240,11 @@ class Carrier(ABC):
                     _hand_on(end, [*self.handed(left, widths[1 - number]), *passed])
         self._bind(made.results, passing, list(made.results)[old + widths[1] :])
         return list(made.results)[old : old + widths[1]] if changed else variables
+
+
+def can_carry(function: Operation) -> bool:
+    """Whether more values can be handed on everywhere in a function."""
+    return not any(op.name in LLVM_BRANCHES for op in walk(function))
 
 
 def _where_paths_meet(blocks: list[Block]) -> set[Block]:

@@ -20,6 +20,7 @@ from mlir_async_pipe.ir_helpers import Block, Operation, Value, ancestors
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
+from mlir_async_pipe.waits.carry import can_carry
 from mlir_async_pipe.waits.correlation import sources_of
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.forward import Forward
@@ -54,7 +55,9 @@ def switch_on_counters(analysis: Analysis, written: Written, session: Session) -
     for item, record in written:
         if item.queue is not None:
             roots.setdefault(analysis.graph.root_of(item), []).append((item, record))
-    plans = [_Plan(analysis, callees, root, waits) for root, waits in roots.items()]
+    plans = [
+        _Plan(analysis, callees, root, waits) for root, waits in roots.items() if can_carry(root.op)
+    ]
     switched = [record for plan in plans for record in plan.switched]
     for record in low:
         if not any(record is other for other in switched):
@@ -99,7 +102,7 @@ class _Callees:
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class _Plan:
     """Which waits of one function become switches, and what is counted for them.
 

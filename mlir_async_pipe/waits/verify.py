@@ -3,7 +3,7 @@
     given > exact   error  `unsafe`: some path leaves the awaited group in flight
     given < exact   remark `slack`: the wait blocks longer than it has to
 
-A token wait without a count means 0, which is never unsafe.
+A token wait without a count means 0, which is never unsafe; a count below 0 is an error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.waits.count import Counted
+from mlir_async_pipe.waits.flow_graph import Item
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.write import describe, largest_count
 
@@ -25,7 +26,7 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
         largest = largest_count(wait.item.queue, rule)
         record = describe(wait, given, largest)
         session.record("waits", record)
-        if record.exact is None:
+        if record.exact is None or given < 0:
             continue
         if given > max(0, record.exact):
             session.diagnostics.error(_unsafe(record, given))
@@ -36,6 +37,22 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
                 code="slack",
                 at=record.place,
                 notes=tuple((step.what, step.place) for step in record.witness),
+            )
+
+
+def refuse_negative_counts(waits: list[Item], session: Session) -> None:
+    """Keep an error for each of the waits that is given a count below 0, which no target has."""
+    for item in waits:
+        assert item.rule is not None
+        given = integer_attribute(item.op, item.rule.count)
+        if given is not None and given < 0:
+            session.diagnostics.error(
+                CountError(
+                    f"a wait cannot leave {given} groups in flight",
+                    code="negative-count",
+                    at=item.op,
+                    advice="0 waits for all groups",
+                )
             )
 
 
