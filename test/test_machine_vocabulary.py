@@ -224,9 +224,11 @@ PROGRAMS = {
 # warpgroup in test_machine_warpgroup, the widths of the b8 … b128 copies below, nvvm.barrier0
 # in stacks that still have it.
 MATRIX_LOADS = {"nvgpu.ldmatrix", "nvvm.ldmatrix", "amdgpu.transpose_load"}
-ELSEWHERE = MATRIX_LOADS | {"nvgpu.warpgroup.mma", "nvvm.barrier0"} | {
-    f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)
-}
+ELSEWHERE = (
+    MATRIX_LOADS
+    | {"nvgpu.warpgroup.mma", "nvvm.barrier0"}
+    | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
+)
 ACCUMULATOR = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
 REFUSED = {
     "nvvm.cp.async.bulk.tensor.global.shared.cta": """

@@ -55,12 +55,13 @@ def switch_on_counters(analysis: Analysis, written: Written, session: Session) -
     for item, record in written:
         if item.queue is not None:
             roots.setdefault(analysis.graph.root_of(item), []).append((item, record))
-    plans = [
-        _Plan(analysis, callees, root, waits) for root, waits in roots.items() if can_carry(root.op)
-    ]
-    switched = [record for plan in plans for record in plan.switched]
-    for record in low:
-        if not any(record is other for other in switched):
+    plans = [_Plan(analysis, callees, root, waits) for root, waits in roots.items()]
+    stuck = [plan for plan in plans if not can_carry(plan.root.op)]
+    plans = [plan for plan in plans if plan not in stuck]
+    low += [record for plan in stuck for record in plan.switched]
+    switched = {id(record) for plan in plans for record in plan.switched}
+    for record in {id(record): record for record in low}.values():
+        if id(record) not in switched:
             session.diagnostics.remark(
                 "the groups cannot be counted at run time here, so this wait keeps its static "
                 f"count of {record.count}",
