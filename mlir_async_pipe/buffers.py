@@ -103,7 +103,7 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
     """Whether two roots may be (parts of) the same memory; True when that is not known."""
     if a.kind == b.kind and a.key == b.key:
         return not _disjoint_windows(a, b)
-    if a.space != b.space and "unknown" not in (a.kind, b.kind):
+    if a.space != b.space and all(r.kind != "unknown" or _names_its_space(r) for r in (a, b)):
         return False
     if a.owned and b.owned:
         return False
@@ -115,6 +115,14 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
             if other.kind in ("allocation", "attribution", "dynamic"):
                 return False
     return True
+
+
+def _names_its_space(root: Root) -> bool:
+    """Whether the type says where the memory is; without a space it may be anywhere."""
+    try:
+        return ir.MemRefType(root.value.type).memory_space is not None
+    except ValueError:
+        return False
 
 
 def space_of(memory: Value, allocation: Any = None) -> Space:

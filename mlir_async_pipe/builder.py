@@ -24,8 +24,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.ir_helpers import Value, create
-
-TOKEN_TYPE = "!nvgpu.device.async.token"
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,9 @@ def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) ->
 
 def thread_dimension(op: Any) -> int:
     """0, 1, 2 for the dimension x, y, z of a gpu id op."""
-    text = str(op.attributes["dimension"])
-    return next(i for i, axis in enumerate("xyz") if f" {axis}>" in text)
+    # #gpu<dim x>, in younger stacks #gpu<dim<x>>.
+    text = str(op.attributes["dimension"]).rstrip(">")
+    return "xyz".index(text[-1])
 
 
 def product(sizes: Any) -> int:

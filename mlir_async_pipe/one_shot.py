@@ -15,6 +15,7 @@ from typing import Any
 
 from mlir_async_pipe import passes
 from mlir_async_pipe.diagnostics import Diagnostic, Diagnostics, HazardError
+from mlir_async_pipe.existing.recount import keep_existing
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 
@@ -60,9 +61,17 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
         session = dataclasses.replace(session, target=Target.of_chip(options.chip))
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
+    keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
     for found, handed_on in members(options):
         run_member = run_check if found.name == CHECK else found.run
         run_member(module, handed_on, session)
+
+
+def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Schedule and expand a copy of the module, which tells nobody what it finds."""
+    quiet = Session(target=session.target)
+    for found, handed_on in members(options)[:2]:
+        found.run(module, handed_on, quiet)
 
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:

@@ -22,7 +22,10 @@ import mlir_async_pipe.annotations as names
 from mlir_async_pipe.annotations import LoopAnnotations, find_loops, read_loop
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.copies import copies_of, only_reads_workgroup
-from mlir_async_pipe.diagnostics import InputError, UsageError
+from mlir_async_pipe.diagnostics import AsyncPipeError, InputError, UsageError
+from mlir_async_pipe.existing.prologue import refusal
+from mlir_async_pipe.existing.slots import hand_made_slots, reduce_to_one
+from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.independence import mark_independent
 from mlir_async_pipe.ir_helpers import Operation, operations, set_integer, walk
 from mlir_async_pipe.machine.costs import CostModel
@@ -76,6 +79,11 @@ class Decision:
     body: Body
     slots: tuple[Slot, ...]
     wait_at: Literal["consumer", "iteration"]
+
+    @property
+    def last_stage(self) -> int:
+        """The largest stage."""
+        return max((slot.stage for slot in self.slots), default=0)
 
 
 def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decision | None:
@@ -324,16 +332,27 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 "--scf-forall-to-for), and annotate that",
             )
     loops = find_loops(module)
+    around = Surroundings(None if session.target is None else session.target.chip.lanes)
     decisions = []
     single = []
     for loop in loops:
-        decision = decide(loop, options, session)
+        try:
+            decision = decide(loop, options, session)
+        except AsyncPipeError as error:
+            raise refusal(error, loop, around) from error
         if decision is not None:
             decisions.append(decision)
         elif not names.in_op_form(loop):
             single.append(loop)
+    turned = [
+        found
+        for decision in decisions
+        for found in hand_made_slots(decision.body, decision.last_stage, around)
+    ]
     for decision in reversed(decisions):
         write(decision)
+    for found in turned:
+        reduce_to_one(found, session)
     for loop in single:
         names.remove(loop, names.LOOP_NAMES)
         for op in operations(loop.regions[0].blocks[0]):

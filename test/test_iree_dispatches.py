@@ -218,3 +218,34 @@ def test_loop_copies_to_lds_become_asynchronous() -> None:
     # Eight an iteration, in two steps of the prologue and in the kernel.
     assert len(copies) == 3 * 8
     assert all("async" in op.attributes for op in copies)
+
+
+def test_marks_of_iree_are_exact_and_cannot_be_relaxed() -> None:
+    dispatch = of_name("gfx950_matmul_prefetched")
+    module = parse(dispatch)
+    session = Session(target=dispatch.target)
+    for name, options in (("async-pipe-tokens", {"relax": True}), ("async-pipe-count-waits", {})):
+        found = passes.find(name)
+        found.run(module.operation, found.options(**options), session)
+    report = session.report()
+    assert not report.of("relaxed")
+    assert [(record.given, record.count) for record in report.of("waits")] == [(2, 2), (0, 0)]
+
+
+@pytest.mark.parametrize("dispatch", PIPELINED_BY_IREE, ids=lambda d: d.name)
+def test_a_pipeline_of_iree_is_not_pipelined_again(dispatch: Dispatch) -> None:
+    module = parse(dispatch, 4)
+    with pytest.raises(PipelineError) as raised:
+        mlir_async_pipe.pipeline(module, dispatch.target)
+    assert raised.value.code == "already-pipelined"
+
+
+def test_slots_that_iree_counts_are_deepened() -> None:
+    dispatch = of_name("sm_80_matmul_multibuffered")
+    module = parse(dispatch, 4)
+    report = mlir_async_pipe.pipeline(module, dispatch.target)
+    assert [d.code for d in report.diagnostics].count("hand-made-slots") == 2
+    (loop,) = report.of("loops")
+    assert [buffer.versions for buffer in loop.buffers] == [4, 4]
+    assert counts(report) == [2, 2, 1, 0]
+    check_on_machine(dispatch, module)

@@ -20,7 +20,8 @@ from typing import Any
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import Diagnostics, Place
+from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostics, Place
+from mlir_async_pipe.existing.prologue import refusal
 from mlir_async_pipe.expand.branches import join_branches
 from mlir_async_pipe.expand.carried_registers import registers_of, remark_excess
 from mlir_async_pipe.expand.emit import Emitter
@@ -118,7 +119,7 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
     while loops:
         inner = innermost(loops)
         around = Surroundings(limits.lanes)
-        plans = [(loop, make_plan(loop, limits, session.diagnostics, around)) for loop in inner]
+        plans = [(loop, _plan(loop, limits, session, around)) for loop in inner]
         numbering = ir.AsmState(module.operation)
         made = [plan for _, plan in plans if plan is not None]
         for plan in made:
@@ -136,6 +137,13 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
                 remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
+    try:
+        return make_plan(loop, limits, session.diagnostics, around)
+    except AsyncPipeError as error:
+        raise refusal(error, loop, around) from error
 
 
 def _expand_round(plans: list[Plan], module: Any) -> list[int]:

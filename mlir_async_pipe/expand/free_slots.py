@@ -60,13 +60,13 @@ def _stays_inside(region: Region, index: LoopIndex) -> bool:
 
 
 def _within(form: Linear, extent: int, size: int, index: LoopIndex) -> bool:
-    if not any(_moves(symbol, index) for symbol in form.terms):
+    if not any(moves(symbol, index) for symbol in form.terms):
         return True
     low, high = index.arithmetic.range_of(form)
     return low is not None and low >= 0 and high is not None and high + extent <= size
 
 
-def _moves(value: Value, index: LoopIndex) -> bool:
+def moves(value: Value, index: LoopIndex) -> bool:
     """Whether a value may differ between iterations: the loop makes it from what does."""
     pending, seen = [value], {value}
     while pending:

@@ -37,10 +37,10 @@ from mlir_async_pipe.ir_helpers import (
     users,
 )
 from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
 GROUPED = "async_pipe.grouped"
-TOKEN_TYPE = "!nvgpu.device.async.token"
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from mlir_async_pipe.targets.index_builder import IndexBuilder
 from mlir_async_pipe.targets.kept_elements import kept_elements
 from mlir_async_pipe.targets.scopes import CopyPair
 from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
-TOKEN_TYPE = "!nvgpu.device.async.token"
 # PTX ISA, cp.async.cg: only 16-byte copies can bypass the first-level cache.
 BYPASS_BYTES = 16
 

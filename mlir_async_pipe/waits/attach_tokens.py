@@ -47,10 +47,13 @@ class TokensOptions:
     """Options of `async-pipe-tokens`.
 
     `chip` says where the module is going: queues that have no op with a token of their own get
-    the abstract ops, if they are the queue of that chip's copies.
+    the abstract ops, if they are the queue of that chip's copies. `relax` raises the counts
+    first, as far as the checker proves every access, so that a wait gets the token of the group
+    that is needed behind it.
     """
 
     chip: str = ""
+    relax: bool = False
 
 
 @passes.register(
@@ -61,6 +64,11 @@ class TokensOptions:
 def attach_tokens(module_op: Any, options: TokensOptions, session: Session) -> None:
     """Attach tokens in every function; what cannot be followed stays, with a remark."""
     target = Target.of_chip(options.chip) if options.chip else session.target
+    if options.relax:
+        # Asks this module which waits have only a count.
+        from mlir_async_pipe.waits.relax import relax
+
+        relax(module_op, target, session)
     for function in functions(module_op):
         waits: dict[Queue, list[Operation]] = {}
         for op in walk(function):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
@@ -18,7 +19,6 @@ from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.machine.values import lanes_of, uniform
 
 Array = np.ndarray
-_AXES = {"x": 0, "y": 1, "z": 2}
 
 
 def thread_coordinate(unit: Unit, axis: int) -> Array:
@@ -31,7 +31,7 @@ def thread_coordinate(unit: Unit, axis: int) -> Array:
 
 
 def _axis(site: Site) -> int:
-    return _AXES[site.text("dimension").split()[-1].strip("<>")]
+    return thread_dimension(site.op)
 
 
 @semantics("gpu.thread_id")
