@@ -73,6 +73,7 @@ class Sites:
         numbers = []
         scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
         queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
+        independent = integer_attribute(op, INDEPENDENT) if row.accesses else None
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
             number = self.flow.number
@@ -94,7 +95,7 @@ class Sites:
                     access.writes,
                     access.kind == "atomic",
                     space,
-                    integer_attribute(op, INDEPENDENT),
+                    independent,
                 )
             )
         self._of[op, frame] = tuple(numbers)
