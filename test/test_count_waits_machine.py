@@ -56,7 +56,7 @@ def waits(seed: int, options: str):
 @pytest.fixture(scope="module")
 def seen():
     """How often a case of a switch was taken."""
-    return {"taken": 0}
+    return {"programs": 0, "taken": 0}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -71,6 +71,7 @@ def test_the_case_that_runs_is_the_age_of_the_token(seed, seen):
     """Law: a switch waits with the number of groups that are younger on the path of this very
     run, but for its first count (which no path falls below) and its last (older ones too)."""
     text, records = waits(seed, "mode=dynamic keep-given")
+    seen["programs"] += 1
     lines = [line.strip() for line in text.splitlines()]
     for record in records:
         number = record.place.line - 1
@@ -85,6 +86,6 @@ def test_the_case_that_runs_is_the_age_of_the_token(seed, seen):
 
 
 def test_the_random_programs_take_cases(seen):
-    if seen["taken"] == 0:
-        pytest.skip("runs behind the programs of the same process")
+    if seen["programs"] < len(SEEDS):
+        pytest.skip("runs behind all programs of the same process")
     assert seen["taken"] >= 50

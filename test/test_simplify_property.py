@@ -62,7 +62,7 @@ def test_kernels_with_counts_race_where_they_did(seed, gone):
         module = ir.Module.parse(random_kernel(seed, threads=threads > 1))
         before = races(module, threads)
         report = run_pass(module, "simplify-waits")
-        gone.update(entry.what for entry in report.of("simplifications"))
+        gone.update(["kernels"] + [entry.what for entry in report.of("simplifications")])
         assert races(module, threads) == before
         places = {place for _, place in check_module(module, "nvvm:sm_80").unsafe}
         assert {place for _, place in before} <= places
@@ -78,7 +78,7 @@ def test_kernels_with_tokens_race_nowhere_else(seed, gone):
         run_pass(module, "count-waits")
         before = races(module, threads)
         report = run_pass(module, "simplify-waits")
-        gone.update(entry.what for entry in report.of("simplifications"))
+        gone.update(["kernels"] + [entry.what for entry in report.of("simplifications")])
         assert races(module, threads) <= before
 
 
@@ -130,8 +130,8 @@ def _covers(trace) -> dict[str, list[int]]:
 
 
 def test_something_went(gone):
-    if not gone:
-        pytest.skip("runs behind the kernels of the same process")
+    if gone["kernels"] < 80:
+        pytest.skip("runs behind all kernels of the same process")
     print(f"\n{dict(gone)}")
     assert gone["redundant-wait"] + gone["merged-wait"] >= 10
     assert gone["redundant-commit"] >= 10
