@@ -118,7 +118,7 @@ def _schedule(body: Body, options: LatencyOptions, session: Session) -> LatencyS
             message(found, limit),
             code="latency-schedule",
             at=loop,
-            notes=limit.ops + places(reading, reading.problem, found),
+            notes=limit.ops + places(reading, found),
         )
     if found.best.schedule.stage_count == 1 and not names.is_inside_pipeline(loop):
         session.diagnostics.remark(

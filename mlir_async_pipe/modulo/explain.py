@@ -12,7 +12,6 @@ from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.modulo.bounds import TOLERANCE, Bound, all_bounds, largest_ratio
-from mlir_async_pipe.modulo.problem import Problem
 from mlir_async_pipe.modulo.read import Reading
 from mlir_async_pipe.modulo.search import Found
 from mlir_async_pipe.modulo.timing import moments
@@ -113,12 +112,12 @@ def message(found: Found, limit: Limit) -> str:
     )
 
 
-def places(reading: Reading, problem: Problem, found: Found) -> tuple[tuple[str, Any], ...]:
+def places(reading: Reading, found: Found) -> tuple[tuple[str, Any], ...]:
     """A note for each statement: where it runs, and what it takes."""
     schedule = found.best.schedule
     order = schedule.places()
     notes = []
-    for number, node in enumerate(problem.nodes):
+    for number, node in enumerate(reading.problem.nodes):
         op = reading.op_of(number)
         kind = f"async, {node.delay:g} cycles" if node.asynchronous else f"{node.held:g} cycles"
         notes.append(
