@@ -10,6 +10,9 @@ import pytest
 from check_harness import check_text, machine_races
 from count_waits_helpers import expand, function, run
 
+from mlir_async_pipe import lower
+from mlir_async_pipe.bindings import ir, new_context
+
 ROW = "memref<16x1xf32, 3>"
 SOURCE = "memref<16x1xf32>"
 
@@ -403,3 +406,17 @@ def test_marks_of_another_body_are_one_behind(chip, counts):
 def test_second_run_changes_nothing(options):
     once = switched("wait inside the loop, condition too")
     assert run(once, options)[1] == once
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [("while", {"2", "1", "0"}), ("graph of blocks", {"1", "0"}), ("token of a loop", {"1", "0"})],
+)
+def test_cases_reach_ptx(name, waits):
+    text = switched(name).replace("func.func @k(", "gpu.module @m {\ngpu.func @k(")
+    text = text.replace("    return\n  }\n}", "    gpu.return\n  }\n}\n}")
+    text = text.replace("attributes {gpu.known", "kernel attributes {known")
+    text = text.replace(", 3>", ", #gpu.address_space<workgroup>>")
+    with new_context():
+        ptx = lower(ir.Module.parse(text), target="nvvm:sm_80", emit="ptx").text
+    assert set(re.findall(r"cp\.async\.wait_group\s+(\d+)", ptx)) == waits
