@@ -7,7 +7,7 @@ Legal ones run on the async machine for 0 to 6 iterations under late, random and
 completion, and must equal the sequential result without a race.
 
     ASYNC_PIPE_SAMPLES=all      every schedule (13 minutes on one core)
-    ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (with all of them 40 minutes)
+    ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (3.4 times as many)
     ASYNC_PIPE_SEED=7           another sample
 """
 
