@@ -37,6 +37,8 @@ CYCLES = "async_pipe.cycles"
 PART_STAGES = "async_pipe.part_stages"
 PART_ORDERS = "async_pipe.part_orders"
 EMPTY = "async_pipe.empty"
+# On a wait behind a pipelined loop for what the loop left in flight.
+DRAIN = "async_pipe.drain"
 COPIES = "async_pipe.copies"
 REASON = "async_pipe.reason"
 DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
@@ -59,7 +61,19 @@ LOOP_NAMES = (
     PART_STAGES,
     PART_ORDERS,
 )
-OP_NAMES = (STAGE, ORDER, ASYNC, LATENCY, CYCLES, PRIVATE, INDEPENDENT, EMPTY, COPIES, REASON)
+OP_NAMES = (
+    STAGE,
+    ORDER,
+    ASYNC,
+    LATENCY,
+    CYCLES,
+    PRIVATE,
+    INDEPENDENT,
+    EMPTY,
+    DRAIN,
+    COPIES,
+    REASON,
+)
 CHOICES = {
     WAIT_AT: ("consumer", "iteration"),
     EPILOGUE: ("peel", "predicate"),

@@ -1,6 +1,6 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    schedule --> expand --> count-waits --> simplify-waits --> check
+    schedule --> expand --> count-waits --> drop-drains --> simplify-waits --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
@@ -24,6 +24,7 @@ MEMBERS = (
     "async-pipe-schedule",
     "async-pipe-expand",
     "async-pipe-count-waits",
+    "async-pipe-drop-drains",
     "async-pipe-simplify-waits",
     CHECK,
 )

@@ -45,6 +45,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-expand": "mlir_async_pipe.expand",
     "async-pipe-barriers": "mlir_async_pipe.barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits",
+    "async-pipe-drop-drains": "mlir_async_pipe.drains",
     "async-pipe-simplify-waits": "mlir_async_pipe.waits.simplify",
     "async-pipe-tokens": "mlir_async_pipe.waits.attach_tokens",
     "async-pipe-check": "mlir_async_pipe.checker",

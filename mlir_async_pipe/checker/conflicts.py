@@ -73,6 +73,7 @@ class Judge:
     base_facts: Mapping[Atom, Any]
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
+    unfinished: set[int] = field(default_factory=set)
     _slots: Slots = field(default_factory=Slots)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
@@ -132,6 +133,7 @@ class Judge:
         for pending in state.all_queues():
             for group in (pending.open, *pending.groups):
                 for issue in group:
+                    self.unfinished |= {e.site for e in issue}
                     self.left |= {e.site for e in issue if self._outlives(e)}
 
     def _outlives(self, event: Event) -> bool:

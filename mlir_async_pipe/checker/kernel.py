@@ -42,11 +42,13 @@ SYMBOLIC_STATES = 4_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found in one kernel. `findings` name entries of `sites` and `ops`; `left` are
-    sites whose copies may be in flight when it ends, to memory that outlives it."""
+    """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
+    are sites whose copies may be in flight when it ends, `left` those of them to memory that
+    outlives it."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
+    unfinished: tuple[int, ...]
     sites: list[Any]
     ops: list[Any]
     summary: CheckSummary
@@ -179,6 +181,7 @@ class _Run:
         return Outcome(
             findings,
             tuple(sorted(judge.left)),
+            tuple(sorted(judge.unfinished)),
             sites.sites,
             sites.ops,
             _summary(self.name, findings, sites, explorer, exhausted),

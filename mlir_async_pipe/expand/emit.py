@@ -286,4 +286,4 @@ class Emitter:
         for group in self.synchronisation.drains:
             token = self.sources.last_token(group)
             late = self.epilogue_steps + 1 - self.sources.lag(token, self.last_stage)
-            self.steps.wait(token.value, self._behind_kernel(token, group.stage, late))
+            self.steps.drain(token.value, self._behind_kernel(token, group.stage, late))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.annotations import EMPTY
+from mlir_async_pipe.annotations import DRAIN, EMPTY
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Space
 from mlir_async_pipe.expand.guards import guarded
@@ -120,6 +120,12 @@ class StepWriter:
         """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
         name, attributes = self._wait_op(group_token)
         create(name, [value], (), attributes, ip=self.ip, loc=self.location)
+
+    def drain(self, group_token: Value, value: Value) -> None:
+        """The same behind the loop, marked so that a later pass may find it superfluous."""
+        name, attributes = self._wait_op(group_token)
+        marked = attributes | {DRAIN: ir.UnitAttr.get(self.context)}
+        create(name, [value], (), marked, ip=self.ip, loc=self.location)
 
     def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
         """Name and attributes of the op that waits for a group; each group is asked once."""
