@@ -12,14 +12,14 @@ from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.waits.algebra.solve import Solution
+from mlir_async_pipe.waits.algebra.summaries import Summaries
 from mlir_async_pipe.waits.collector import MANY, collector_paused
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.detach import OpText, detach
-from mlir_async_pipe.waits.flow_graph import FlowGraph
-from mlir_async_pipe.waits.items import Frame, Item, Node
+from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
+from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
-from mlir_async_pipe.waits.solve import Solution
-from mlir_async_pipe.waits.summaries import Summaries
 
 LOOPS = """
   %a = GROUP

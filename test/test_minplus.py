@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlir_async_pipe.waits import carried, minplus
+from mlir_async_pipe.waits.algebra import carried, minplus
 
 SIZES = [1, 2, 3, 5, 8]
 

@@ -17,7 +17,7 @@ from mlir_async_pipe.existing.prologue import own_pipeline
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.report import Session
-from mlir_async_pipe.waits.relax import function_name, relax
+from mlir_async_pipe.waits.tokens.relax import function_name, relax
 
 Rehearse = Callable[[Any], None]
 """Schedules and expands a module; raises AsyncPipeError."""

@@ -44,7 +44,7 @@ from mlir_async_pipe.targets.scopes import Copies, CopyPair, NotCopies, Refuse
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
-from mlir_async_pipe.waits.count_operands import possible_counts, wait_for_one_of
+from mlir_async_pipe.waits.run_time.count_operands import possible_counts, wait_for_one_of
 
 
 def lower_abstract_ops(

@@ -17,12 +17,12 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.count_operands import (
+from mlir_async_pipe.waits.detach import detach
+from mlir_async_pipe.waits.run_time.count_operands import (
     make_counts_constant,
     waits_with_count_operands,
 )
-from mlir_async_pipe.waits.detach import detach
-from mlir_async_pipe.waits.dynamic import switch_on_counters
+from mlir_async_pipe.waits.run_time.dynamic import switch_on_counters
 from mlir_async_pipe.waits.verify import refuse_negative_counts, verify_counts
 from mlir_async_pipe.waits.write import write_counts, write_record
 

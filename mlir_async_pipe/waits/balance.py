@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlir_async_pipe.waits.conditions import Conditions
-from mlir_async_pipe.waits.flow_graph import FlowGraph
-from mlir_async_pipe.waits.items import Frame, Item, Node
-from mlir_async_pipe.waits.layout import Layout
-from mlir_async_pipe.waits.rows import FOREVER
+from mlir_async_pipe.waits.algebra.rows import FOREVER
+from mlir_async_pipe.waits.graph.conditions import Conditions
+from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
+from mlir_async_pipe.waits.graph.items import Frame, Item, Node
+from mlir_async_pipe.waits.graph.layout import Layout
 
 UNBOUNDED = -(1 << 58)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
-from mlir_async_pipe.waits.items import Item, Node
+from mlir_async_pipe.waits.graph.items import Item, Node
 from mlir_async_pipe.waits.records import WitnessStep
-from mlir_async_pipe.waits.trail import Trail
+from mlir_async_pipe.waits.witnesses.trail import Trail
 
 _WHAT = {
     "commit": "a group is committed",

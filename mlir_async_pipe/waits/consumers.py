@@ -19,7 +19,7 @@ from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.balance_path import path_to
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.items import Item
+from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 
 

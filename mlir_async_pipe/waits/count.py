@@ -17,13 +17,13 @@ from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
-from mlir_async_pipe.waits import events
-from mlir_async_pipe.waits.conditions import Conditions
-from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
-from mlir_async_pipe.waits.flow_graph import FlowGraph
-from mlir_async_pipe.waits.items import Item
-from mlir_async_pipe.waits.solve import Solution
-from mlir_async_pipe.waits.token_values import TokenValues
+from mlir_async_pipe.waits.algebra.solve import Solution
+from mlir_async_pipe.waits.graph import events
+from mlir_async_pipe.waits.graph.conditions import Conditions
+from mlir_async_pipe.waits.graph.correlation import MOST_CONDITIONS, Correlations, batches
+from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
+from mlir_async_pipe.waits.graph.items import Item
+from mlir_async_pipe.waits.graph.token_values import TokenValues
 
 
 @dataclass(eq=False, slots=True)

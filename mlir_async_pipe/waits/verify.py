@@ -12,7 +12,7 @@ from mlir_async_pipe.diagnostics import CountError
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.flow_graph import Item
+from mlir_async_pipe.waits.graph.flow_graph import Item
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.write import describe, largest_count
 

@@ -11,10 +11,10 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.items import Item
+from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import Explanation, WaitRecord
-from mlir_async_pipe.waits.witness import Witness
+from mlir_async_pipe.waits.witnesses.witness import Witness
 
 
 def write_counts(

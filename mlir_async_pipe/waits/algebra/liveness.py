@@ -1,0 +1,36 @@
+"""Which token values are alive across the blocks of a region."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_async_pipe.waits.graph.items import Frame, Node
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.waits.algebra.summaries import Summaries
+
+
+def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:
+    """The token values that each block of a frame sees from the blocks in front of it."""
+    found = summaries.live.get(frame)
+    if found is not None:
+        return found
+    before: dict[Node, list[Node]] = {}
+    for node in frame.nodes:
+        for edge in node.edges:
+            before.setdefault(edge.target, []).append(node)
+    values = summaries.events.values
+    live: dict[Node, set[int]] = {}
+    used = values.used_elsewhere
+    seen = {value for node in frame.nodes for value in node.values if value in used}
+    for value in seen | frame.captured:
+        home = values.defs[value].node
+        work = values.used_in(value, frame)
+        while work:
+            node = work.pop()
+            if node is home or value in live.setdefault(node, set()):
+                continue
+            live[node].add(value)
+            work.extend(before.get(node, ()))
+    summaries.live[frame] = live
+    return live

@@ -1,0 +1,246 @@
+"""Which conditions a wait has to see with one truth value each, to be counted exactly.
+
+    scf.if %c { commit }  …  scf.if %c { wait }        %c stands at two sites on the way
+
+A condition matters to a wait if it decides at two places, or at one place twice, on the ways
+from the groups that the wait's tokens denote. Following it doubles the work in its scope, so
+each wait follows those that it needs, at most `MOST_CONDITIONS`; more are left free, which
+only adds paths and so can only make the count smaller.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from dataclasses import dataclass
+
+from mlir_async_pipe.waits.graph.conditions import Conditions, Literal
+from mlir_async_pipe.waits.graph.events import Events
+from mlir_async_pipe.waits.graph.items import END, Frame, Item, Node
+from mlir_async_pipe.waits.graph.token_values import TokenValues
+
+MOST_CONDITIONS = 8
+
+# Conditions that are followed together in one run for several waits: 2^4 passes in a scope.
+MOST_TOGETHER = 4
+
+
+@dataclass(eq=False, slots=True)
+class Site:
+    """One place where a condition decides. `repeats`: it decides there more than once for
+    one truth value, since a loop or graph turns around it."""
+
+    condition: int
+    number: int
+    repeats: bool
+
+
+class Correlations:
+    """The sites of one queue's events, found by where they stand."""
+
+    def __init__(self, events: Events, conditions: Conditions) -> None:
+        self.events = events
+        self.values = events.values
+        self.conditions = conditions
+        self._sites_found: list[tuple[Site, Node, int]] = []
+        self._weights: dict[int, int] = {}
+        self._endless: set[int] = set()
+        self._at: dict[Node, list[tuple[int, Site]]] | None = None
+        for select in events.selects:
+            literal = conditions.literal(select.condition, select, select.node)
+            self._add(literal, select.node, select.position)
+        for item in events.nested:
+            assert item.node is not None
+            self._add_item(item, item.node)
+        for frames in events.frames.values():
+            for frame in frames:
+                if len(frame.nodes) > 1:
+                    self._add_branches(frame)
+
+    @property
+    def any(self) -> bool:
+        """Whether some condition decides more than once."""
+        return any(weight > 1 for weight in self._weights.values())
+
+    def _add_item(self, item: Item, node: Node) -> None:
+        if item.row is None:
+            return
+        if item.row.flow == "branch":
+            region = self.conditions.region(item)
+            if isinstance(region, Literal):
+                self._add(region, node, item.position)
+        elif item.row.flow == "while":
+            for inner in item.frames[0].nodes:
+                if inner.exits:
+                    op = self.values.graph.terminator_of(inner)
+                    literal = self.conditions.literal(op.operands[0], item, inner)
+                    if isinstance(literal, Literal):
+                        self._endless.add(literal.number)
+                    self._add(literal, inner, END)
+
+    def _add_branches(self, frame: Frame) -> None:
+        for node in frame.nodes:
+            if node.condition is not None:
+                self._add(self.conditions.literal(node.condition, node, node), node, END)
+
+    def _add(self, literal: Literal | bool, node: Node, position: int) -> None:
+        """Note a site."""
+        if isinstance(literal, bool):
+            return
+        number = literal.number
+        repeats = _repeats(node, self.conditions.all[number].home)
+        self._sites_found.append((Site(number, len(self._sites_found), repeats), node, position))
+        self._weights[number] = self._weights.get(number, 0) + (2 if repeats else 1)
+
+    def _sites_at(self) -> dict[Node, list[tuple[int, Site]]]:
+        """The sites of each block, in order: those in it and those in the ops in it."""
+        at: dict[Node, list[tuple[int, Site]]] = {}
+        for site, node, position in self._sites_found:
+            here: Node | None = node
+            while here is not None:
+                at.setdefault(here, []).append((position, site))
+                position, here = here.frame.item.position, here.frame.item.node
+        for sites in at.values():
+            sites.sort(key=_position)
+        return at
+
+    def of(self, wait: Item) -> list[int]:
+        """The conditions that matter to a wait."""
+        spans: Spans = {}
+        seen: set[int] = set()
+        work = list(wait.operands.values())
+        assert wait.node is not None
+        for value in work:
+            self._between(value, wait.node, wait.position, spans)
+        while work:
+            value = work.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for source, node, position in sources_of(self.values, value):
+                self._between(source, node, position, spans)
+                work.append(source)
+        weights: Counter[int] = Counter()
+        for site in self._sites(spans):
+            weights[site.condition] += 2 if site.repeats else 1
+        chosen = [number for number, weight in weights.items() if weight > 1]
+        chosen += [number for number in self._endless if self._weights[number] > 1]
+        return list(dict.fromkeys(chosen))
+
+    def _between(self, value: int, node: Node, position: int, spans: Spans) -> None:
+        """The spans between the definition of a value and a use, and the ops that guard it."""
+        found = self.values.defs[value]
+        here: Node | None = node
+        while here is not None and here.frame is not found.node.frame:
+            spans.setdefault(here, set()).add((-1, position))
+            position, here = here.frame.item.position, here.frame.item.node
+        if here is found.node and len(here.frame.nodes) == 1:
+            spans.setdefault(here, set()).add((found.position, position))
+        else:
+            for other in found.node.frame.nodes:
+                spans.setdefault(other, set()).add((-1, END))
+        guard: Node | None = found.node
+        while guard is not None:
+            item = guard.frame.item
+            if item.node is not None:
+                spans.setdefault(item.node, set()).add((item.position, item.position))
+            guard = item.node
+
+    def _sites(self, spans: Spans) -> set[Site]:
+        """The sites inside the spans; spans that overlap are looked at once."""
+        found: set[Site] = set()
+        if self._at is None:
+            self._at = self._sites_at()
+        for node, pieces in spans.items():
+            sites = self._at.get(node)
+            if not sites:
+                continue
+            reached = 0
+            for first, last in sorted(pieces):
+                start = max(reached, bisect_left(sites, first, key=_position))
+                reached = max(start, bisect_right(sites, last, key=_position))
+                found.update(site for _, site in sites[start:reached])
+        return found
+
+
+Spans = dict[Node, set[tuple[int, int]]]
+"""Pieces of blocks: (first position, last position)."""
+
+
+def _position(entry: tuple[int, Site]) -> int:
+    return entry[0]
+
+
+def _repeats(node: Node, home: Node) -> bool:
+    """Whether a site in `node` may be met twice before `home` runs again."""
+    here: Node | None = node
+    while here is not None and here is not home:
+        if len(here.frame.nodes) > 1 or here.frame is home.frame:
+            return True
+        row = here.frame.item.row
+        if row is None or row.flow in ("for", "while"):
+            return True
+        here = here.frame.item.node
+    return False
+
+
+def sources_of(values: TokenValues, value: int) -> list[tuple[int, Node, int]]:
+    """The values that a value may equal, with the place where each of them is read."""
+    found = values.defs[value]
+    if found.sources:
+        return [(source, found.node, found.position) for source in found.sources]
+    item = found.item
+    if item is None or found.kind == "commit":
+        return []
+    if found.kind == "argument":
+        return _argument_sources(values, value, found.node, item)
+    number = next(place for place, result in item.results.items() if result == value)
+    if item.node is None or item.kind == "call":
+        return [(source, found.node, found.position) for source in item.operands.values()]
+    handed = [
+        (node.leaving[number], node, END)
+        for frame in item.frames
+        for node in frame.nodes
+        if number in node.leaving
+    ]
+    if number in item.operands:
+        handed.append((item.operands[number], found.node, found.position))
+    return handed
+
+
+def _argument_sources(
+    values: TokenValues, value: int, node: Node, item: Item
+) -> list[tuple[int, Node, int]]:
+    place = next(number for number, given in node.arguments.items() if given == value)
+    if node is not node.frame.entry:
+        return [
+            (edge.values[place], source, END)
+            for source in node.frame.nodes
+            for edge in source.edges
+            if edge.target is node and place in edge.values
+        ]
+    handed = [
+        (passed, leaving, END)
+        for frame in item.frames
+        for leaving in frame.nodes
+        for passed in leaving.leaving.values()
+    ]
+    if item.node is not None:
+        handed += [(start, item.node, item.position) for start in item.operands.values()]
+    return handed
+
+
+def batches(wanted: dict[Item, list[int]]) -> list[tuple[frozenset[int], list[Item]]]:
+    """Group waits so that few runs serve them all: (conditions to follow, waits)."""
+    groups: dict[frozenset[int], list[Item]] = {}
+    for wait, conditions in wanted.items():
+        groups.setdefault(frozenset(conditions[:MOST_CONDITIONS]), []).append(wait)
+    made: list[tuple[frozenset[int], list[Item]]] = []
+    for needed, waits in sorted(groups.items(), key=lambda entry: -len(entry[0])):
+        for number, (together, served) in enumerate(made):
+            if needed <= together or len(needed | together) <= MOST_TOGETHER:
+                made[number] = (needed | together, served + waits)
+                break
+        else:
+            made.append((needed, waits))
+    return made

@@ -1,0 +1,225 @@
+"""Pass `async-pipe-simplify-waits`: drops waits and commits that change nothing.
+
+    wait 1; commit; wait 2       -->  wait 1; commit           never more than 2 in flight there
+    wait 1; wait 0               -->  wait 0                   neighbours: the strictest stays
+    commit (nobody waits); commit  -->  commit                 its ops join the next group
+
+A wait goes if an upper bound of the groups in flight in front of it is at most its count.
+All such waits go at once, since none of them would have blocked. No wait moves. When a
+commit goes, all counts of its queue are derived again: keeping them would be unsafe. It stays
+where a wait would then be stricter on some path (`droppable`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from mlir_async_pipe import passes
+from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.targets import Target
+from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary.async_ops import count_operand
+from mlir_async_pipe.waits import CountWaitsOptions, count_waits
+from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.graph.items import Item
+from mlir_async_pipe.waits.redundant.droppable import droppable
+from mlir_async_pipe.waits.redundant.idle_commits import idle_commits
+from mlir_async_pipe.waits.redundant.in_flight import (
+    ANYTHING,
+    COMMIT,
+    INFINITE,
+    InFlight,
+    Transfer,
+    is_kernel,
+)
+from mlir_async_pipe.waits.redundant.uncounted_marks import uncounted_marks
+
+
+@dataclass(frozen=True)
+class SimplifyWaitsOptions:
+    """Options of `async-pipe-simplify-waits`.
+
+    `chip` says where the module is going. `keep_commits` leaves every group as it is.
+    """
+
+    chip: str = ""
+    keep_commits: bool = False
+
+
+@dataclass(frozen=True)
+class Simplification:
+    """One op that went: `what` is "redundant-wait", "merged-wait", "redundant-commit" or
+    "uncounted-mark"."""
+
+    what: str
+    op: str
+    place: Place
+
+
+@passes.register(
+    "async-pipe-simplify-waits",
+    "drop waits that never block, merge neighbours, drop commits that nobody waits for",
+    SimplifyWaitsOptions,
+)
+def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Session) -> None:
+    """Drop what changes nothing; remarks and records say what went.
+
+    Raises CountError for a wait on something that is no token.
+    """
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    analysis = Analysis(module_op.operation, target)
+    redundant = redundant_waits(analysis)
+    merged = covered_by_next(analysis, redundant)
+    for what, items in (("redundant-wait", redundant), ("merged-wait", merged)):
+        for item in items:
+            _drop(item.op, what, session)
+    if options.keep_commits:
+        return
+    for mark in uncounted_marks(module_op, target):
+        _drop(mark, "uncounted-mark", session)
+    idle = idle_commits(Analysis(module_op.operation, target))
+    going = droppable(module_op, target, idle) if idle else []
+    for commit in going:
+        _drop(commit, "redundant-commit", session)
+    if going:
+        count_waits(module_op, CountWaitsOptions(chip=options.chip), session)
+
+
+def _drop(op: Any, what: str, session: Session) -> None:
+    place = Place.of(op)
+    session.record("simplifications", Simplification(what, op.name, place))
+    session.diagnostics.remark(_SENTENCES[what].format(op.name), code=what, at=place)
+    op.erase()
+
+
+_SENTENCES = {
+    "redundant-wait": "'{}' never blocks: no more groups are in flight than it allows",
+    "merged-wait": "'{}' is followed by a wait that is at least as strict",
+    "uncounted-mark": "no wait behind '{}' can count it",
+    "redundant-commit": "nobody waits for the group of '{}'; its ops join the next group",
+}
+
+
+def redundant_waits(analysis: Analysis) -> list[Item]:
+    """The waits in front of which never more groups are in flight than they allow."""
+    found: list[Item] = []
+    for queue in dict.fromkeys(item.queue for item in analysis.graph.waits):
+        if queue is None:
+            continue
+        items = [item for item in _all_items(analysis) if item.kind == "call" or _uses(item, queue)]
+        flight = InFlight(
+            analysis.graph,
+            analysis.conditions,
+            items,
+            partial(_transfer, analysis, queue, _committing(analysis, queue)),
+            partial(_at_start, queue),
+        )
+        for item in items:
+            limit = allowed(item) if item.kind == "wait" and not _takes(item) else None
+            if limit is not None and flight.before.get(item, INFINITE) <= limit:
+                found.append(item)
+    return found
+
+
+def _all_items(analysis: Analysis) -> list[Item]:
+    graph = analysis.graph
+    return [*graph.commits, *graph.waits, *graph.calls]
+
+
+def _uses(item: Item, queue: Queue) -> bool:
+    # A commit to an unknown queue may add to this one.
+    return item.queue == queue or (item.queue is None and item.kind == "commit")
+
+
+def _transfer(
+    analysis: Analysis, queue: Queue, committing: set[Item | None], item: Item
+) -> Transfer:
+    if item.kind == "commit":
+        return COMMIT
+    if item.kind == "call":
+        counted = queue.scope == "thread" and (item.callee is None or item.callee in committing)
+        return ANYTHING if counted else Transfer()
+    limit = allowed(item)
+    return Transfer() if limit is None or not _waits_fully(item) else Transfer(cap=limit)
+
+
+def _committing(analysis: Analysis, queue: Queue) -> set[Item | None]:
+    """The functions that may commit to a queue, themselves or through calls."""
+    graph = analysis.graph
+    found = {graph.root_of(item) for item in graph.commits if _uses(item, queue)}
+    found |= {graph.root_of(call) for call in graph.calls if call.callee is None}
+    result: set[Item | None] = {*found}
+    grown = True
+    while grown:
+        grown = False
+        for call in graph.calls:
+            root = graph.root_of(call)
+            if call.callee in result and root not in result:
+                result.add(root)
+                grown = True
+    return result
+
+
+def allowed(item: Item) -> int | None:
+    """The groups that a wait lets stay in flight, None if that is not a constant."""
+    row = row_of(item.op)
+    if row is None or row.wait is None:
+        return None
+    if count_operand(item.op) is not None:
+        return None
+    count = integer_attribute(item.op, row.wait.count)
+    if count is None and row.wait.form == "token" and row.wait.count not in item.op.attributes:
+        return 0
+    return count if count is not None and count >= 0 else None
+
+
+def _takes(item: Item) -> bool:
+    """Whether a wait also takes a group off its queue, so that it may not go."""
+    row = row_of(item.op)
+    return row is not None and row.wait is not None and row.wait.form == "next"
+
+
+def _waits_fully(item: Item) -> bool:
+    row = row_of(item.op)
+    return row is not None and row.wait is not None and row.wait.completes(item.op) == "full"
+
+
+def _at_start(queue: Queue, root: Item) -> int:
+    """A kernel starts with nothing in flight; a function that others call may not."""
+    if queue.scope == "function" or is_kernel(root.op):
+        return 0
+    return INFINITE
+
+
+def covered_by_next(analysis: Analysis, gone: list[Item]) -> list[Item]:
+    """The waits that are directly followed by one on the same queue that is as strict."""
+    dropped = set(gone)
+    found: list[Item] = []
+    for node in analysis.graph.nodes.values():
+        waits = [
+            item
+            for item in node.items
+            if item.kind == "wait" and item not in dropped and not _takes(item)
+        ]
+        for item, following in pairwise(waits):
+            # Positions number all ops: nothing at all stands between the two.
+            if _covers(following, item) and following.position == item.position + 1:
+                found.append(item)
+    return found
+
+
+def _covers(later: Item, earlier: Item) -> bool:
+    first, second = allowed(earlier), allowed(later)
+    return (
+        later.queue == earlier.queue
+        and later.queue is not None
+        and first is not None
+        and second is not None
+        and second <= first
+        and (_waits_fully(later) or not _waits_fully(earlier))
+    )

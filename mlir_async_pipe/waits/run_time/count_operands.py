@@ -1,0 +1,86 @@
+"""Counts that are operands: a wait for each constant that can occur, else one for all groups.
+
+    wait_queue(%n) {queue = 0}   -->   switch %n { case 1: wait 1   case 2: wait 2   default: wait 0 }
+
+On a queue that is no constant either the wait is for all groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.diagnostics import CountError
+from mlir_async_pipe.ir_helpers import Operation, Value, attributes_of, before, create
+from mlir_async_pipe.report import Session
+from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
+from mlir_async_pipe.waits.graph.flow_graph import Item
+from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
+from mlir_async_pipe.waits.run_time.possible_constants import possible_constants
+from mlir_async_pipe.waits.write import largest_count, set_count, wait_rule
+
+
+def waits_with_count_operands(waits: list[Item]) -> list[tuple[Item, Value]]:
+    """The waits whose count is an operand; raises CountError (tokens-and-count) for one that
+    names groups by tokens as well."""
+    found = []
+    for item in waits:
+        count = count_operand(item.op)
+        if count is None:
+            continue
+        if tokens_of(item.op):
+            raise CountError(
+                f"'{item.op.name}' has tokens and a count, which would have to agree",
+                code="tokens-and-count",
+                at=item.op,
+                advice="name the groups by tokens, or give a count",
+            )
+        found.append((item, count))
+    return found
+
+
+def make_counts_constant(waits: list[tuple[Item, Value]], session: Session) -> None:
+    """Replace each wait by those for the constants that its count can be."""
+    for item, count in waits:
+        counts = possible_counts(count, item.queue, item.op)
+        if counts is None:
+            session.diagnostics.remark(
+                "nothing is known about the queue of this wait, so it waits for all groups"
+                if item.queue is None
+                else "nothing is known about this count, so the wait is for all groups",
+                code="dynamic-queue" if item.queue is None else "dynamic-count",
+                at=item.op,
+            )
+        wait_for_one_of(item.op, count, counts or {0: 0}, _wait_like(item.op))
+
+
+def possible_counts(count: Value, queue: Queue | None, wait: Operation) -> dict[int, int] | None:
+    """What a wait may leave in flight, for each value of its count; None: not known."""
+    values = None if queue is None else possible_constants(count)
+    if values is None:
+        return None
+    largest = largest_count(queue, wait_rule(wait))
+    return {value: max(0, min(largest, value)) for value in values}
+
+
+def wait_for_one_of(wait: Operation, number: Value, counts: dict[int, int], make_wait: Any) -> None:
+    """Put waits in the place of one whose count is `number`; `make_wait(count, ip)` makes each."""
+    if len(set(counts.values())) == 1:
+        make_wait(next(iter(counts.values())), before(wait))
+    else:
+        cases = [value for value, count in counts.items() if count > 0]
+        switch_over_counts(number, cases, 0, wait, lambda n, ip: make_wait(counts.get(n, 0), ip))
+    wait.erase()
+
+
+def _wait_like(wait: Operation) -> Any:
+    """Makes waits like this one, with a count that is an attribute."""
+    kept = attributes_of(wait)
+    # An operand in front of the count is the queue.
+    operands = list(wait.operands)[:-1]
+
+    def make(count: int, ip: Any) -> None:
+        made = create(wait.name, operands, (), kept, ip=ip, loc=wait.location)
+        set_count(made, wait_rule(made), count)
+
+    return make

@@ -1,0 +1,178 @@
+"""Counts groups at run time, and lets the number of its group travel beside each token.
+
+    commit   counter + 1, the number of its token      select   the number of what it selects
+    copy     the number that the next commit makes     call     counter + what it commits at least
+
+Counters and numbers are index values in SSA form (`carry`), so they live in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import (
+    Block,
+    Operation,
+    Value,
+    after,
+    attributes_of,
+    before,
+    create,
+    integer_attribute,
+)
+from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
+from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
+from mlir_async_pipe.waits.ssa.carry import Carrier, Variables
+from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.write import set_count, wait_rule
+
+# The number of a group that no wait of the queue can see: it is never old enough.
+NEVER = 1 << 30
+
+
+@dataclass(frozen=True)
+class Event:
+    """What an op is to the counters: `queue` is the number of the counter of a commit or wait,
+    `groups` are what a call adds to each, `cases` the counts of a wait above its static one."""
+
+    kind: Literal["commit", "other queue", "copy", "value", "call", "wait"]
+    queue: int = 0
+    groups: tuple[int, ...] = ()
+    cases: tuple[int, ...] = ()
+
+
+class GroupNumbers(Carrier):
+    """Carries one counter a queue, and the numbers of the tokens in `tracked`."""
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        events: dict[Block, list[Event]],
+        tracked: dict[Value, int],
+        foreign: list[int],
+    ) -> None:
+        super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
+        self.events = {block: list(found) for block, found in events.items()}
+        self.tracked = tracked
+        self.foreign = foreign
+        self.numbers: dict[Value, Value] = {}
+        self._constants: dict[int, Value] = {}
+
+    def count(self) -> None:
+        """Rewrite the function."""
+        zero = self._constant(0)
+        entry = self.skeleton.root.regions[0].blocks[0]
+        for argument in entry.arguments:
+            queue = self.tracked.get(argument)
+            if queue is not None:
+                self.bind(argument, self._constant(-self.foreign[queue]))
+        self.run([zero] * len(self.foreign))
+
+    def over(self, op: Operation, variables: Variables) -> Variables:
+        """Count, number tokens, and replace waits."""
+        event = self.events[op.block].pop(0)
+        if event.kind == "wait":
+            self._switch(op, event, variables)
+            return variables
+        if event.kind == "commit":
+            variables = list(variables)
+            variables[event.queue] = self._plus(variables[event.queue], 1, op)
+        elif event.kind == "call":
+            variables = [
+                self._plus(counter, groups, op)
+                for counter, groups in zip(variables, event.groups, strict=True)
+            ]
+        for result in op.results:
+            queue = self.tracked.get(result)
+            if queue is not None:
+                self.bind(result, self._number_of(op, event, queue, variables))
+        return variables
+
+    def _number_of(self, op: Operation, event: Event, queue: int, variables: Variables) -> Value:
+        counter = variables[queue]
+        if event.kind == "commit":
+            return counter if event.queue == queue else self._constant(NEVER)
+        if event.kind == "other queue":
+            return self._constant(NEVER)
+        if event.kind == "copy":
+            return self._plus(counter, 1, op)
+        if op.name in SELECT_OPS:
+            numbers = [self.companion(op.operands[i], variables) for i in (1, 2)]
+            return self._made("arith.select", [op.operands[0], *numbers], after(op), op)
+        if op.name in CAST_OPS:
+            return self.companion(op.operands[0], variables)
+        return self._plus(counter, -self.foreign[queue], op)
+
+    def _switch(self, op: Operation, event: Event, variables: Variables) -> None:
+        ip = before(op)
+        latest, *others = [self.companion(token, variables) for token in op.operands]
+        for number in others:
+            latest = self._made("arith.maxsi", [latest, number], ip, op)
+        age = self._made("arith.subi", [variables[event.queue], latest], ip, op)
+        oldest = self._constant(event.cases[-1])
+        age = self._made("arith.minsi", [age, oldest], ip, op)
+        least = integer_attribute(op, wait_rule(op).count) or 0
+
+        # Without tokens: the count of a case is given, and is not derived again.
+        def wait(count: int, where: Any) -> None:
+            kept = attributes_of(op)
+            del kept[wait_rule(op).count]
+            made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
+            set_count(made, wait_rule(made), count)
+
+        switch_over_counts(age, event.cases, least, op, wait)
+        op.erase()
+
+    def _plus(self, number: Value, more: int, behind: Operation) -> Value:
+        if more == 0:
+            return number
+        return self._made("arith.addi", [number, self._constant(more)], after(behind), behind)
+
+    def _made(self, name: str, operands: list[Value], ip: Any, at: Operation) -> Value:
+        return create(name, operands, [self.kind], ip=ip, loc=at.location).results[0]
+
+    def _constant(self, value: int) -> Value:
+        if value not in self._constants:
+            root = self.skeleton.root
+            ip = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0])
+            attributes = {"value": ir.IntegerAttr.get(self.kind, value)}
+            made = create("arith.constant", (), [self.kind], attributes, ip=ip, loc=root.location)
+            self._constants[value] = made.results[0]
+        return self._constants[value]
+
+    # -- where values meet ----------------------------------------------------------------
+
+    def accompanied(self, values: Any) -> list[int]:
+        """The tokens whose numbers travel."""
+        return [place for place, value in enumerate(values) if value in self.tracked]
+
+    def companion(self, value: Value, variables: Variables) -> Value:
+        """The number of a token; of one from another thread: never old enough."""
+        return self.numbers.get(value) or self._constant(NEVER)
+
+    def bind(self, value: Value, companion: Value) -> None:
+        """From now on this is the number of a token."""
+        self.numbers[value] = companion
+
+    def width_at(self, block: Block) -> int:
+        """All counters."""
+        return len(self.foreign)
+
+    def width_behind(self, op: Operation) -> int:
+        """All counters."""
+        return len(self.foreign)
+
+    def apart(self, op: Operation, block: Block) -> Variables:
+        """Nothing is counted there."""
+        return []
+
+    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+        """A token from there was committed no later than here."""
+        for result in op.results:
+            queue = self.tracked.get(result)
+            if queue is not None:
+                self.bind(result, self._plus(variables[queue], -self.foreign[queue], op))
+        return variables

@@ -1,0 +1,329 @@
+"""Carries more values along the control flow of a function: SSA form for what an analysis adds.
+
+    %r = scf.for … iter_args(%x = %t)       %r:2 = scf.for … iter_args(%x = %t, %k = %n)
+    { … yield %u }                     -->  { … yield %u, %m }
+
+Two kinds of values travel: *variables*, which ops of the function change in the order in which
+they run (the groups committed so far; the youngest groups), and *companions* of SSA values that
+are there already (the number of a token's group). Loops get them as iter_args and results,
+branches as results, blocks as arguments. A variable that nothing in a region changes is seen
+there as it is. Handles of ops with regions die, since they are made anew; blocks stay.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import (
+    Block,
+    Operation,
+    Value,
+    attributes_of,
+    before,
+    create,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CARRYING_OPS,
+    LLVM_BRANCHES,
+    REGION_ROWS,
+    RegionRow,
+    with_successor_operands,
+)
+from mlir_async_pipe.waits.ssa.forward import handed_on, unreached_blocks
+from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+
+Variables = list[Value]
+
+
+class Carrier(ABC):
+    """Walks one function in the order in which it runs and carries values of type `kind`."""
+
+    def __init__(self, skeleton: Skeleton, kind: Any) -> None:
+        self.skeleton = skeleton
+        self.kind = kind
+
+    # -- what the walk is for -----------------------------------------------------------
+
+    @abstractmethod
+    def over(self, op: Operation, variables: Variables) -> Variables:
+        """Look at an event, which may go; the variables behind it."""
+
+    @abstractmethod
+    def width_at(self, block: Block) -> int:
+        """How many variables are handed on to a block where paths meet."""
+
+    @abstractmethod
+    def width_behind(self, op: Operation) -> int:
+        """How many variables an op with branches hands on."""
+
+    @abstractmethod
+    def apart(self, op: Operation, block: Block) -> Variables:
+        """The variables at the start of a region that does not simply follow its op."""
+
+    @abstractmethod
+    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+        """The variables behind an op with such regions."""
+
+    def width_of_loop(self, op: Operation) -> int:
+        """How many variables a counted loop hands on."""
+        return self.width_at(op.regions[0].blocks[0])
+
+    def handed(self, variables: Variables, width: int) -> Variables:
+        """The variables that are handed on to a place that takes `width` of them."""
+        return variables[:width]
+
+    def accompanied(self, values: Sequence[Value]) -> list[int]:
+        """Which of some values that meet others have a companion, by number."""
+        return []
+
+    def companion(self, value: Value, variables: Variables) -> Value:
+        """The companion of a value that is handed on where the variables are these."""
+        raise NotImplementedError
+
+    def bind(self, value: Value, companion: Value) -> None:
+        """From now on this is the companion of `value`."""
+        raise NotImplementedError
+
+    # -- the walk -----------------------------------------------------------------------
+
+    def run(self, variables: Variables) -> None:
+        """Follow the body of the function."""
+        for region in self.skeleton.root.regions:
+            if len(list(region.blocks)):
+                self._region(region, variables)
+
+    def _block(self, block: Block, variables: Variables) -> Variables:
+        for op in self.skeleton.of(block):
+            if len(op.regions) == 0:
+                variables = self.over(op, variables)
+            elif op.name not in CARRYING_OPS:
+                for region in op.regions:
+                    if len(list(region.blocks)):
+                        self._region(region, self.apart(op, region.blocks[0]))
+                variables = self.behind_apart(op, variables)
+            else:
+                row = REGION_ROWS[op.name]
+                follow = {"for": self._for, "while": self._while}.get(row.flow, self._branch)
+                variables = follow(op, row, variables)
+        return variables
+
+    def _region(self, region: Any, variables: Variables) -> list[tuple[Block, Variables]]:
+        """Follow the blocks of a region; those by which control leaves it."""
+        blocks = list(region.blocks)
+        if len(blocks) == 1:
+            return [(blocks[0], self._block(blocks[0], variables))]
+        changed = self.skeleton.changes(region)
+        at_start = {blocks[0]: variables}
+        taken: dict[Block, tuple[int, list[int]]] = {}
+        meeting = _where_paths_meet(blocks)
+        for block in blocks[1:]:
+            old = list(block.arguments)
+            numbers = self.accompanied(old)
+            width = self.width_at(block) if changed and block in meeting else 0
+            taken[block] = (width, numbers)
+            added = _more_arguments(block, self.kind, width + len(numbers))
+            self._bind(old, numbers, added[width:])
+            if block in meeting or not changed:
+                at_start[block] = added[:width] if changed else variables
+        exits = []
+        for block in _definitions_first(blocks):
+            left = self._block(block, at_start[block])
+            end = terminator(block)
+            if not len(list(end.successors)):
+                exits.append((block, left))
+            for target in end.successors:
+                at_start.setdefault(target, left)
+            self._hand_to_successors(end, taken, left)
+        return exits
+
+    def _hand_to_successors(
+        self, end: Operation, taken: dict[Block, tuple[int, list[int]]], left: Variables
+    ) -> None:
+        more = []
+        for number, target in enumerate(end.successors):
+            width, numbers = taken[target]
+            passed = self._companions(_successor_operands(end, number), numbers, left)
+            more.append([*self.handed(left, width), *passed])
+        if any(more):
+            operands, attributes = with_successor_operands(end, more)
+            blocks = list(end.successors)
+            ip, loc = before(end), end.location
+            create(end.name, operands, (), attributes, ip=ip, loc=loc, successors=blocks)
+            end.erase()
+
+    def _companions(
+        self, values: Sequence[Value], numbers: list[int], variables: Variables
+    ) -> list[Value]:
+        return [self.companion(values[number], variables) for number in numbers]
+
+    def _bind(self, values: Sequence[Value], numbers: list[int], companions: list[Value]) -> None:
+        for number, companion in zip(numbers, companions, strict=True):
+            self.bind(values[number], companion)
+
+    def _branch(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
+        changed = any(self.skeleton.changes(region) for region in op.regions)
+        width = self.width_behind(op) if changed else 0
+        numbers = self.accompanied(list(op.results))
+        more = width + len(numbers)
+        old = len(op.results)
+        made = _made_again(op, (), [self.kind] * more) if more else op
+        for region in made.regions:
+            if more and not len(list(region.blocks)):
+                end = _exit_name(made)
+                create(end, ip=ir.InsertionPoint(region.blocks.append()), loc=made.location)
+            if not len(list(region.blocks)):
+                continue
+            for block, left in self._region(region, variables):
+                if more:
+                    passed = self._companions(handed_on(terminator(block)), numbers, left)
+                    _hand_on(terminator(block), [*self.handed(left, width), *passed])
+        self._bind(made.results, numbers, list(made.results)[old + width :])
+        return list(made.results)[old : old + width] if changed else variables
+
+    def _for(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
+        changed = self.skeleton.changes(op.regions[0])
+        body = op.regions[0].blocks[0]
+        width = self.width_of_loop(op) if changed else 0
+        starts = [op.operands[i] for i in row.entry(op)]
+        first = len(body.arguments) - len(starts)
+        arguments = list(body.arguments)[first:]
+        numbers = sorted({*self.accompanied(arguments), *self.accompanied(list(op.results))})
+        more = [*self.handed(variables, width), *self._companions(starts, numbers, variables)]
+        old = len(op.results)
+        made = _made_again(op, more, [self.kind] * len(more)) if more else op
+        body = made.regions[0].blocks[0]
+        carried = list(body.arguments)[first:]
+        added = _more_arguments(body, self.kind, len(more))
+        self._bind(carried, numbers, added[width:])
+        left = self._block(body, added[:width] if changed else variables)
+        if more:
+            passed = self._companions(handed_on(terminator(body)), numbers, left)
+            _hand_on(terminator(body), [*self.handed(left, width), *passed])
+        self._bind(made.results, numbers, list(made.results)[old + width :])
+        return list(made.results)[old : old + width] if changed else variables
+
+    def _while(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
+        changed = any(self.skeleton.changes(region) for region in op.regions)
+        first, second = (region.blocks[0] for region in op.regions)
+        widths = [self.width_at(block) if changed else 0 for block in (first, second)]
+        starts = [op.operands[i] for i in row.entry(op)]
+        # What the condition passes on becomes both a result and an argument behind it.
+        results = self.accompanied(list(op.results))
+        passing = sorted({*results, *self.accompanied(list(second.arguments))})
+        turning = self.accompanied(list(first.arguments))
+        given = self.handed(variables, widths[0])
+        more = [*given, *self._companions(starts, turning, variables)]
+        leaving = widths[1] + len(passing)
+        old = len(op.results)
+        made = _made_again(op, more, [self.kind] * leaving) if more or leaving else op
+        inside = variables
+        for number, (places, width, count, to) in enumerate(
+            ((turning, widths[0], len(more), passing), (passing, widths[1], leaving, turning))
+        ):
+            region = made.regions[number]
+            block = region.blocks[0]
+            arguments = list(block.arguments)
+            added = _more_arguments(block, self.kind, count)
+            self._bind(arguments, places, added[width:])
+            inside = added[:width] if changed else variables
+            for leaf, left in self._region(region, inside):
+                end = terminator(leaf)
+                passed = self._companions(handed_on(end), to, left)
+                if widths[1 - number] or passed:
+                    _hand_on(end, [*self.handed(left, widths[1 - number]), *passed])
+        self._bind(made.results, passing, list(made.results)[old + widths[1] :])
+        return list(made.results)[old : old + widths[1]] if changed else variables
+
+
+def can_carry(function: Operation) -> bool:
+    """Whether more values can be handed on everywhere in a function."""
+    return not any(op.name in LLVM_BRANCHES for op in walk(function))
+
+
+def _where_paths_meet(blocks: list[Block]) -> set[Block]:
+    """The blocks with more than one edge into them, and those that control never comes to."""
+    edges = Counter(target for block in blocks for target in terminator(block).successors)
+    return {*unreached_blocks(blocks), *(block for block in blocks if edges[block] != 1)}
+
+
+def _definitions_first(blocks: list[Block]) -> list[Block]:
+    """The blocks in reverse post-order: a block behind all that dominate it."""
+    done: list[Block] = []
+    seen = {blocks[0]}
+    stack = [(blocks[0], iter(list(terminator(blocks[0]).successors)))]
+    while stack:
+        block, targets = stack[-1]
+        target = next(targets, None)
+        if target is None:
+            done.append(block)
+            stack.pop()
+        elif target not in seen:
+            seen.add(target)
+            stack.append((target, iter(list(terminator(target).successors))))
+    return [*reversed(done), *unreached_blocks(blocks)]
+
+
+def _successor_operands(end: Operation, number: int) -> list[Value]:
+    row = BRANCH_ROWS.get(end.name)
+    return [] if row is None else [end.operands[i] for i in row.operands(end)[number]]
+
+
+def _more_arguments(block: Block, kind: Any, count: int) -> list[Value]:
+    loc = block.owner.operation.location
+    return [block.add_argument(kind, loc) for _ in range(count)]
+
+
+def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]) -> Operation:
+    """The op with more operands and results behind its own; its blocks move there."""
+    attributes = attributes_of(op)
+    if operands and "operandSegmentSizes" in attributes:
+        # affine.for: the operands of both bounds, and what is carried.
+        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
+        sizes[-1] += len(operands)
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    made = create(
+        op.name,
+        [*op.operands, *operands],
+        [*(result.type for result in op.results), *results],
+        attributes,
+        regions=len(op.regions),
+        ip=before(op),
+        loc=op.location,
+    )
+    for old, new in zip(op.regions, made.regions, strict=True):
+        for block in list(old.blocks):
+            block.append_to(new)
+    for old, new in zip(op.results, made.results, strict=False):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return made
+
+
+def _exit_name(op: Operation) -> str:
+    """The terminator of the regions of an op."""
+    for region in op.regions:
+        if len(list(region.blocks)):
+            return str(terminator(region.blocks[0]).name)
+    return "scf.yield"
+
+
+def _hand_on(end: Operation, more: list[Value]) -> None:
+    """Hand on more values at the end of a region."""
+    if not more:
+        return
+    create(
+        end.name,
+        [*end.operands, *more],
+        (),
+        attributes_of(end),
+        ip=before(end),
+        loc=end.location,
+    )
+    end.erase()

@@ -1,0 +1,1 @@
+"""The pass `async-pipe-tokens`: groups for waits that were written with counts."""
