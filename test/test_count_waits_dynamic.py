@@ -247,9 +247,7 @@ def test_switch_has_the_counts_that_can_occur(name):
 def test_the_machine_finds_no_race_in_any_case(name):
     text = switched(name)
     assert machine_races(text, "nvvm:sm_80", trips=range(6)) == frozenset()
-    # To the checker the iterations of an affine.for come in any order, so it sees two in one row.
-    if name != "affine":
-        assert check_text(text, "nvvm:sm_80").unsafe == frozenset()
+    assert check_text(text, "nvvm:sm_80").unsafe == frozenset()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

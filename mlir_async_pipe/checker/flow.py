@@ -103,7 +103,7 @@ class Builder:
     def op(self, op: Any, frame: int, current: Block) -> Block:
         """Append one op; gives the block in which control goes on."""
         match op.name:
-            case "scf.for":
+            case "scf.for" | "affine.for" if structured.loop_bounds(op) is not None:
                 if not needs_iterations(op):
                     return structured.summary(self, op, frame, current)
                 return structured.for_loop(self, op, frame, current)

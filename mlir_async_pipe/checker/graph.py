@@ -119,6 +119,13 @@ class Block:
     merges: bool = False
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A number that no value of the IR stands for: the bound of an affine.for."""
+
+    value: int
+
+
 @dataclass
 class Loop:
     """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.

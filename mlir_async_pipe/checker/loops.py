@@ -8,9 +8,19 @@ from mlir_async_pipe.checker.graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
 from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
+
+
+# Loops whose iterations come one after the other, in the order of their variable.
+COUNTED = ("scf.for", "affine.for")
+
+
+def carried_into(loop: Any) -> list[Any]:
+    """The values that a counted loop starts its carried values with."""
+    return [loop.operands[place] for place in REGION_ROWS[loop.name].entry(loop)]
 
 
 def needs_iterations(loop: Any) -> bool:
@@ -22,11 +32,11 @@ def needs_iterations(loop: Any) -> bool:
     """
     has_async = has_sync = conditions = False
     for op in walk(loop):
-        if op.name == "scf.for" and any(not is_data(o.type) for o in list(op.operands)[3:]):
+        if op.name in COUNTED and any(not is_data(o.type) for o in carried_into(op)):
             return True
         if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
             return True
-        if len(op.regions) and op != loop and op.name not in ("scf.for", "scf.if"):
+        if len(op.regions) and op != loop and op.name not in (*COUNTED, "scf.if"):
             return True
         conditions = conditions or op.name == "scf.if"
         row = row_of(op)
@@ -41,8 +51,8 @@ def needs_iterations(loop: Any) -> bool:
 
 def _is_short(loop: Any) -> bool:
     """Whether a loop surely has few iterations: those are followed, conditions and all."""
-    lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
-    return lower is not None and upper is not None and upper - lower <= SHORT_LOOP
+    trips = REGION_ROWS[loop.name].trips(loop)
+    return trips is not None and trips <= SHORT_LOOP
 
 
 def is_value_op(op: Any) -> bool:

@@ -13,32 +13,35 @@ from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
     Branch,
+    Constant,
     Edge,
     Goto,
     Loop,
     LoopTest,
     Switch,
 )
+from mlir_async_pipe.checker.loops import COUNTED, carried_into
 from mlir_async_pipe.ir_helpers import operations, terminator
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, affine_for_bounds
 
 if TYPE_CHECKING:
     from mlir_async_pipe.checker.flow import Builder
 
 
 def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """An scf.for whose iterations are followed."""
+    """A counted loop whose iterations are followed."""
     number, pairs = builder.flow.number, builder.pairs
     loop = builder.loop(op)
-    operands = list(op.operands)
-    loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in operands[:3])
+    bounds = loop_bounds(op)
+    assert bounds is not None
+    loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in bounds)
     variable, *arguments = op.regions[0].blocks[0].arguments
     loop.variable = number(frame, variable)
     header, body, after = builder.block(), builder.block(), builder.block()
     current.exit = Goto(
         Edge(
             header.number,
-            pairs(arguments, frame, operands[3:], frame),
+            pairs(arguments, frame, carried_into(op), frame),
             (("enter", loop.number),),
         )
     )
@@ -58,6 +61,19 @@ def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
 
     builder.region(op.regions[0], frame, body, repeat)
     return after
+
+
+def loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
+    """Lower bound, upper bound and step of a counted loop, values or `Constant`s; None where a
+    bound is neither."""
+    if op.name == "scf.for":
+        lower, upper, step = list(op.operands)[:3]
+        return lower, upper, step
+    found = affine_for_bounds(op)
+    if found is None:
+        return None
+    lower, upper, step = (Constant(b) if isinstance(b, int) else b for b in found)
+    return lower, upper, step
 
 
 def any_order(builder: Builder, op: Any, frame: int, current: Block) -> Block:
@@ -182,13 +198,14 @@ def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     loop = builder.loop(op)
     number = builder.flow.number
     arguments = list(op.regions[0].blocks[0].arguments)
-    if op.name == "scf.for":
-        loop.lower, loop.upper, loop.step = (number(frame, op.operands[i]) for i in range(3))
-    variables = 1 if op.name in ("scf.for", "affine.for") else len(arguments)
+    bounds = loop_bounds(op) if op.name in COUNTED else None
+    if bounds is not None:
+        loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in bounds)
+    variables = 1 if op.name in COUNTED else len(arguments)
     for argument in arguments[:variables]:
         current.steps.append(AnyIteration(loop.number, number(frame, argument)))
     outer, around = builder.maybe, builder.variables
-    builder.maybe = outer or op.name != "scf.for"
+    builder.maybe = outer or bounds is None
     builder.variables = (*around, number(frame, arguments[0]))
     last = _straight(builder, op.regions[0], frame, current)
     builder.maybe, builder.variables = outer, around

@@ -17,7 +17,7 @@ from typing import Any
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.checker import addresses, arithmetic, forms, memory
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.graph import Flow, Run
+from mlir_async_pipe.checker.graph import Constant, Flow, Run
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
@@ -73,6 +73,8 @@ class Values:
     def _unassigned(self, number: int) -> Value | None:
         """A function argument, or the result of an op that was not evaluated."""
         frame, ssa = self.flow.values[number]
+        if isinstance(ssa, Constant):
+            return Form(ssa.value)
         if not hasattr(ssa, "type"):
             return forms.of_atom(self.symbol(number))
         constant = constant_value(ssa)

@@ -36,7 +36,7 @@ from mlir_async_pipe.expand.nested import (
 )
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.pipeline import Plan
-from mlir_async_pipe.expand.plan import Limits, make_plan
+from mlir_async_pipe.expand.plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.expand.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.shared_queue import Filling, empty_groups, filling
 from mlir_async_pipe.expand.surroundings import Surroundings
@@ -121,7 +121,7 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
         around = Surroundings(limits.lanes)
         plans = [(loop, _plan(loop, limits, session, around)) for loop in inner]
         numbering = ir.AsmState(module.operation)
-        made = [plan for _, plan in plans if plan is not None]
+        made = share_barriers([plan for _, plan in plans if plan is not None], around)
         for plan in made:
             check_nested(plan)
         records = [_record(plan, numbering) for plan in made]
@@ -178,7 +178,7 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
         integers.enter(ip)
     kernel = build_kernel(plan, buffers)
     emitter = Emitter(plan, kernel, synchronisation, integers, ip)
-    if plan.boundary.before and not emitter.steps.stands_behind_barrier(plan.boundary.before):
+    if plan.boundary.before:
         emitter.steps.write_barrier(plan.boundary.before)
     results, kernel_loop = emitter.emit()
     carried = registers_of((value.type for value in kernel_loop.results), plan.buffers)
@@ -206,7 +206,7 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
 
     Both branches yield the initial values until the pipeline is written."""
-    if plan.trip_count is not None or plan.last_stage == 0 or plan.short_trip != "version":
+    if not plan.may_be_short:
         return None
     loop = plan.loop
     guard = create(

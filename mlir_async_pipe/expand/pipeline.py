@@ -37,6 +37,11 @@ class Plan:
     boundary: Boundary
 
     @property
+    def may_be_short(self) -> bool:
+        """Whether the loop stays beside its pipeline, for trip counts that are too small."""
+        return self.trip_count is None and self.last_stage > 0 and self.short_trip == "version"
+
+    @property
     def peeled_epilogue(self) -> int:
         """How many steps stand behind the kernel; a predicated kernel runs them itself."""
         return 0 if self.epilogue == "predicate" else self.last_stage

@@ -158,3 +158,17 @@ def _check_inner_loops(loop: Operation) -> None:
             code="inner-loop-first",
             at=loop,
         )
+
+
+def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
+    """Leave out the barrier before a loop where the one behind the loop in front does for both.
+
+    Behind a loop that may be too short for its pipeline stands no barrier on every path."""
+    behind = {plan.loop: plan.boundary.behind for plan in plans if not plan.may_be_short}
+    shared = []
+    for plan in plans:
+        in_front = around.loop_in_front(plan.loop) if plan.boundary.before else None
+        if in_front is not None and plan.boundary.before <= behind.get(in_front, frozenset()):
+            plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
+        shared.append(plan)
+    return shared

@@ -26,9 +26,7 @@ from mlir_async_pipe.ir_helpers import (
     constant_value,
     create,
     defining_op,
-    operations,
 )
-from mlir_async_pipe.statements import is_statement, is_synchronisation
 
 FENCED = "address_spaces"
 
@@ -144,20 +142,6 @@ class StepWriter:
         listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
         attributes = {FENCED: ir.Attribute.parse(f"[{listed}]", self.context)}
         create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
-
-    def stands_behind_barrier(self, spaces: frozenset[Space]) -> bool:
-        """Whether a barrier that fences `spaces` stands in front, with nothing but pure ops in
-        between: that of a loop in front of this one."""
-        siblings = operations(self.ip.block)
-        following = self.ip.ref_operation
-        place = len(siblings) if following is None else siblings.index(following.operation)
-        for op in reversed(siblings[:place]):
-            if op.name == "gpu.barrier":
-                fenced = str(op.attributes[FENCED]) if FENCED in op.attributes else None
-                return fenced is None or all(f"<{space}>" in fenced for space in spaces)
-            if is_statement(op) or is_synchronisation(op):
-                return False
-        return False
 
     def empty_group(self, token: Value) -> Value:
         """A group without copies, on the queue of the group that makes `token`."""

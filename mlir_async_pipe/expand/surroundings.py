@@ -40,6 +40,7 @@ class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates.
+    `in_front` has the loop in front of one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
     `size` counts all ops, `names` holds theirs.
     """
@@ -48,6 +49,7 @@ class _Function:
     reachable: dict[Any, Root] = field(default_factory=dict)
     loops: dict[Operation, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
+    in_front: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
@@ -102,6 +104,11 @@ class Surroundings:
             [(t, r) for t, r in near if end <= t.place < first],
         )
 
+    def loop_in_front(self, loop: Operation) -> Operation | None:
+        """The scf.for with nothing but pure ops between it and the loop, if there is one."""
+        found, start, _ = self._span(loop)
+        return found.in_front.get(start)
+
     def _span(self, loop: Operation) -> tuple[_Function, int, int]:
         """The loop's function, and the places of the loop and of what follows it."""
         found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
@@ -130,15 +137,22 @@ class Surroundings:
 
 def _read(function: Operation) -> _Function:
     found = _Function()
+    last: dict[Any, Operation | None] = {}
     for place, op in enumerate(walk(function)):
         found.size = place + 1
         found.names.add(op.name)
         if op.name == "scf.for":
             found.loops[op] = place
+            before = last.get(op.block)
+            if before is not None:
+                found.in_front[place] = before
         row = row_of(op)
         if row is not None and row.barrier is not None:
             found.barriers[op.block].append(place)
-        for root, touch in _touches(op, place):
+        touches = _touches(op, place)
+        if touches or row is not None or len(op.regions):
+            last[op.block] = op if op.name == "scf.for" else None
+        for root, touch in touches:
             found.touches[root.identity].append(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root

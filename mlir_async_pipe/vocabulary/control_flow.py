@@ -75,6 +75,25 @@ def affine_for_trips(op: Any) -> int | None:
     return trip_count(lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value))
 
 
+def affine_for_bounds(op: Any) -> tuple[Any, Any, int] | None:
+    """Lower bound, upper bound and step of an affine.for, each an operand or a number; None
+    where a bound is more than that (a sum, the least of several)."""
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    operands = list(op.operands)
+    lower = _simple_bound(op.attributes["lowerBoundMap"], operands[: sizes[0]])
+    upper = _simple_bound(op.attributes["upperBoundMap"], operands[sizes[0] : sizes[0] + sizes[1]])
+    if lower is None or upper is None:
+        return None
+    return lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value)
+
+
+def _simple_bound(attribute: Any, operands: list[Any]) -> Any:
+    constant = _constant_map(attribute)
+    if constant is not None:
+        return constant
+    return operands[0] if _IDENTITY_MAP.fullmatch(str(attribute)) else None
+
+
 def _index_bits(kind: Any) -> int:
     try:
         return int(ir.IntegerType(kind).width)
@@ -89,6 +108,8 @@ def _constant_map(attribute: Any) -> int | None:
 
 # affine_map<() -> (10)>
 _CONSTANT_MAP = re.compile(r"affine_map<\(\) -> \((-?\d+)\)>")
+# affine_map<(d0) -> (d0)> or affine_map<()[s0] -> (s0)>
+_IDENTITY_MAP = re.compile(r"affine_map<(\(d0\)|\(\)\[s0\]) -> \((d0|s0)\)>")
 
 
 def _from(start: int) -> Callable[[Any], range]:
