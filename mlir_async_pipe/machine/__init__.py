@@ -3,12 +3,29 @@
 result = machine.run(module, "kernel", [a, b, c], threads=128, completion="late")
 result.arrays[2]      # c as the kernel left it
 result.races          # findings, each with both ends at their locations
+
+Nothing is imported until it is asked for: schedules by latency need the table of costs alone.
 """
 
-from mlir_async_pipe.diagnostics import MachineError
-from mlir_async_pipe.machine.api import RunResult, run
-from mlir_async_pipe.machine.completion import COMPLETIONS
-from mlir_async_pipe.machine.races import CODES, Race
-from mlir_async_pipe.machine.schedule import SCHEDULES
+from __future__ import annotations
 
-__all__ = ["CODES", "COMPLETIONS", "SCHEDULES", "MachineError", "Race", "RunResult", "run"]
+import importlib
+from typing import Any
+
+_EXPORTS = {
+    "CODES": "mlir_async_pipe.machine.races",
+    "COMPLETIONS": "mlir_async_pipe.machine.completion",
+    "SCHEDULES": "mlir_async_pipe.machine.schedule",
+    "MachineError": "mlir_async_pipe.diagnostics",
+    "Race": "mlir_async_pipe.machine.races",
+    "RunResult": "mlir_async_pipe.machine.api",
+    "run": "mlir_async_pipe.machine.api",
+}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
