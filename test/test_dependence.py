@@ -7,11 +7,11 @@ import pytest
 from mlir_async_pipe import bindings
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.launch import enclosing_launch_size
 from mlir_async_pipe.dependence.memory import Assertions, memory_dependences
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import regions_of
 from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.launch import enclosing_launch_size
 from mlir_async_pipe.statements import read_body
 
 ir = bindings.ir

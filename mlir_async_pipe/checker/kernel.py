@@ -18,13 +18,6 @@ from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.dependence.launch import (
-    Launches,
-    block_size,
-    enclosing_launch_size,
-    launched_sizes,
-    usual_lanes,
-)
 from mlir_async_pipe.ir_helpers import (
     ancestors,
     is_function,
@@ -32,6 +25,13 @@ from mlir_async_pipe.ir_helpers import (
     outermost,
     symbol_name,
     walk,
+)
+from mlir_async_pipe.launch import (
+    Launches,
+    block_size,
+    enclosing_launch_size,
+    launched_sizes,
+    usual_lanes,
 )
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import ROWS, row_of

@@ -19,7 +19,6 @@ import numpy as np
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.buffers import Root, root_of
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
-from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.privatise import (
     POSSIBLE_BLOCK_SIZES,
     Unproven,
@@ -38,6 +37,7 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.launch import Size
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 

@@ -21,7 +21,6 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, enclosing_function
 from mlir_async_pipe.dependence.distance import subscripts_equal
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
-from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.ir_helpers import (
     Operation,
@@ -32,6 +31,7 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.launch import Size
 
 # Without a known block size, a proof must hold for each of these that stays in bounds.
 POSSIBLE_BLOCK_SIZES: tuple[Size, ...] = ((1, 1, 1), *((32 * n, 1, 1) for n in range(1, 33)))

@@ -15,9 +15,9 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.dependence.launch import Size
 from mlir_async_pipe.diagnostics import Diagnostics, Place
 from mlir_async_pipe.expand.buffer_plan import BufferPlan
+from mlir_async_pipe.launch import Size
 from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
 

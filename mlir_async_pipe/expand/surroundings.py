@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.buffers import Root, may_alias, root_of
-from mlir_async_pipe.dependence.launch import (
+from mlir_async_pipe.dependence.regions import is_opaque
+from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, enclosing, outermost, walk
+from mlir_async_pipe.launch import (
     Launches,
     Size,
     enclosing_launch_size,
     launched_sizes,
     usual_lanes,
 )
-from mlir_async_pipe.dependence.regions import is_opaque
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, Operation, enclosing, outermost, walk
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 

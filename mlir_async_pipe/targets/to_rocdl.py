@@ -19,10 +19,10 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import Operation, walk
+from mlir_async_pipe.launch import Launches, block_size, launched_sizes
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.targets.block_size import block_size_of
 from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.empty_groups import drop_empty_groups
 from mlir_async_pipe.targets.mark_scope import check_scope
@@ -123,8 +123,9 @@ def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session:
     waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
     uniformity = Uniformity()
+    launches = launched_sizes(root)
     blocks = {
-        function: _block(function, root, chip) for function in map(enclosing_function, copies)
+        function: _block(function, launches, chip) for function in map(enclosing_function, copies)
     }
     plans = [
         plan_copy(read_copy(op), chip, blocks[enclosing_function(op)], uniformity) for op in copies
@@ -169,8 +170,8 @@ def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
         )
 
 
-def _block(function: Operation, module: Any, chip: Chip) -> Block | None:
-    size = block_size_of(function, module)
+def _block(function: Operation, launches: Launches, chip: Chip) -> Block | None:
+    size = block_size(function, launches)
     return None if size is None else Block(size, chip.lanes)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import Operation
-from mlir_async_pipe.targets.block_size import block_size_of
+from mlir_async_pipe.launch import block_size, launched_sizes
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.targets.rocdl_copy_plan import Copy, plan_copy
 from mlir_async_pipe.targets.rocdl_waits import enclosing_function
@@ -22,7 +22,7 @@ class WaveCopies:
     """The waves of the functions of a module on one chip; valid as long as nothing is edited."""
 
     def __init__(self, root: Operation, chip: Chip) -> None:
-        self._root = root
+        self._launches = launched_sizes(root)
         self._chip = chip
         self._uniformity = Uniformity()
 
@@ -43,7 +43,7 @@ class WaveCopies:
             pair.piece_bytes // pair.element_bytes,
             None,
         )
-        size = block_size_of(enclosing_function(pair.store), self._root)
+        size = block_size(enclosing_function(pair.store), self._launches)
         block = None if size is None else Block(size, self._chip.lanes)
         try:
             plan_copy(copy, self._chip, block, self._uniformity)

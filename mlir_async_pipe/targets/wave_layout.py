@@ -25,8 +25,8 @@ from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.enumeration import evaluate
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, is_function
+from mlir_async_pipe.launch import Size
 from mlir_async_pipe.launch_ids import launch_id
-from mlir_async_pipe.targets.block_size import BlockSize
 from mlir_async_pipe.uniformity import Uniformity
 
 LARGEST_ENUMERATION = 1 << 20
@@ -53,7 +53,7 @@ class WaveLayout:
 class Block:
     """The threads of a block: their number in x, y, z, and lanes in a wave."""
 
-    size: BlockSize
+    size: Size
     lanes: int
 
     @property
