@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.integer_ops import thread_dimension
-from mlir_async_pipe.ir_helpers import is_block_argument, is_function
+from mlir_async_pipe.ir_helpers import is_function
+from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.uniformity import sources
 
 IdRule = Callable[[Threads, Any], Form]
 
 
-def launch_id(value: Any, threads: Threads) -> Form | None:
+def argument_form(value: Any, threads: Threads) -> Form | None:
     """The thread ids and block sizes that gpu.launch gives as block arguments."""
-    place = _launch_place(value)
-    if place is None:
+    known = launch_id(value)
+    if known is None:
         return None
-    if place in _LAUNCH_THREADS:
-        return _id_of(threads, _LAUNCH_THREADS.index(place))
-    if place in _LAUNCH_SIZES and threads.size is not None:
-        return Form(threads.size[_LAUNCH_SIZES.index(place)])
+    if known.kind == "thread":
+        return _id_of(threads, known.axis)
+    if known.kind == "block_size" and threads.size is not None:
+        return Form(threads.size[known.axis])
     return None
 
 
@@ -41,8 +41,7 @@ def differs(value: Any, frame: int) -> bool:
     pending = [value]
     while pending:
         current = pending.pop()
-        place = _launch_place(current)
-        if current in seen or (place is not None and place not in _LAUNCH_THREADS):
+        if current in seen:
             continue
         seen.add(current)
         reached, different = sources(current)
@@ -50,20 +49,6 @@ def differs(value: Any, frame: int) -> bool:
             return True
         pending.extend(reached)
     return False
-
-
-# Block arguments of gpu.launch: block ids, thread ids, grid sizes, block sizes, three of each.
-_LAUNCH_THREADS = range(3, 6)
-_LAUNCH_SIZES = range(9, 12)
-
-
-def _launch_place(value: Any) -> int | None:
-    """The position of a block argument of gpu.launch."""
-    if not is_block_argument(value):
-        return None
-    argument = ir.BlockArgument(value)
-    owner = argument.owner.owner
-    return int(argument.arg_number) if owner.name == "gpu.launch" else None
 
 
 def _thread_id(threads: Threads, op: Any) -> Form:

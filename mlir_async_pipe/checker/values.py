@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
-from mlir_async_pipe.checker.thread_ids import ID_RULES, differs, launch_id
+from mlir_async_pipe.checker.thread_ids import ID_RULES, argument_form, differs
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
 
@@ -84,7 +84,7 @@ class Values:
             return memory.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
         if not is_integer(ssa.type):
             return None
-        value = launch_id(ssa, self.threads) or forms.of_atom(self.symbol(number))
+        value = argument_form(ssa, self.threads) or forms.of_atom(self.symbol(number))
         if str(ssa.type) == "index" and is_block_argument(ssa):
             # Arguments of type index are sizes: not negative.
             self._sizes[number] = tuple(atom for atom, _ in value.terms)
