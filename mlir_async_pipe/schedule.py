@@ -28,8 +28,6 @@ from mlir_async_pipe.existing.slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.expand.surroundings import Surroundings
 from mlir_async_pipe.independence import mark_independent
 from mlir_async_pipe.ir_helpers import Operation, operations, set_integer, walk
-from mlir_async_pipe.machine.costs import CostModel
-from mlir_async_pipe.modulo import LatencyOptions, schedule_by_latency
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.producers import with_producers
 from mlir_async_pipe.report import Session
@@ -263,6 +261,10 @@ def _decide_by_count(
 
 
 def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -> Decision | None:
+    # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
+    from mlir_async_pipe.machine.costs import CostModel
+    from mlir_async_pipe.modulo import LatencyOptions, schedule_by_latency
+
     target = Target.of_chip(options.chip) if options.chip else session.target
     if options.max_stages < 1:
         raise UsageError(

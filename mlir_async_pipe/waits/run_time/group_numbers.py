@@ -58,7 +58,6 @@ class GroupNumbers(Carrier):
         self.events = {block: list(found) for block, found in events.items()}
         self.tracked = tracked
         self.foreign = foreign
-        self.numbers: dict[Value, Value] = {}
         self._constants: dict[int, Value] = {}
 
     def count(self) -> None:
@@ -151,11 +150,7 @@ class GroupNumbers(Carrier):
 
     def companion(self, value: Value, variables: Variables) -> Value:
         """The number of a token; of one from another thread: never old enough."""
-        return self.numbers.get(value) or self._constant(NEVER)
-
-    def bind(self, value: Value, companion: Value) -> None:
-        """From now on this is the number of a token."""
-        self.numbers[value] = companion
+        return self.companions.get(value) or self._constant(NEVER)
 
     def width_at(self, block: Block) -> int:
         """All counters."""

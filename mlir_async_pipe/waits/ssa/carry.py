@@ -48,6 +48,7 @@ class Carrier(ABC):
     def __init__(self, skeleton: Skeleton, kind: Any) -> None:
         self.skeleton = skeleton
         self.kind = kind
+        self.companions: dict[Value, Value] = {}
 
     # -- what the walk is for -----------------------------------------------------------
 
@@ -85,11 +86,11 @@ class Carrier(ABC):
 
     def companion(self, value: Value, variables: Variables) -> Value:
         """The companion of a value that is handed on where the variables are these."""
-        raise NotImplementedError
+        return self.companions[value]
 
     def bind(self, value: Value, companion: Value) -> None:
         """From now on this is the companion of `value`."""
-        raise NotImplementedError
+        self.companions[value] = companion
 
     # -- the walk -----------------------------------------------------------------------
 
