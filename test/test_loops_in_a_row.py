@@ -123,9 +123,7 @@ def test_readers_in_front_of_the_loop_meet_it_again_in_an_outer_loop() -> None:
     assert wrong_runs(text, module, [(n, m) for n in range(4) for m in range(4)]) == []
 
 
-def test_a_reader_behind_a_loop_that_writes_not_everything_each_time_is_refused() -> None:
-    text = kernel(
-        """
+HALF_WRITTEN = """
   scf.for %i = %c0 to %n step %c1 {
     %x = memref.load %A[%i, %t] : memref<32x4xf32>
     %early = arith.cmpi ult, %i, %c2 : index
@@ -138,8 +136,10 @@ def test_a_reader_behind_a_loop_that_writes_not_everything_each_time_is_refused(
     }
   } {async_pipe.stage = [0, 0, 1]}
 """
-        + stored_to("%c16", place="%t")
-    )
+
+
+def test_a_reader_behind_a_loop_that_writes_not_everything_each_time_is_refused() -> None:
+    text = kernel(HALF_WRITTEN + stored_to("%c16", place="%t"))
     with pytest.raises(AsyncPipeError) as caught:
         pipelined(text)
     assert caught.value.code == "escapes"
@@ -188,19 +188,6 @@ def test_a_group_in_flight_over_a_whole_loop_is_counted_over_it() -> None:
     assert counts(module) == [1, 1, 0]
 
 
-HALF_WRITTEN = """
-  scf.for %i = %c0 to %n step %c1 {
-    %x = memref.load %A[%i, %t] : memref<32x4xf32>
-    %early = arith.cmpi ult, %i, %c2 : index
-    scf.if %early {
-      memref.store %x, %B[%t] : memref<4xf32, #wg>
-    }
-    scf.if %early {
-      %v = memref.load %B[%t] : memref<4xf32, #wg>
-      memref.store %v, %O[%i, %t] : memref<32x4xf32>
-    }
-  } {async_pipe.stage = [0, 0, 1]}
-"""
 CALLEE = """
 func.func private @g(%B: memref<4xf32, #wg>, %O: memref<32x4xf32>, %r: index) {
   %t = gpu.thread_id x

@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.graph import (
     Step,
     Switch,
 )
+from mlir_async_pipe.checker.loops import loop_body
 
 
 def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:
@@ -67,17 +68,10 @@ def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
             for kind, loop in edge.loops:
                 if kind == "back":
                     ends.setdefault(edge.target, (loop, set()))[1].add(block.number)
-    bodies = {}
-    for header, (loop, sources) in ends.items():
-        body = {header}
-        pending = list(sources)
-        while pending:
-            number = pending.pop()
-            if number not in body:
-                body.add(number)
-                pending.extend(predecessors[number])
-        bodies[header] = (loop, frozenset(body))
-    return bodies
+    return {
+        header: (loop, frozenset(loop_body(header, sources, predecessors.__getitem__)))
+        for header, (loop, sources) in ends.items()
+    }
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:

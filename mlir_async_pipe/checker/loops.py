@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlir_async_pipe.checker.graph import Flow
@@ -82,17 +83,23 @@ def natural_loops(blocks: list[Any]) -> dict[Any, set[Any]]:
             stack.append((target, iter(successors[target])))
         elif on_path[target]:
             back.setdefault(target, set()).add(current)
-    loops: dict[Any, set[Any]] = {}
-    for header, sources in back.items():
-        body = {header}
-        pending = list(sources)
-        while pending:
-            block = pending.pop()
-            if block not in body:
-                body.add(block)
-                pending.extend(predecessors[block])
-        loops[header] = body
-    return loops
+    return {
+        header: loop_body(header, sources, predecessors.__getitem__)
+        for header, sources in back.items()
+    }
+
+
+def loop_body(header: Any, sources: Iterable[Any], before: Callable[[Any], Iterable[Any]]) -> Any:
+    """The set of blocks of a natural loop: all from which its back edges' `sources` are reached
+    without passing its header. `before` gives the blocks in front of one."""
+    body = {header}
+    pending = list(sources)
+    while pending:
+        block = pending.pop()
+        if block not in body:
+            body.add(block)
+            pending.extend(before(block))
+    return body
 
 
 def find_merges(flow: Flow) -> None:

@@ -13,7 +13,7 @@ from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.flow_graph import Item
-from mlir_async_pipe.waits.redundant.in_flight import is_kernel
+from mlir_async_pipe.waits.redundant.in_flight import starts_thread
 from mlir_async_pipe.waits.redundant.kept_groups import Change, KeptGroups
 from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
@@ -113,7 +113,7 @@ class _Trial:
             lambda op: op in waits or op in commits or op in calls,
             lambda op: op in commits or op in calls,
         )
-        start = kept.none if queue.scope == "function" or is_kernel(root.op) else kept.all
+        start = kept.none if queue.scope == "function" or starts_thread(root.op) else kept.all
         flow = Forward(skeleton, kept, start, exact=True)
         for block, state in list(flow.at_block.items()):
             for op, here in flow.through(block, state):

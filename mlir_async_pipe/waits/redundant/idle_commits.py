@@ -19,7 +19,7 @@ from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.waits.count import Analysis, waits_on_tokens
 from mlir_async_pipe.waits.graph.items import Item, Node
-from mlir_async_pipe.waits.redundant.in_flight import is_kernel
+from mlir_async_pipe.waits.redundant.in_flight import starts_thread
 
 PADDING = "async_pipe.empty"
 
@@ -70,7 +70,7 @@ def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
     commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
     # The first group holds what was issued since the last commit; that is all in this block
     # if the block has such a commit, or is where a thread starts.
-    known = node is node.frame.entry and is_kernel(node.frame.item.op)
+    known = node is node.frame.entry and starts_thread(node.frame.item.op)
     group: list[Access] = []
     earlier: list[Access] = []
     for op in operations(node.block):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from mlir_async_pipe.uniformity import is_kernel
 from mlir_async_pipe.waits.graph.conditions import Conditions
 from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node
@@ -69,12 +70,11 @@ class Transfer:
 
 # A thread starts here, with nothing in flight.
 KERNEL_OP = "gpu.launch"
-KERNEL_ATTRIBUTES = ("gpu.kernel", "kernel", "nvvm.kernel", "rocdl.kernel")
 
 
-def is_kernel(op: Any) -> bool:
+def starts_thread(op: Any) -> bool:
     """Whether an op is the start of a GPU thread."""
-    return op.name == KERNEL_OP or any(name in op.attributes for name in KERNEL_ATTRIBUTES)
+    return op.name == KERNEL_OP or is_kernel(op)
 
 
 COMMIT = Transfer(grow=1)

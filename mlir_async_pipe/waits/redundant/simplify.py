@@ -35,7 +35,7 @@ from mlir_async_pipe.waits.redundant.in_flight import (
     INFINITE,
     InFlight,
     Transfer,
-    is_kernel,
+    starts_thread,
 )
 from mlir_async_pipe.waits.redundant.uncounted_marks import uncounted_marks
 
@@ -191,7 +191,7 @@ def _waits_fully(item: Item) -> bool:
 
 def _at_start(queue: Queue, root: Item) -> int:
     """A kernel starts with nothing in flight; a function that others call may not."""
-    if queue.scope == "function" or is_kernel(root.op):
+    if queue.scope == "function" or starts_thread(root.op):
         return 0
     return INFINITE
 
