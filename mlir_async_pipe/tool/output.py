@@ -44,6 +44,8 @@ def write(name: str, content: bytes) -> None:
     """
     try:
         if name == "-":
+            # What a hook printed stands before it, whether or not the interpreter buffers text.
+            sys.stdout.flush()
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
         elif os.path.exists(name) and not stat.S_ISREG(os.stat(name).st_mode):
