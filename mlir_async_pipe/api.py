@@ -3,8 +3,8 @@
     report = mlir_async_pipe.pipeline(module, target="nvvm:sm_80")
 
 `module` is an ir.Module or a module op of the bindings in use; its context has to allow
-unregistered dialects where the abstract ops of `async_pipe` occur. Handles to ops inside the
-module are dead after a call that rewrites, as after any pass.
+unregistered dialects where the abstract ops of `async_pipe` occur. Handles to ops inside of
+functions are dead after a call that rewrote the module, as after any pass; after an error they live.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ def pipeline(module: Any, target: Target | str | None = None, **options: Any) ->
     """Pipeline all annotated loops, count their waits exactly and check the result.
 
     `options` are those of the pass `async-pipe` (num_stages, smem_limit, check). The report
-    holds remarks and records. On an error the module is as it was: the passes run on a copy
-    first. Raises AsyncPipeError, HazardError if the result may race.
+    holds remarks and records. On an error the module is as it was. Raises AsyncPipeError, HazardError if the result may race.
     """
-    # The copy has been checked, and the passes do the same to the module again.
-    return _rewrite("async-pipe", module, target, options, {"check": "none"})
+    return _rewrite("async-pipe", module, target, options)
 
 
 def count_waits(module: Any, target: Target | str | None = None, **options: Any) -> Report:
@@ -59,17 +57,13 @@ def lower(module: Any, *, target: Target | str, emit: str = "ptx", **options: An
 
 
 def _rewrite(
-    name: str,
-    module: Any,
-    target: Target | str | None,
-    options: dict[str, Any],
-    again: dict[str, Any] | None = None,
+    name: str, module: Any, target: Target | str | None, options: dict[str, Any]
 ) -> Report:
-    """Run a pass on a copy, and only if that went well on the module, with options `again`."""
-    op = module.operation
-    report = _run(name, op.clone().operation, target, options)
-    _run(name, op, target, options | (again or {}))
-    return report
+    """Run a pass on a copy, which the module becomes if that went well."""
+    # Like the passes, this needs the bindings, which may be chosen until the first call.
+    from mlir_async_pipe.run_on_copy import run_on_copy
+
+    return run_on_copy(module.operation, lambda copy: _run(name, copy, target, options))
 
 
 def _run(name: str, op: Any, target: Target | str | None, options: dict[str, Any]) -> Report:

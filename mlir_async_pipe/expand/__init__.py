@@ -20,7 +20,7 @@ from typing import Any
 
 import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostics, Place
+from mlir_async_pipe.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.existing.prologue import refusal
 from mlir_async_pipe.expand.branches import join_branches
 from mlir_async_pipe.expand.carried_registers import registers_of, remark_excess
@@ -45,6 +45,7 @@ from mlir_async_pipe.expand.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.ir_helpers import Operation, before, create, operations
 from mlir_async_pipe.passes import register
 from mlir_async_pipe.report import Session
+from mlir_async_pipe.run_on_copy import run_on_copy
 from mlir_async_pipe.targets import Target
 
 
@@ -99,20 +100,24 @@ class LoopRecord:
 def run(module: Any, options: ExpandOptions, session: Session) -> None:
     """Plan every scheduled loop, then expand them, inner loops first.
 
-    Outer loops can only be planned when the inner ones are expanded, so with nests all of it
-    is rehearsed on a copy: an error leaves the module as it was."""
+    Outer loops can only be planned when the inner ones are expanded, so nests are expanded in a
+    copy, which the module becomes in the end: an error leaves it as it was."""
     limits = _limits(options, session)
     loops = scheduled_loops(module)
+    if len(innermost(loops)) == len(loops) and not options.overlap_outer:
+        _expand_all(module, loops, limits, session)
+        return
+    said = Session(target=session.target, explain=session.explain)
+    run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
+    session.diagnostics.items += said.diagnostics.items
+    for kind, entries in said.records.items():
+        session.records.setdefault(kind, []).extend(entries)
+
+
+def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
     if options.overlap_outer:
-        copy = module.operation.clone()
-        overlap_all(copy, limits, Diagnostics())
-        _expand_all(copy, scheduled_loops(copy), limits, Session())
         overlap_all(module, limits, session.diagnostics)
-        loops = scheduled_loops(module)
-    elif len(innermost(loops)) < len(loops):
-        copy = module.operation.clone()
-        _expand_all(copy, scheduled_loops(copy), limits, Session())
-    _expand_all(module, loops, limits, session)
+    _expand_all(module, scheduled_loops(module), limits, session)
 
 
 def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
