@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels, surroundings
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.diagnostics import HazardError, Place
 from mlir_async_pipe.ir_helpers import Operation, before, create, enclosing, walk
 from mlir_async_pipe.passes import register

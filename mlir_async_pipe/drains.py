@@ -21,9 +21,9 @@ from mlir_async_pipe.checker.kernel import (
     Outcome,
     Surroundings,
     check_kernel,
-    kernels,
     surroundings,
 )
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.ir_helpers import Operation, before, create, operations, walk
 from mlir_async_pipe.passes import register

@@ -11,7 +11,8 @@ import numpy as np
 
 from mlir_async_pipe import machine, passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.checker.kernel import kernels, threads_of
+from mlir_async_pipe.checker.kernel import threads_of
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.ir_helpers import symbol_name
 from mlir_async_pipe.report import Report, Session
 from mlir_async_pipe.targets import Target

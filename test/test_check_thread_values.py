@@ -17,7 +17,7 @@ gpu.module @m {{
     %tid = gpu.thread_id x
     %warp = arith.divui %tid, %c32 : index
     {indices}
-    %a = nvgpu.device_async_copy %A[%tid], %s[%to], 1 : memref<4096xf32> to memref<512xf32, 3>
+    %a = nvgpu.device_async_copy %A[%to], %s[%to], 1 : memref<4096xf32> to memref<512xf32, 3>
     %g = nvgpu.device_async_create_group %a
     nvgpu.device_async_wait %g {{numGroups = 0 : i32}}
     {read}

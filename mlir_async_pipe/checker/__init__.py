@@ -17,7 +17,8 @@ from typing import Any
 from mlir_async_pipe import passes
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, kernels, surroundings
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import row_of

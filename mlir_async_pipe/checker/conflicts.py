@@ -3,6 +3,7 @@
     copy of an earlier group, still in flight     wait missing, too weak, or in the wrong place
     copy waited for by its own thread only        barrier missing behind the wait
     synchronous access of this barrier interval   barrier missing before the copy that reuses it
+    the same op in another thread                 two threads write to one place at once
 
 The same thread's accesses conflict if they share a byte; between threads the thread ids of
 both ends are separate unknowns. Findings are kept per pair of accesses, the worst of all
@@ -19,11 +20,12 @@ from typing import Any, Literal
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
 
-Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier"]
+Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier", "same-op"]
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,22 @@ class Judge:
                     self._compare(later, event, state, cause, age, wait, name)
         if not self.comparer.threads.several or site.space == "private":
             return
+        if site.writes and not site.atomic and _may_miss_a_barrier(site, site):
+            self._against_itself(later, state)
         waits = dict(state.done)
         for event in self._close(later, waits, state.facts):
             self._compare_threads(later, event, state, "not-visible", wait=waits[event])
         for event in self._close(later, state.log, state.facts):
             if _may_miss_a_barrier(site, self.sites[event.site]):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def _against_itself(self, event: Event, state: State) -> None:
+        """An op that writes, in two threads at once."""
+        site = self.sites[event.site]
+        if self._overlap(event, event, state, same_thread=False).verdict == "no":
+            return
+        if not (site.asynchronous and copies_the_same(site.op, site.frame)):
+            self._compare_threads(event, event, state, "same-op")
 
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch on which threads went different ways."""

@@ -65,6 +65,8 @@ def code_of(finding: Finding, sites: list[Site]) -> str:
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
+    if finding.cause == "same-op":
+        return "overwrite-in-flight" if later.asynchronous else "missing-barrier"
     if not earlier.writes:
         return "source-overwritten"
     if later.atomic:
@@ -126,6 +128,8 @@ def needed_count(finding: Finding) -> int | None:
 def sentence(finding: Finding, sites: list[Site]) -> str:
     """What is wrong, in one sentence."""
     later, earlier = sites[finding.later], sites[finding.earlier]
+    if finding.cause == "same-op":
+        return f"'{later.op.name}' of two threads writes to one place at once"
     return _SENTENCES[code_of(finding, sites)].format(op=later.op.name, other=earlier.op.name)
 
 
@@ -138,6 +142,11 @@ def notes(
         return (
             ("this copy is in no committed group there", earlier.op),
             ("commit its group before this access, and wait for it with count 0", later.op),
+        )
+    if finding.cause == "same-op":
+        return (
+            ("another thread of the block runs it too, and nothing orders the two", later.op),
+            ("let one thread write, or give each thread a place of its own", later.op),
         )
     if finding.cause == "missing-barrier":
         return (

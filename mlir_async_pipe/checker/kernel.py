@@ -15,17 +15,11 @@ from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.periods import PeriodError
 from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.ir_helpers import (
-    ancestors,
-    is_function,
-    operations,
-    outermost,
-    symbol_name,
-    walk,
-)
+from mlir_async_pipe.ir_helpers import operations, outermost, symbol_name
 from mlir_async_pipe.launch import (
     Launches,
     block_size,
@@ -34,7 +28,6 @@ from mlir_async_pipe.launch import (
     usual_lanes,
 )
 from mlir_async_pipe.targets import Target
-from mlir_async_pipe.vocabulary import ROWS, row_of
 
 # A kernel that needs more states than this with slots as symbols is not easy.
 SYMBOLIC_STATES = 4_000
@@ -54,20 +47,6 @@ class Outcome:
     summary: CheckSummary
 
 
-def kernels(module: Any) -> list[Any]:
-    """The functions and launches that hold an async op, in textual order."""
-    found: list[Any] = []
-    for op in walk(module):
-        row = row_of(op)
-        if row is None or not row.asynchronous(op):
-            continue
-        for above in ancestors(op):
-            is_kernel = is_function(above) or above.name == "gpu.launch"
-            if is_kernel and above not in found:
-                found.append(above)
-    return found
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """What kernels of a module share: its functions by name, and the block sizes with which
@@ -83,33 +62,26 @@ def surroundings(module: Any, found: list[Any]) -> Surroundings:
     return Surroundings(callable_functions(module), launches)
 
 
-def threads_of(kernel: Any, target: Target | None, launches: Launches | None = None) -> Threads:
+def threads_of(kernel: Any, target: Target | None, around: Surroundings | None = None) -> Threads:
     """The block that runs a kernel: its known size, else whether it knows of threads at all.
 
     A function without thread ids, barriers and a known size is run by one thread.
     """
     is_launch = kernel.name == "gpu.launch"
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
-    size = enclosing_launch_size(inside) if is_launch else block_size(kernel, launches)
+    size = (
+        enclosing_launch_size(inside)
+        if is_launch
+        else block_size(kernel, around.launches if around is not None else None)
+    )
     if size is not None and target is not None:
         return Threads(size, size != (1, 1, 1), target.chip.lanes)
-    names = {op.name for op in walk(kernel)}
+    names = names_in(kernel, around.callees if around is not None else {})
     lanes = target.chip.lanes if target is not None else usual_lanes(names)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
-    several = is_launch or any(_is_about_threads(name) for name in names)
+    several = is_launch or any(is_about_threads(name) for name in names)
     return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
-
-
-def _is_about_threads(name: str) -> bool:
-    row = ROWS.get(name)
-    if row is not None and row.barrier is not None:
-        return True
-    return name in _THREAD_OPS or name.startswith(_THREAD_PREFIXES)
-
-
-_THREAD_OPS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id")
-_THREAD_PREFIXES = ("nvvm.read.ptx.sreg.tid", "nvvm.read.ptx.sreg.laneid", "rocdl.workitem.id")
 
 
 def check_kernel(
@@ -122,7 +94,7 @@ def check_kernel(
     """Follow all paths of a kernel and give every finding."""
     name = symbol_name(kernel) or kernel.name
     flow = build(kernel, around.callees)
-    threads = threads_of(kernel, target, around.launches)
+    threads = threads_of(kernel, target, around)
     run = _Run(name, flow, threads, target, assume_noalias_arguments)
     outcome = run.symbolic()
     return run.slot_by_slot() if outcome is None else outcome

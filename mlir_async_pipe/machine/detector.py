@@ -87,6 +87,7 @@ class Detector(Shadow):
             self._check_readers(site, threads, where, now)
             self.memory.initialised[self.bytes_of(where)] = True
             np.add.at(self.pending_writes, where, 1)
+        self._check_same_copy(operation)
         for _, where in operation.reads:
             np.add.at(self.pending_reads, where, 1)
         self.in_flight.append(operation)
@@ -189,6 +190,36 @@ class Detector(Shadow):
         if bad.any():
             sites = np.full(where.shape, site)
             self._report("missing-barrier", site, threads, where, bad, sites, winner)
+
+    def _check_same_copy(self, operation: Any) -> None:
+        """Two lanes whose copies go to one place; harmless where both come from one place."""
+        for number, (threads, where) in enumerate(operation.writes):
+            order = np.argsort(where, axis=None, kind="stable")
+            flat = where.reshape(-1)[order]
+            row = np.repeat(np.arange(len(threads)), where.shape[1])[order]
+            again = np.flatnonzero((flat[1:] == flat[:-1]) & (row[1:] != row[:-1]))
+            if not len(again):
+                continue
+            sources = operation.reads[number][1] if number < len(operation.reads) else None
+            if sources is not None and sources.shape == where.shape:
+                came = sources.reshape(-1)[order]
+                again = again[came[again + 1] != came[again]]
+            if not len(again):
+                continue
+            bad = np.zeros(where.size, np.bool_)
+            bad[order[again + 1]] = True
+            who = np.full(where.size, -1)
+            who[order[again + 1]] = threads[row[again]]
+            sites = np.full(where.shape, operation.site)
+            self._report(
+                "overwrite-in-flight",
+                operation.site,
+                threads,
+                where,
+                bad.reshape(where.shape),
+                sites,
+                who.reshape(where.shape),
+            )
 
     # Recording ------------------------------------------------------------------------
 

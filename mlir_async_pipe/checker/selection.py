@@ -1,0 +1,114 @@
+"""Which functions of a module threads of a GPU run: these are the kernels that are checked.
+
+    gpu.func @k … kernel           a kernel, and so is llvm.func with nvvm.kernel
+    gpu.launch … { … }             a kernel
+    func.func @f: gpu.thread_id    a kernel: its author left out the outlining
+    func.func @h: calls @f         so is its caller, and @f is followed there
+    func.func @host                one thread of the host runs it: not looked at
+
+A function with an async op is looked at alone too, whoever calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.buffers import space_of_type
+from mlir_async_pipe.ir_helpers import ancestors, has_body, is_function, symbol_name, walk
+from mlir_async_pipe.uniformity import is_kernel
+from mlir_async_pipe.vocabulary import ROWS, row_of
+
+CALLS = ("func.call", "call", "llvm.call")
+
+
+def kernels(module: Any) -> list[Any]:
+    """The functions and launches that are checked, in the order in which they are met."""
+    found: dict[Any, None] = {}
+    threaded: dict[Any, None] = {}
+    calls: dict[str, dict[Any, None]] = {}
+    for op in walk(module):
+        row = row_of(op)
+        if row is not None and row.asynchronous(op):
+            found.update(dict.fromkeys(above for above in ancestors(op) if _may_be_kernel(above)))
+        if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
+            threaded[op] = None
+        elif is_about_threads(op.name) or _names_workgroup_memory(op):
+            around = _kernel_around(op)
+            if around is not None:
+                threaded[around] = None
+        elif op.name in CALLS and "callee" in op.attributes:
+            name = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+            around = _kernel_around(op)
+            if around is not None:
+                calls.setdefault(name, {})[around] = None
+    for kernel in _without_callees(threaded, calls):
+        found[kernel] = None
+    return list(found)
+
+
+def _without_callees(
+    threaded: dict[Any, None], calls: dict[str, dict[Any, None]]
+) -> dict[Any, None]:
+    """The functions that begin a kernel: callers in place of what they call."""
+    first: dict[Any, None] = {}
+    seen: dict[Any, None] = {}
+    pending = list(reversed(threaded))
+    while pending:
+        function = pending.pop()
+        if function in seen:
+            continue
+        seen[function] = None
+        callers: Iterable[Any] = calls.get(symbol_name(function), ())
+        pending.extend(callers)
+        if is_kernel(function) or not [caller for caller in callers if caller != function]:
+            first[function] = None
+    return first
+
+
+def is_about_threads(name: str) -> bool:
+    """Whether ops called `name` tell that several threads run: thread ids and barriers do."""
+    row = ROWS.get(name)
+    if row is not None and row.barrier is not None:
+        return True
+    return name in _THREAD_OPS or name.startswith(_THREAD_PREFIXES)
+
+
+def _names_workgroup_memory(op: Any) -> bool:
+    return op.name in _NAMES_MEMORY and space_of_type(op.results[0].type) == "workgroup"
+
+
+_THREAD_OPS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id")
+_THREAD_PREFIXES = ("nvvm.read.ptx.sreg.tid", "nvvm.read.ptx.sreg.laneid", "rocdl.workitem.id")
+_NAMES_MEMORY = frozenset(
+    "memref.alloc memref.alloca memref.get_global llvm.mlir.addressof "
+    "gpu.dynamic_shared_memory".split()
+)
+
+
+def _may_be_kernel(op: Any) -> bool:
+    return is_function(op) or op.name == "gpu.launch"
+
+
+def _kernel_around(op: Any) -> Any | None:
+    """The function or launch that holds an op."""
+    return next((above for above in ancestors(op) if _may_be_kernel(above)), None)
+
+
+def names_in(kernel: Any, callees: dict[str, Any]) -> set[str]:
+    """The names of the ops of a kernel, and of the functions that it calls."""
+    names: set[str] = set()
+    pending, seen = [kernel], set()
+    while pending:
+        function = pending.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        for op in walk(function):
+            names.add(op.name)
+            if op.name in CALLS and "callee" in op.attributes:
+                callee = callees.get(str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
+                if callee is not None and has_body(callee):
+                    pending.append(callee)
+    return names
