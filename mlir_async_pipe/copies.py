@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.ir_helpers import Operation, defining_op, users, walk
-from mlir_async_pipe.statements import Body, Statement
+from mlir_async_pipe.statements import Body, Statement, synchronisation_in
 from mlir_async_pipe.vocabulary import accesses, row_of
 
 
@@ -32,7 +32,10 @@ def only_reads_workgroup(op: Operation) -> bool:
 
 def is_copy(op: Operation) -> bool:
     """Whether a statement does nothing to memory but copy it from global to workgroup memory,
-    by ops that are asynchronous or can be made so; the copies may stand in regions (grouped, or under a guard)."""
+    by ops that are asynchronous or can be made so; the copies may stand in regions (grouped, or
+    under a guard). What waits for its own copies is done when it ends, so it is none."""
+    if synchronisation_in(op) is not None:
+        return False
     touching = [inner for inner in walk(op) if accesses(inner)]
     return bool(touching) and all(_can_be_async_copy(inner) for inner in touching)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.annotations import STAGE, is_pipelined_inside
-from mlir_async_pipe.ir_helpers import Operation, operations
+from mlir_async_pipe.ir_helpers import Operation, operations, walk
 from mlir_async_pipe.vocabulary import is_pure, row_of
 
 
@@ -76,6 +76,13 @@ def is_synchronisation(op: Operation) -> bool:
     if row is None:
         return False
     return row.commits == "group" or row.wait is not None or row.barrier is not None
+
+
+def synchronisation_in(op: Operation) -> Operation | None:
+    """The first group, wait or barrier in the regions of an op."""
+    if len(op.regions) == 0:
+        return None
+    return next((inner for inner in walk(op) if inner != op and is_synchronisation(inner)), None)
 
 
 def is_statement(op: Operation) -> bool:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mlir_async_pipe
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import integer_attribute, walk
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
@@ -343,3 +345,71 @@ def test_a_commit_may_cover_the_copies_of_a_callee() -> None:
         assert names.count("nvgpu.device_async_create_group") == 1
         assert names.count("nvgpu.device_async_wait") == 1
         run(module)
+
+
+NARROW = """
+gpu.module @kernels {
+  gpu.func @kernel(%A: memref<16x8xf32> {llvm.noalias}, %H: memref<16x8xi16> {llvm.noalias},
+                   %C: memref<16x8xf32> {llvm.noalias}) kernel
+      attributes {known_block_size = array<i32: 8, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %t = gpu.thread_id x
+    %B = memref.alloc() : memref<8xf32, #gpu.address_space<workgroup>>
+    %S = memref.alloc() : memref<8xi16, #gpu.address_space<workgroup>>
+    scf.for %i = %c0 to %c8 step %c1 {
+      %tok = nvgpu.device_async_copy %A[%i, %t], %B[%t], 1
+        : memref<16x8xf32> to memref<8xf32, #gpu.address_space<workgroup>>
+      %g = nvgpu.device_async_create_group %tok
+      %h = memref.load %H[%i, %t] : memref<16x8xi16>
+      memref.store %h, %S[%t] : memref<8xi16, #gpu.address_space<workgroup>>
+      nvgpu.device_async_wait %g
+      %u = memref.load %B[%t] : memref<8xf32, #gpu.address_space<workgroup>>
+      %p = memref.load %S[%t] : memref<8xi16, #gpu.address_space<workgroup>>
+      %q = arith.sitofp %p : i16 to f32
+      %z = arith.addf %u, %q : f32
+      memref.store %z, %C[%i, %t] : memref<16x8xf32>
+    } {async_pipe.stage = [0, 0, 0, 1, 1, 1], async_pipe.order = [0, 1, 2, 3, 4, 5],
+       async_pipe.async_stages = [0], async_pipe.wait_at = "iteration"}
+    gpu.return
+  }
+}
+"""
+
+
+def test_a_native_wait_survives_the_queue_that_runs_in_place() -> None:
+    """cp.async cannot copy 2 bytes: the pair runs in place and its queue is gone. The copy's own
+    waits, next to those of that queue, are not."""
+    arrays = [
+        np.arange(128, dtype=np.float32).reshape(16, 8),
+        np.arange(128, dtype=np.int16).reshape(16, 8),
+        np.zeros((16, 8), np.float32),
+    ]
+    with new_context():
+        module = ir.Module.parse(NARROW)
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_80")
+        target = Target.of_chip("sm_80")
+        lower_abstract_ops(module.operation, target.chip, Session(target=target), strict=False)
+        names = [op.name for op in walk(module)]
+        assert "async_pipe.wait_queue" not in names
+        assert names.count("nvgpu.device_async_wait") == 2
+        found = machine.run(module, "kernel", arrays, threads=8, completion="late", target=target)
+        assert found.races == ()
+        assert found.arrays[2] is not None
+        np.testing.assert_array_equal(found.arrays[2][:8], (arrays[0] + arrays[1])[:8])
+
+
+def test_a_copy_that_only_a_vanished_wait_covered_is_refused() -> None:
+    """Queue 0 copies, queue 1 runs in place. On the one FIFO of the chip a wait on queue 1 also
+    retires the copy before it, but that wait goes with its queue."""
+    text = kernel(
+        scope(0, copy("a", "c0")),
+        commit("first", 0),
+        scope(1, compute("s", "c2")),
+        commit("sum", 1),
+        wait("sum", 1, 0),
+        result("x", "tile", "c0"),
+    )
+    with new_context(), pytest.raises(LoweringError, match="lost-wait"):
+        lowered(text)

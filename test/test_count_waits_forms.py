@@ -3,6 +3,10 @@
 import pytest
 from count_waits_helpers import counts, function, records, run
 
+from mlir_async_pipe import passes
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.report import Session
+
 LLVM = """
   llvm.func @f(%c: i1) {
     %a = GROUP
@@ -268,3 +272,26 @@ def test_count_below_0_is_refused(options):
     assert [(item.severity, item.code) for item in report.diagnostics] == [
         ("error", "negative-count")
     ]
+
+
+def test_waits_of_one_function_of_a_module():
+    """The pass may run on a function: what stands around it is no part of the graph."""
+    text = """
+      module {
+        func.func private @g(%x: f32) -> f32 {
+          return %x : f32
+        }
+        func.func @f(%x: f32) {
+          %y = func.call @g(%x) : (f32) -> f32
+          nvvm.cp.async.commit.group
+          nvvm.cp.async.wait.group 1
+          return
+        }
+      }
+    """
+    found = passes.find("async-pipe-count-waits")
+    with new_context():
+        module = ir.Module.parse(text)
+        for function in module.body.operations:
+            found.run(function.operation, found.options(), Session())
+        assert module.operation.verify()

@@ -135,7 +135,7 @@ def test_a_barrier_inside_a_scope_is_refused():
       }) {queue = 0 : i64} : () -> ()
       return
     }"""
-    with pytest.raises(MachineError, match="barrier-in-scope"):
+    with pytest.raises(MachineError, match="synchronisation-in-scope"):
         run(program)
 
 

@@ -251,3 +251,39 @@ def test_commits_under_conditions_are_compared_path_by_path():
     text = run(kernel(body), name="simplify-waits")[1]
     assert text.count("create_group") == 4
     assert "numGroups = 2" in text
+
+
+ABSTRACT = """
+  %g0 = nvgpu.device_async_create_group {async_pipe.empty}
+  %g1 = "async_pipe.commit_queue"() {queue = 0 : i64} : () -> !nvgpu.device.async.token
+"""
+
+
+def native_wait(count: int) -> str:
+    return f"nvgpu.device_async_wait %g0 {{numGroups = {count} : i32}}"
+
+
+def abstract_wait(queue: int) -> str:
+    return (
+        f'"async_pipe.wait_queue"(%g1) {{queue = {queue} : i64, count = 0 : i64}} '
+        ": (!nvgpu.device.async.token) -> ()"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (native_wait(0), abstract_wait(0), (1, 0)),
+        (native_wait(1), abstract_wait(0), (1, 1)),
+        (abstract_wait(0), native_wait(0), (1, 0)),
+        (abstract_wait(0) + "\n%z = arith.addi %n, %n : index", native_wait(0), (1, 1)),
+        (abstract_wait(0), abstract_wait(1), (0, 2)),
+        (abstract_wait(0), abstract_wait(0), (0, 1)),
+    ],
+)
+def test_a_wait_that_lowering_may_drop_stands_in_for_no_other(first, second, kept):
+    """All share the FIFO of cp.async, but an abstract queue on which everything runs in place is
+    gone with its waits: it covers waits of its own queue only."""
+    body = ABSTRACT + first + "\n" + second
+    text = run(kernel(body), "chip=sm_80", name="simplify-waits")[1]
+    assert (text.count("device_async_wait"), text.count("wait_queue")) == kept

@@ -70,6 +70,9 @@ def _tell(outcome: Outcome, session: Session) -> None:
                 at=sites[finding.later].op,
                 notes=(*hazards.notes(finding, sites, ops), *hazards.advice(finding, sites)),
             )
+    for number in outcome.in_scope:
+        session.record("hazards", hazards.record_in_scope(ops[number], outcome.summary.function))
+        session.diagnostics.error(hazards.error_in_scope(ops[number]))
     session.record("checks", outcome.summary)
 
 

@@ -76,6 +76,7 @@ class Judge:
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
+    in_scope: set[int] = field(default_factory=set)
     _slots: Slots = field(default_factory=Slots)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:

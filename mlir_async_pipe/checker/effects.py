@@ -30,6 +30,7 @@ from mlir_async_pipe.checker.state import (
 )
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.values import Values
+from mlir_async_pipe.statements import is_synchronisation
 from mlir_async_pipe.vocabulary import Row, row_of
 
 # As many events of one access are told apart as a ring has slots, usually.
@@ -76,6 +77,8 @@ class Effects:
             parts.append(self.groups.wait_of(run, row, queue))
         if row.barrier is not None:
             parts.append(self.groups.barrier_of(op, row.barrier(op)))
+        if is_synchronisation(op):
+            parts.append(partial(self._outside_of_scopes, self.sites.op_number(op)))
         if len(parts) <= 1:
             return parts[0] if parts else None
 
@@ -162,6 +165,11 @@ class Effects:
             lanes=access.active_lanes,
         )
         return memory.spread_over_lanes(region) if access.over_lanes else region
+
+    def _outside_of_scopes(self, number: int, state: State) -> None:
+        """A scope runs some time after its issue, where nothing can wait or meet."""
+        if state.scopes:
+            self.judge.in_scope.add(number)
 
     def _opaque(self, run: Run, state: State) -> None:
         """An op that is not in the vocabulary may touch the memory that it can reach."""

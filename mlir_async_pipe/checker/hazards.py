@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.checker.conflicts import Finding, Site
+from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.diagnostics import HazardError, Place
-from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.ir_helpers import enclosing, integer_attribute
 from mlir_async_pipe.vocabulary import row_of
+
+IN_SCOPE = "synchronisation-in-scope"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class CheckSummary:
     """The outcome for one kernel, counted in static accesses.
 
     `accesses` of memory in the kernel, of which `unsafe` and `unknown`; the rest are safe.
+    Groups, waits and barriers inside an async scope count as unsafe, too.
     `reasons` counts the unknown ones by reason code. `states` is the number of abstract
     states followed.
     """
@@ -207,6 +211,40 @@ def _given_count(wait: Any) -> int:
     row = row_of(wait)
     assert row is not None and row.wait is not None
     return integer_attribute(wait, row.wait.count) or 0
+
+
+def record_in_scope(op: Any, function: str) -> Hazard:
+    """The record of a group, wait or barrier that runs inside an async scope."""
+    scope = _scope_of(op)
+    return Hazard(
+        "unsafe",
+        IN_SCOPE,
+        "",
+        function,
+        op.name,
+        Place.of(op),
+        scope.name,
+        Place.of(scope),
+        None,
+        None,
+        None,
+    )
+
+
+def error_in_scope(op: Any) -> HazardError:
+    """The same as an error."""
+    return HazardError(
+        f"'{op.name}' runs inside an async scope, at any moment after the scope is issued",
+        code=IN_SCOPE,
+        at=op,
+        notes=(("the scope, or what it calls", _scope_of(op)),),
+        advice="move it out of the scope",
+    )
+
+
+def _scope_of(op: Any) -> Any:
+    """The scope around an op; the op itself where the scope stands in a caller."""
+    return enclosing(op, (SCOPE,)) or op
 
 
 def error_of(finding: Finding, sites: list[Site], ops: list[Any]) -> HazardError:

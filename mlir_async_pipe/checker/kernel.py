@@ -37,11 +37,12 @@ SYMBOLIC_STATES = 4_000
 class Outcome:
     """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
-    outlives it."""
+    outlives it. `in_scope` are groups, waits and barriers that run inside an async scope."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
     unfinished: tuple[int, ...]
+    in_scope: tuple[int, ...]
     sites: list[Any]
     ops: list[Any]
     summary: CheckSummary
@@ -150,18 +151,25 @@ class _Run:
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
         findings = tuple(judge.findings.values())
+        in_scope = tuple(sorted(judge.in_scope))
         return Outcome(
             findings,
             tuple(sorted(judge.left)),
             tuple(sorted(judge.unfinished)),
+            in_scope,
             sites.sites,
             sites.ops,
-            _summary(self.name, findings, sites, explorer, exhausted),
+            _summary(self.name, findings, len(in_scope), sites, explorer, exhausted),
         )
 
 
 def _summary(
-    name: str, findings: tuple[Finding, ...], sites: Sites, explorer: Explorer, exhausted: bool
+    name: str,
+    findings: tuple[Finding, ...],
+    in_scope: int,
+    sites: Sites,
+    explorer: Explorer,
+    exhausted: bool,
 ) -> CheckSummary:
     unsafe = {f.later for f in findings if f.certain}
     reasons: dict[str, int] = {}
@@ -175,4 +183,5 @@ def _summary(
         unknown |= rest
         if rest:
             reasons["state-limit"] = len(rest)
-    return CheckSummary(name, len(sites.sites), len(unsafe), len(unknown), reasons, explorer.states)
+    unsafe_ops = len(unsafe) + in_scope
+    return CheckSummary(name, len(sites.sites), unsafe_ops, len(unknown), reasons, explorer.states)

@@ -35,9 +35,12 @@ from mlir_async_pipe.ir_helpers import (
     operations,
     set_integer,
     users,
+    walk,
 )
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+
+_SYMBOL_VALUES = ("memref.get_global", "llvm.mlir.addressof")
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
 GROUPED = "async_pipe.grouped"
@@ -206,6 +209,9 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
     end = create("async_pipe.yield", ip=ir.InsertionPoint(block), loc=last.location)
     for op in ops:
         op.move_before(end)
+    # From inside an unregistered op MLIR finds no symbol.
+    for op in [op for op in walk(scope) if op.name in _SYMBOL_VALUES]:
+        op.move_before(scope)
     return scope
 
 

@@ -74,8 +74,11 @@ class Recurrence:
         return [self.following(integers, others), *self._held[:-1]]
 
     def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
-        """Compute the next step's values without binding them (others may still ask)."""
-        self._following = self.advanced(integers, others)
+        """Compute the next step's values without binding them (others may still ask).
+
+        Behind the kernel nothing is carried, so older values are kept, too: a result of the loop
+        asks in the last stage for what an early stage held before the epilogue."""
+        self._following = [self.following(integers, others), *self._held]
 
     def commit(self) -> None:
         """Go to the prepared step."""

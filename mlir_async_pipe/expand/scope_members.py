@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from mlir_async_pipe.diagnostics import PipelineError
 from mlir_async_pipe.expand.statement_places import Place, StatementPlaces, is_physical
-from mlir_async_pipe.ir_helpers import Operation, captured, defining_op
-from mlir_async_pipe.statements import Body
+from mlir_async_pipe.ir_helpers import Operation, captured, defining_op, walk
+from mlir_async_pipe.statements import Body, synchronisation_in
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
 def form_scopes(
@@ -45,11 +46,45 @@ def _connected(
     """Split a run of async statements into the parts that share values, with the pure ops
     on the way; raises PipelineError (async-value-escapes) if a value leaves its scope."""
     result = []
+    for op in run:
+        _check_free_of_waits(op)
+        _check_free_of_calls(op)
     for members, between in _parts(body, run):
         ordered = tuple(sorted(members | between, key=lambda op: textual[op]))
         _check_closed(ordered, body)
         result.append(ordered)
     return sorted(result, key=lambda ops: textual[ops[0]])
+
+
+def _check_free_of_waits(op: Operation) -> None:
+    """A scope runs at any moment after its issue: a group, a wait or a barrier in it would
+    happen then. Raises PipelineError (synchronisation-in-scope)."""
+    inner = synchronisation_in(op)
+    if inner is None:
+        return
+    raise PipelineError(
+        f"cannot pipeline: async '{op.name}' holds '{inner.name}', which belongs outside of what "
+        "completes later",
+        code="synchronisation-in-scope",
+        at=inner,
+        notes=(("the async statement", op),),
+        advice="take groups, waits and barriers out of the statement, or leave it synchronous",
+    )
+
+
+def _check_free_of_calls(op: Operation) -> None:
+    """MLIR looks for no symbol from inside an unregistered op, so a call in a scope would not
+    verify. Raises PipelineError (call-in-scope)."""
+    call = next((inner for inner in walk(op) if inner.name in CALL_OPS), None)
+    if call is None:
+        return
+    raise PipelineError(
+        f"cannot pipeline: async '{call.name}': a function cannot be called from what completes "
+        "later",
+        code="call-in-scope",
+        at=call,
+        advice="inline it, or leave the statement synchronous",
+    )
 
 
 def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[Operation]]:

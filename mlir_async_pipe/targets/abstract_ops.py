@@ -7,7 +7,7 @@
 What runs in place and what vanishes with it is decided first (`abstract_plan`). cp.async has one
 FIFO, so all abstract queues share it: counts made on separate queues stay as they are, which is
 safe, since more groups in the FIFO make a wait for at most N only stricter. Where a commit
-vanished all counts are made again.
+vanished all counts are made again, and where anything did the checker proves what is left.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def lower_abstract_ops(
     `refuse` says of a copy why the chip cannot issue it although it has the size.
 
     Raises LoweringError (nonzero-fill) where a masked copy leaves something else than zeros,
-    and (sync-fallback) with `strict` where a scope must run in place.
+    (sync-fallback) with `strict` where a scope must run in place, and (lost-wait) where a copy is
+    in flight at an access that only a wait which vanished covered.
     """
     plans = plan_functions(root, chip, refuse)
     for plan in plans:
@@ -72,6 +73,8 @@ def lower_abstract_ops(
         counting.run(root, options, session)
     for plan in plans:
         _lower_the_rest(plan)
+    if gone or any(plan.gone_waits for plan in plans):
+        _check_what_is_left(root, chip, session)
 
 
 def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
@@ -181,6 +184,34 @@ def _lower_the_rest(plan: Plan) -> None:
             for pair in kind.pairs:
                 create_copies(pair)
         inline_scope(scope)
+
+
+# What a wait that vanished would have prevented; barriers between threads are untouched.
+_IN_FLIGHT = ("read-in-flight", "overwrite-in-flight", "source-overwritten", "atomic-in-flight")
+
+
+def _check_what_is_left(root: Any, chip: Chip, session: Session) -> None:
+    """Waits and groups of a queue that runs in place are gone: nothing may have relied on them.
+
+    Raises LoweringError (lost-wait), a warning where hazards are only warned of.
+    """
+    found = Session()
+    checking = passes.find("async-pipe-check")
+    checking.run(root, passes.with_defaults(checking.options(), {"chip": chip.name}), found)
+    for hazard in found.report().of("hazards"):
+        if hazard.verdict != "unsafe" or hazard.code not in _IN_FLIGHT:
+            continue
+        error = LoweringError(
+            f"'{hazard.op}' meets '{hazard.other_op}' in flight ({hazard.code}): the wait between "
+            f"them is on a queue that runs in place on {chip.name}",
+            code="lost-wait",
+            at=hazard.place,
+            notes=(("this op is in flight there", hazard.other_place),),
+            advice="wait for the group of the copy itself",
+        )
+        if session.hazards != "warning":
+            raise error
+        session.diagnostics.warning(error.diagnostic.message, code=error.code, at=hazard.place)
 
 
 def _erase_commit(commit: Operation) -> None:

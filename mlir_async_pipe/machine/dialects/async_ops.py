@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
@@ -149,8 +150,19 @@ def _footprint(
 # Commits and waits ----------------------------------------------------------------------
 
 
+def refuse_in_scope(unit: Unit, site: Site) -> None:
+    """Groups, waits and barriers cannot run at any moment after a scope is issued.
+
+    Raises MachineError (synchronisation-in-scope)."""
+    if unit.deferred is not None:
+        raise MachineError(
+            f"'{site.name}' inside an async scope", code="synchronisation-in-scope", at=site.place
+        )
+
+
 def commit(unit: Unit, site: Site, queue: Queue) -> Token:
     """Make a group of all that was issued since the last commit."""
+    refuse_in_scope(unit, site)
     number = unit.queues.commit(queue, unit.active(), unit.marks(queue))
     trace = unit.launch.trace_of(unit)
     if trace is not None:
@@ -161,6 +173,7 @@ def commit(unit: Unit, site: Site, queue: Queue) -> Token:
 
 def wait_groups(unit: Unit, site: Site, queue: Queue, left: Array) -> None:
     """Block until at most `left` groups are in flight."""
+    refuse_in_scope(unit, site)
     if unit.launch.random_completion:
         unit.queues.tick()
     unit.queues.wait(queue, unit.active(), left, unit.marks(queue))
@@ -257,6 +270,7 @@ def counter_wait(site: Site, given: int | None = None) -> Execute:
     count = uniform(left)
 
     def execute(unit: Unit) -> None:
+        refuse_in_scope(unit, site)
         if unit.launch.random_completion:
             unit.queues.tick()
         unit.queues.wait_counter(queue, unit.active(), count)

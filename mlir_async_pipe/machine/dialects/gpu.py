@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.memory import SPACE_NAMES
@@ -113,10 +113,7 @@ def barrier(site: Site) -> Execute:
     spaces = tuple(number for number, name in enumerate(SPACE_NAMES) if name in ordered)
 
     def execute(unit: Unit, *operands: Any) -> None:
-        if unit.deferred is not None:
-            raise MachineError(
-                f"'{site.name}' inside an async scope", code="barrier-in-scope", at=site.place
-            )
+        refuse_in_scope(unit, site)
         if unit.launch.random_completion:
             unit.queues.tick()
         trace = unit.launch.trace_of(unit)

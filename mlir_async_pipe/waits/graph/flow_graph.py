@@ -190,12 +190,12 @@ class FlowGraph:
         return node.terminator
 
     def position_of(self, op: Any) -> int:
-        """The number of an op in pre-order."""
+        """The number of an op in pre-order; 0 for what stands around the module."""
         position = self._positions.get(op)
         if position is None:
             for number, other in enumerate(walk(self._module), 1):
                 self._positions.setdefault(other, number)
-            position = self._positions[op]
+            position = self._positions.setdefault(op, 0)
         return position
 
     def _callee(self, call: Item) -> Item | None:

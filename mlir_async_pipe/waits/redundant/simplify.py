@@ -5,7 +5,9 @@
     commit (nobody waits); commit  -->  commit                 its ops join the next group
 
 A wait goes if an upper bound of the groups in flight in front of it is at most its count.
-All such waits go at once, since none of them would have blocked. No wait moves. When a
+All such waits go at once, since none of them would have blocked. No wait moves. A wait of an
+abstract queue stands in for waits of that queue only: where everything on it runs in place, the
+lowering drops it with its queue. When a
 commit goes, all counts of its queue are derived again: keeping them would be unsafe. It stays
 where a wait would then be stricter on some path (`droppable`).
 """
@@ -23,7 +25,7 @@ from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Queue, row_of
-from mlir_async_pipe.vocabulary.async_ops import count_operand
+from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
 from mlir_async_pipe.waits import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.items import Item
@@ -108,7 +110,8 @@ _SENTENCES = {
 def redundant_waits(analysis: Analysis) -> list[Item]:
     """The waits in front of which never more groups are in flight than they allow."""
     found: list[Item] = []
-    for queue in dict.fromkeys(item.queue for item in analysis.graph.waits):
+    kinds = dict.fromkeys((item.queue, _abstract(item)) for item in analysis.graph.waits)
+    for queue, abstract in kinds:
         if queue is None:
             continue
         items = [item for item in _all_items(analysis) if item.kind == "call" or _uses(item, queue)]
@@ -116,11 +119,13 @@ def redundant_waits(analysis: Analysis) -> list[Item]:
             analysis.graph,
             analysis.conditions,
             items,
-            partial(_transfer, analysis, queue, _committing(analysis, queue)),
+            partial(_transfer, queue, abstract, _committing(analysis, queue)),
             partial(_at_start, queue),
         )
         for item in items:
-            limit = allowed(item) if item.kind == "wait" and not _takes(item) else None
+            if item.kind != "wait" or _takes(item) or _abstract(item) != abstract:
+                continue
+            limit = allowed(item)
             if limit is not None and flight.before.get(item, INFINITE) <= limit:
                 found.append(item)
     return found
@@ -136,15 +141,27 @@ def _uses(item: Item, queue: Queue) -> bool:
     return item.queue == queue or (item.queue is None and item.kind == "commit")
 
 
+def _abstract(item: Item) -> int | None:
+    """The abstract queue of a wait, None for a wait of the chip's own."""
+    row = row_of(item.op)
+    physical = row is None or isinstance(row.queue, Queue)
+    return None if physical else abstract_queue_number(item.op)
+
+
+def _stays_with(item: Item, abstract: int | None) -> bool:
+    """Whether a wait is there after the lowering wherever one of the queue `abstract` is."""
+    return _abstract(item) in (None, abstract)
+
+
 def _transfer(
-    analysis: Analysis, queue: Queue, committing: set[Item | None], item: Item
+    queue: Queue, abstract: int | None, committing: set[Item | None], item: Item
 ) -> Transfer:
     if item.kind == "commit":
         return COMMIT
     if item.kind == "call":
         counted = queue.scope == "thread" and (item.callee is None or item.callee in committing)
         return ANYTHING if counted else Transfer()
-    limit = allowed(item)
+    limit = allowed(item) if _stays_with(item, abstract) else None
     return Transfer() if limit is None or not _waits_fully(item) else Transfer(cap=limit)
 
 
@@ -218,6 +235,7 @@ def _covers(later: Item, earlier: Item) -> bool:
     return (
         later.queue == earlier.queue
         and later.queue is not None
+        and _stays_with(later, _abstract(earlier))
         and first is not None
         and second is not None
         and second <= first
