@@ -160,7 +160,9 @@ def run(
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_the_counts_are_the_exact_ones(example: Example) -> None:
     with new_context():
-        waits = waits_of(pipelined(example), example.function)
+        # Operations live as long as somebody holds their module.
+        module = pipelined(example)
+        waits = waits_of(module, example.function)
         assert tuple(integer_attribute(w, count_name(w)) for w in waits) == example.counts
 
 
