@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 from typing import Any
 
+from mlir_async_pipe import memory_layout
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.integer_ops import is_induction_variable
@@ -27,8 +28,8 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_layout, strides_and_offset
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 LARGEST_BYTES = 4096
 # What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
@@ -58,23 +59,27 @@ def access_alignment(
 
 
 def element_bytes(memory: Value) -> int:
-    """Bytes of one element; 0 where they are no whole number, or not known.
-
-    Elements of less than a byte share one, so no subscript tells anything about the address.
-    """
+    """Bytes from one element to the next; 0 where that is not known."""
     try:
-        bits = element_bits(memory.type)
-    except ValueError:
+        return memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
         return 0
-    return bits // 8 if bits % 8 == 0 else 0
+
+
+def _natural_alignment(memory: Value) -> int:
+    """What every element is aligned to by its type."""
+    try:
+        return element_layout(memory.type).alignment
+    except UnknownLayoutError:
+        return 1
 
 
 def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     """Bytes that divide the address of the first element of a memref."""
-    natural = max(1, element_bytes(memory))
+    natural = _natural_alignment(memory)
     op = defining_op(memory)
     if op is None:
-        return max(natural, _argument_alignment(memory))
+        return max(natural, _from_base(memory, _argument_alignment(memory)))
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
         return max(asserted, value_alignment(op.operands[0], numbers))
@@ -90,12 +95,35 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     if op.name in ALLOCATION_OPS:
         given = integer_attribute(op, "alignment") or 1
         workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
-        return max(natural, given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
+        begin = max(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
+        return max(natural, _from_base(memory, begin))
     if op.name == "memref.get_global":
-        return max(natural, _global_alignment(op))
+        return max(natural, _from_base(memory, _global_alignment(op)))
+    if op.name == "memref.reinterpret_cast" and offset_bytes(op.operands[0]) == 0:
+        # Its offset counts from where the source's buffer begins, which is its first element.
+        return max(natural, _from_base(memory, value_alignment(op.operands[0], numbers)))
     if op.name == "gpu.dynamic_shared_memory":
         return DYNAMIC_SHARED_BYTES
     return natural
+
+
+def _from_base(memory: Value, base: int) -> int:
+    """Bytes that divide the address of the first element where the buffer's own address, which is
+    what `llvm.align` and `alignment` are about, is a multiple of `base`.
+
+    memref<?xf16, strided<[1], offset: 6>>, 16   -->   gcd(16, 12) = 4
+    """
+    offset = offset_bytes(memory)
+    return 1 if offset is None else gcd(base, offset)
+
+
+def offset_bytes(memory: Value) -> int | None:
+    """Bytes from a memref's buffer to its first element, None where that is dynamic."""
+    try:
+        _, offset = strides_and_offset(ir.MemRefType(memory.type))
+        return None if offset is None else offset * memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
+        return None
 
 
 def divisor(value: Value, numbers: Arithmetic) -> int:
@@ -142,11 +170,9 @@ def static_strides(memory: Value) -> list[int | None]:
     """The strides of a memref in elements, None for each that is not static."""
     kind = ir.MemRefType(memory.type)
     try:
-        strides, _ = kind.get_strides_and_offset()
-    except (ValueError, RuntimeError):
+        return strides_and_offset(kind)[0]
+    except UnknownLayoutError:
         return [None] * kind.rank
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    return [None if stride == dynamic else int(stride) for stride in strides]
 
 
 def _subview_steps(op: Any, numbers: Arithmetic) -> Iterable[int]:

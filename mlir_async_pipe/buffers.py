@@ -20,6 +20,7 @@ from mlir_async_pipe.ir_helpers import (
     is_block_argument,
     parent,
 )
+from mlir_async_pipe.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.remembered import remembered
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 
@@ -183,15 +184,11 @@ def _is_noalias(function: Any, number: int) -> bool:
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:
     """Byte offset and size of a memref.view, None where they are not constant."""
     from mlir_async_pipe.ir_helpers import constant_value
-    from mlir_async_pipe.vocabulary.extents import element_bits
 
-    kind = ir.MemRefType(result.type)
-    if not kind.has_static_shape:
+    try:
+        return constant_value(view.operands[1]), span_bytes(result.type)
+    except UnknownLayoutError:
         return constant_value(view.operands[1]), None
-    elements = 1
-    for size in kind.shape:
-        elements *= size
-    return constant_value(view.operands[1]), elements * element_bits(kind) // 8
 
 
 def _disjoint_windows(a: Root, b: Root) -> bool:

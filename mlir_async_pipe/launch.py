@@ -16,6 +16,9 @@ from mlir_async_pipe.ir_helpers import (
 Size = tuple[int, int, int]
 
 
+# What the vendors call a block size that is exact, not the largest.
+_EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
+
 Launches = dict[str, set[Size | None]]
 
 
@@ -26,7 +29,7 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
     gpu.launch_func of the module that names the kernel (all of them must agree), which are
     `launches` where they have been collected already.
     """
-    for name in ("known_block_size", "gpu.known_block_size", "nvvm.reqntid"):
+    for name in ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES):
         if name in function.attributes:
             sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
             x, y, z = [*sizes, 1, 1, 1][:3]

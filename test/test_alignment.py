@@ -63,7 +63,8 @@ WORKGROUP = "memref<64x32xf16, #gpu.address_space<workgroup>>"
         ("%x = memref.load %R[%row, %n] : memref<?x64xf16>", 2),
         ("%x = memref.load %V[%tid] : memref<?xf32>", 4),
         ("%x = memref.load %bytes[%column] : memref<?xi8>", 8),
-        ("%x = memref.load %nibbles[%column] : memref<?xi4>", 1),
+        # LLVM packs vectors of i4, not arrays: each element has its byte.
+        ("%x = memref.load %nibbles[%column] : memref<?xi4>", 8),
         (
             "%a = memref.assume_alignment %V, 16 : memref<?xf32>\n"
             "%x = memref.load %a[%column] : memref<?xf32>",
@@ -120,3 +121,31 @@ WORKGROUP = "memref<64x32xf16, #gpu.address_space<workgroup>>"
 def test_alignment_is_what_can_be_proven(body: str, alignment: int) -> None:
     found = alignment_of_the_load(body)
     assert min(found, 16) == alignment
+
+
+BEGINS = "memref<64x32xf16, strided<[32, 1], offset: {}>>"
+
+
+@pytest.mark.parametrize(
+    ("offset", "alignment"),
+    [("0", 16), ("8", 16), ("6", 4), ("4", 8), ("?", 2)],
+)
+@pytest.mark.parametrize("place", ["argument", "allocation"])
+def test_the_first_element_lies_an_offset_behind_what_llvm_align_is_about(
+    place: str, offset: str, alignment: int
+) -> None:
+    """`llvm.align` and `alignment` are of the pointer; 16-aligned plus 6 elements of 2 bytes is a
+    multiple of 4."""
+    kind = BEGINS.format(offset)
+    at = f"%o = memref.alloc(){'[%n]' if offset == '?' else ''} {{alignment = 16 : i64}} : {kind}"
+    argument = f"%o : {kind} {{llvm.align = 16 : i64}}, " if place == "argument" else ""
+    text = f"""gpu.module @k {{ gpu.func @f({argument}%n : index) kernel {{
+      %c0 = arith.constant 0 : index
+      {at if place == "allocation" else ""}
+      %x = memref.load %o[%c0, %c0] : {kind}
+      gpu.return }} }}"""
+    with new_context():
+        module = ir.Module.parse(text)
+        load = next(op for op in walk(module) if op.name == "memref.load")
+        access = accesses(load)[0]
+        assert access_alignment(access.memory, access.indices) == alignment

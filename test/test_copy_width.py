@@ -147,3 +147,15 @@ def test_pass_aligns_and_widens() -> None:
         lowering = passes.find("async-pipe-to-nvvm")
         lowering.run(module, lowering.options(), session)
         assert "cp.async.shared.global" in str(module) and ", 16" in str(module)
+
+
+def test_an_offset_of_the_argument_narrows_the_copies() -> None:
+    """The pointer is 16-aligned, the first element 12 bytes further on."""
+    kind = "memref<128x64xf32, strided<[64, 1], offset: 3>>"
+    read = f"%v = vector.load %A[%t, %c4] : {kind}, {ROW}"
+    text = kernel(f"{read}\n{STORE}", "{llvm.align = 16 : i64}").replace(
+        f"%A : {A}", f"%A : {kind}"
+    )
+    sizes, remarks = copies(text, "sm_80")
+    assert sizes == [4, 4, 4, 4]
+    assert "narrow-copies" in remarks

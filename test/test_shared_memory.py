@@ -105,6 +105,49 @@ def test_a_small_kernel_that_shares_a_global_with_a_large_one_asks_for_it() -> N
     assert shared.bytes_of == {"large": 65536, "small": 32768}
 
 
+def test_a_small_kernel_asks_only_up_to_the_last_global_that_it_shares() -> None:
+    """Of the two globals of the large kernel the shared one comes first, whatever their names."""
+    text = (
+        global_("a", KIB_32)
+        + global_("b", KIB_16)
+        + kernel("large", get("a", KIB_32) + get("b", KIB_16) + use("c", KIB_32), f"%c : {KIB_32}")
+        + kernel("small", get("b", KIB_16))
+    )
+    shared, _ = moved(text)
+    assert shared.bytes_of == {"large": 81920, "small": 16384}
+
+
+def test_the_static_part_of_a_small_kernel_counts_beside_what_moved() -> None:
+    """Its global is the last of three, so it asks for 96 KiB, and 16 KiB more are static: sm_86
+    has 99 KiB."""
+    text = (
+        "".join(global_(name, KIB_32) for name in "abc")
+        + kernel("large", "".join(get(name, KIB_32) for name in "abc"))
+        + kernel("second", get("a", KIB_32) + get("b", KIB_32))
+        + kernel("small", get("c", KIB_32) + use("s", KIB_16), f"%s : {KIB_16}")
+    )
+    with pytest.raises(LoweringError) as caught:
+        moved(text, chip="sm_86")
+    assert caught.value.code == "workgroup-memory"
+    shared, _ = moved(text, chip="sm_80")
+    assert shared.bytes_of == {"large": 98304, "second": 65536, "small": 98304}
+
+
+def test_what_moves_lies_after_the_dynamic_memory_of_a_small_kernel_too() -> None:
+    body = (
+        f"%d = gpu.dynamic_shared_memory : memref<?xi8, {WG}>\n"
+        "%c0 = arith.constant 0 : index\n"
+        f"%v = memref.view %d[%c0][] : memref<?xi8, {WG}> to {KIB_16}\n"
+    )
+    text = (
+        global_("b", KIB_32)
+        + kernel("large", use("a", KIB_32) + get("b", KIB_32), f"%a : {KIB_32}")
+        + kernel("small", body + use("v", KIB_16) + get("b", KIB_32))
+    )
+    shared, _ = moved(text)
+    assert shared.bytes_of == {"large": 16384 + 65536, "small": 16384 + 32768}
+
+
 def test_dynamic_memory_of_the_input_stays_where_it_is() -> None:
     body = (
         f"%d = gpu.dynamic_shared_memory : memref<?xi8, {WG}>\n"

@@ -15,8 +15,8 @@ from mlir_async_pipe.checker import forms, memory
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, layout_of
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
 
 
 class Operands(Protocol):
@@ -90,7 +90,10 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
 
 def _reinterpreted(source: View, op: Any, operand: Callable[[int], Form]) -> View:
     offset = memory.mixed(op, "static_offsets", 1, operand)[0]
-    unit = element_bits(ir.MemRefType(op.results[0].type)) // 8
+    try:
+        unit = element_bytes(op.results[0].type)
+    except UnknownLayoutError:
+        return memory.unknown_view(source, ir.MemRefType(op.results[0].type))
     return memory.byte_view(source, op, forms.scale(offset, unit), absolute=True)
 
 
@@ -129,6 +132,6 @@ def _from_address(number: Form) -> View | None:
 def _element_bytes(op: Any) -> int | None:
     kind = ir.TypeAttr(op.attributes["elem_type"]).value
     try:
-        return bits_of_scalar(kind) // 8 or None
-    except ValueError:
+        return layout_of(kind).stride_bytes
+    except UnknownLayoutError:
         return None

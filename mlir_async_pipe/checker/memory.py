@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.vocabulary.extents import element_bits
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, strides_and_offset
 
 # What MLIR prints as `?` in sizes, strides and offsets.
 DYNAMIC = -(2**63)
@@ -106,12 +106,17 @@ def root_view(root: int, kind: Any) -> View:
 def frame_of(base: Form, memref: Any) -> Frame:
     """The frame of a memref type whose first element is at byte `base`."""
     shape = tuple(None if s < 0 else int(s) for s in memref.shape)
-    return Frame(base, shape, _strides(memref), element_bits(memref))
+    try:
+        return Frame(base, shape, _strides(memref), 8 * element_bytes(memref))
+    except UnknownLayoutError:
+        # How far apart elements lie is not known, which dynamic strides say too.
+        return Frame(base, shape, (None,) * len(shape), 8)
 
 
 def _strides(memref: Any) -> tuple[int | None, ...]:
-    strides, _ = memref.get_strides_and_offset()
-    return tuple(None if s == DYNAMIC else int(s) for s in strides)
+    """Raises UnknownLayoutError."""
+    strides, _ = strides_and_offset(memref)
+    return tuple(strides)
 
 
 def subview(source: View, op: Any, operand: Any) -> View:
@@ -184,12 +189,12 @@ def byte_view(source: View, op: Any, extra_bytes: Form, absolute: bool) -> View:
     `extra_bytes` is added to the start of `source`, or to the frame's base if `absolute`.
     """
     memref = ir.MemRefType(op.results[0].type)
-    strides = _strides(memref)
     start = source.frame.base if absolute else start_bytes(source)
-    if start is None or any(s is None for s in strides):
+    try:
+        strides, unit = _strides(memref), element_bytes(memref)
+    except UnknownLayoutError:
         return unknown_view(source, memref)
-    unit = element_bits(memref) // 8
-    if unit == 0:
+    if start is None or any(s is None for s in strides):
         return unknown_view(source, memref)
     axes = tuple(Axis(0, s * unit) for s in strides if s is not None)
     return View(source.root, BYTES, (forms.add(start, extra_bytes),), axes, _sizes(memref), unit)

@@ -13,8 +13,8 @@ from mlir_async_pipe.expand.slot_contents import Pairs, remaining_writes
 from mlir_async_pipe.expand.slot_views import can_move
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, ancestors, defining_op
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, is_dense
 from mlir_async_pipe.versions import Contents
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,38 @@ def buffer_type(regions: tuple[Region, ...]) -> Any:
 
 
 def slot_bytes(regions: tuple[Region, ...]) -> int:
-    """The buffer's size rounded up to its largest access, in bytes."""
-    root = regions[0].root
-    assert root is not None
+    """The bytes of one slot, 0 for a buffer of dynamic size, which cannot have several.
+
+    Raises PipelineError (element-layout).
+    """
     kind = buffer_type(regions)
     if not kind.has_static_shape:
         return 0
-    bits = element_bits(kind)
-    size = product(kind.shape) * bits // 8
-    widest = max(max(r.elements_at_once for r in regions) * bits // 8, 1)
-    return -(-size // widest) * widest
+    try:
+        return product(slot_shape(regions)) * element_bytes(kind)
+    except UnknownLayoutError as error:
+        raise PipelineError(
+            f"cannot pipeline: {error}", code="element-layout", at=regions[0].op
+        ) from error
+
+
+def slot_shape(regions: tuple[Region, ...]) -> list[int]:
+    """The shape of a slot: the buffer's, its outermost dimension grown until the next slot
+    begins at a multiple of the widest access.
+
+    memref<3x5xf16>, accesses of 4  -->  [4, 5]: 3 * 5 is no multiple of 4, 4 * 5 is
+    """
+    shape = [int(size) for size in buffer_type(regions).shape]
+    widest = max(max(r.elements_at_once for r in regions), 1)
+    while shape and product(shape) % widest:
+        shape[0] += 1
+    return shape
 
 
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
     kind = buffer_type(plan.regions)
-    strides, offset = kind.get_strides_and_offset()
-    dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
-    if not kind.has_static_shape or list(strides) != dense or offset != 0:
+    if not kind.has_static_shape or not is_dense(kind):
         raise PipelineError(
             f"cannot pipeline: {plan.root} needs {plan.versions} versions, but its type "
             f"{kind} is not a dense array of static shape",

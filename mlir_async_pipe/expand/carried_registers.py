@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import Diagnostics, Place
 from mlir_async_pipe.expand.buffer_plan import BufferPlan
 from mlir_async_pipe.launch import Size
+from mlir_async_pipe.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.targets import Chip
-from mlir_async_pipe.vocabulary.extents import bits_of_scalar, element_bits
 
 REGISTER_BITS = 32
 
@@ -35,14 +34,9 @@ def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
 
 def _registers(kind: Any) -> int:
     try:
-        return -(-bits_of_scalar(kind) // REGISTER_BITS)
-    except ValueError:
-        pass
-    try:
-        vector = ir.VectorType(kind)
-    except ValueError:
+        return -(-layout_of(kind).bits // REGISTER_BITS)
+    except UnknownLayoutError:
         return 0
-    return -(-prod(vector.shape) * element_bits(vector) // REGISTER_BITS)
 
 
 def remark_excess(

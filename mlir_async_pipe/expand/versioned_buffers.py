@@ -18,7 +18,7 @@ from mlir_async_pipe.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dynamic_shared import end_of_windows
-from mlir_async_pipe.expand.buffer_plan import BufferPlan, buffer_value, slot_bytes
+from mlir_async_pipe.expand.buffer_plan import BufferPlan, buffer_value, slot_bytes, slot_shape
 from mlir_async_pipe.expand.slot_views import carried_attributes, slot_subview
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import (
@@ -37,8 +37,8 @@ from mlir_async_pipe.ir_helpers import (
     users,
     walk,
 )
+from mlir_async_pipe.memory_layout import element_bytes
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
     kind = ir.MemRefType(old.type)
     shape = tuple(kind.shape)
     versioned = ir.MemRefType.get(
-        [plan.versions, *_padded(shape, plan, kind)],
+        [plan.versions, *slot_shape(plan.regions)],
         kind.element_type,
         memory_space=kind.memory_space,
         loc=loop.location,
@@ -162,19 +162,6 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
     if plan.root.kind in ("allocation", "dynamic"):
         old.owner.operation.erase()
     return VersionedBuffer(plan, new, shape, view)
-
-
-def _padded(shape: tuple[int, ...], plan: BufferPlan, kind: Any) -> list[int]:
-    """The shape with its outermost dimension grown until a slot is `slot_bytes` or more and
-    a multiple of the widest access."""
-    row = product(shape[1:]) * element_bits(kind)
-    if not shape or plan.slot_bytes * 8 == row * shape[0]:
-        return list(shape)
-    widest = max(r.elements_at_once for r in plan.regions) * element_bits(kind)
-    outer = shape[0]
-    while outer * row % widest:
-        outer += 1
-    return [outer, *shape[1:]]
 
 
 def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]) -> Value:
@@ -211,7 +198,7 @@ def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Val
         "arith.constant", (), [index], {"value": ir.IntegerAttr.get(index, start)}, ip=ip, loc=loc
     ).results[0]
     made = create("memref.view", [view.operands[0], offset], [versioned], ip=ip, loc=loc)
-    size = product(versioned.shape) * element_bits(versioned) // 8
+    size = product(versioned.shape) * element_bytes(versioned)
     needed = max(start + size, integer_attribute(function, DYNAMIC_SHARED_BYTES) or 0)
     set_integer(function, DYNAMIC_SHARED_BYTES, needed, 64)
     return made.results[0], after(made)

@@ -62,8 +62,7 @@ def locate(
     if inside is not True and not inside.all():
         active = _drop_outside(unit, site, memory, lanes_of(inside, unit.width), active)
     if memory.element.shape:
-        count = int(np.prod(memory.element.shape))
-        items = np.arange(count).reshape(memory.element.shape) * memory.element.item_bytes
+        items = memory.element.byte_offsets()
         addresses = addresses.reshape(*addresses.shape, *(1,) * items.ndim) + items
     return span(unit, addresses, memory.element.item_bytes, active)
 

@@ -110,15 +110,10 @@ def _element_view(memory: Memory, view: MemRef, like: Array) -> Array:
     item = view.element.item_bytes
     data = memory.data.view(view.element.stored)
     start = int(view.address[0]) // item
-    inner = view.element.shape
-    scale = int(np.prod(inner, dtype=np.int64))
-    strides = [int(stride[0]) * scale * item for stride in view.strides]
-    step = item
-    tail: list[int] = []
-    for size in reversed(inner):
-        tail.insert(0, step)
-        step *= size
-    return np.lib.stride_tricks.as_strided(data[start:], like.shape, (*strides, *tail))
+    strides = [int(stride[0]) * view.element_bytes for stride in view.strides]
+    return np.lib.stride_tricks.as_strided(
+        data[start:], like.shape, (*strides, *view.element.byte_strides)
+    )
 
 
 def _dtype_back(array: Array, element: Kind) -> np.dtype:

@@ -24,6 +24,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine.small_floats import SMALL_FLOATS, round_bf16
+from mlir_async_pipe.memory_layout import row_layout
 
 Array = np.ndarray
 
@@ -48,6 +49,35 @@ class Kind:
     def item_bytes(self) -> int:
         """Bytes of one element in memory."""
         return int(self.stored.itemsize)
+
+    @property
+    def stride_bytes(self) -> int:
+        """Bytes from one value of this kind to the next in memory: 16 for vector<3xf32>."""
+        return self.shape[0] * self.byte_strides[0] if self.shape[1:] else self._row_bytes
+
+    @property
+    def byte_strides(self) -> tuple[int, ...]:
+        """For each dimension of a vector the bytes from one subscript to the next in memory."""
+        strides: list[int] = []
+        step = self._row_bytes
+        for size in reversed(self.shape[:-1]):
+            strides.insert(0, step)
+            step *= size
+        return (*strides, self.item_bytes) if self.shape else ()
+
+    @property
+    def _row_bytes(self) -> int:
+        if not self.shape:
+            return self.item_bytes
+        return row_layout(8 * self.item_bytes * self.shape[-1]).stride_bytes
+
+    def byte_offsets(self) -> Array:
+        """The place of each element of a vector in memory, an array of the vector's shape."""
+        offsets = np.zeros(self.shape, np.int64)
+        for number, (size, step) in enumerate(zip(self.shape, self.byte_strides, strict=True)):
+            rest = (1,) * (len(self.shape) - number - 1)
+            offsets = offsets + (np.arange(size) * step).reshape(size, *rest)
+        return offsets
 
     @property
     def is_float(self) -> bool:

@@ -29,7 +29,7 @@ class MemRefShape:
     @property
     def element_bytes(self) -> int:
         """Bytes of one element."""
-        return self.element.item_bytes * int(np.prod(self.element.shape, dtype=np.int64))
+        return self.element.stride_bytes
 
     def over(self, base: Any, dynamic_sizes: list[Any]) -> MemRef:
         """The memref of this type whose aligned pointer is `base`, with dynamic sizes filled

@@ -32,7 +32,7 @@ class MemRef:
     @property
     def element_bytes(self) -> int:
         """Bytes of one element (a vector element counts whole)."""
-        return self.element.item_bytes * int(np.prod(self.element.shape, dtype=np.int64))
+        return self.element.stride_bytes
 
     @property
     def address(self) -> Array:

@@ -16,10 +16,10 @@ from mlir_async_pipe.expand.trip_count import static_trip_count
 from mlir_async_pipe.expand.units import Unit
 from mlir_async_pipe.ir_helpers import Operation, operations, walk
 from mlir_async_pipe.machine.costs import CostModel, given_cycles, kind_of_op, own_cycles
+from mlir_async_pipe.memory_layout import element_bytes
 from mlir_async_pipe.statements import is_synchronisation
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 
 @dataclass(frozen=True)
@@ -130,4 +130,4 @@ def _bytes(access: Access) -> int:
         kind = ir.MemRefType(access.memory.type)
     except ValueError:
         return 0 if access.extent is None else prod(access.extent)
-    return 0 if access.extent is None else prod(access.extent) * element_bits(kind) // 8
+    return 0 if access.extent is None else prod(access.extent) * element_bytes(kind)

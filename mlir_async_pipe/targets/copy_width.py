@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.memory_layout import is_packed
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.vocabulary import Access
 
@@ -34,8 +35,8 @@ def copy_width(
     """The widest copies that the chip has and that both addresses are aligned for; else why not."""
     element = element_bytes(target.memory)
     extent = target.extent
-    if element == 0 or extent is None or len(extent) > 1:
-        return "its elements are no whole number of bytes in one row"
+    if not is_packed(target.memory) or extent is None or len(extent) > 1:
+        return "its elements do not lie in one row of whole bytes without padding"
     for access in (source, target):
         strides = static_strides(access.memory)
         if not strides or strides[-1] != 1:

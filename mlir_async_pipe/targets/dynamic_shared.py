@@ -11,7 +11,6 @@ it, since a called function cannot know which kernel it runs for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +36,11 @@ from mlir_async_pipe.targets.shared_memory import (
     SharedBuffer,
     attributions,
     check_fits,
+    end_of,
     kernels,
     module_functions,
     reachable,
+    rounded,
     workgroup_buffers,
 )
 
@@ -67,55 +68,62 @@ def move_large_kernels(gpu_module: Operation, chip: Chip) -> DynamicShared:
     found = {symbol_name(kernel): kernel for kernel in kernels(gpu_module)}
     needed = {name: workgroup_buffers(kernel, gpu_module) for name, kernel in found.items()}
     sizes = {name: integer_attribute(k, DYNAMIC_BYTES) or 0 for name, k in found.items()}
+    static = {name: end_of(buffers) for name, buffers in needed.items()}
+    large = {name: k for name, k in found.items() if static[name] > chip.static_workgroup_bytes}
     for name, kernel in found.items():
-        check_fits(kernel, _end(needed[name], 0) + sizes[name], chip)
-    large = {n: k for n, k in found.items() if _end(needed[n], 0) > chip.static_workgroup_bytes}
+        check_fits(kernel, static[name] + sizes[name], chip)
+    alignment = max([BASE_ALIGNMENT_BYTES, *(b.alignment for n in large for b in needed[n])])
     if large:
-        sizes = _move(gpu_module, needed, large, sizes)
+        sizes, static = _move(gpu_module, needed, found, large, sizes)
         for name, kernel in found.items():
-            check_fits(kernel, sizes[name], chip)
+            # The dynamic part begins after the static one, at a multiple of its alignment.
+            check_fits(kernel, rounded(static[name], alignment) + sizes[name], chip)
             if sizes[name]:
                 set_integer(kernel, DYNAMIC_BYTES, sizes[name], 64)
-    alignments = [b.alignment for name in large for b in needed[name]]
-    return DynamicShared(
-        {name: size for name, size in sizes.items() if size},
-        max([BASE_ALIGNMENT_BYTES, *alignments]),
-    )
+    return DynamicShared({name: size for name, size in sizes.items() if size}, alignment)
 
 
 def _move(
     gpu_module: Operation,
     needed: dict[str, list[SharedBuffer]],
+    found: dict[str, Operation],
     large: dict[str, Operation],
     given: dict[str, int],
-) -> dict[str, int]:
-    """Lay out globals first, then each kernel's attributions; returns bytes by kernel."""
-    end = max(given[name] or _own_bytes(kernel, gpu_module) for name, kernel in large.items())
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Lay out globals first, then each large kernel's attributions.
+
+    Returns the bytes of dynamic and of static memory by kernel.
+    """
+    moved = _shared_first({b.name: b for n in large for b in needed[n] if b.name}, needed)
+    names = {buffer.name for buffer in moved}
+    users_ = [n for n in found if n in large or any(b.name in names for b in needed[n])]
+    start = max(given[name] or _own_bytes(found[name], gpu_module) for name in users_)
     offsets: dict[str, int] = {}
-    for buffer in (b for name in large for b in needed[name] if b.name):
-        if buffer.name not in offsets:
-            offsets[buffer.name] = _rounded(end, buffer.alignment)
-            end = offsets[buffer.name] + buffer.bytes
+    for buffer in moved:
+        offsets[buffer.name] = rounded(end_of(moved[: len(offsets)], start), buffer.alignment)
     for function in module_functions(gpu_module):
         _move_globals(function, offsets)
-    sizes = dict(given)
+    sizes, static = dict(given), {}
     for name, buffers in needed.items():
+        used = [offsets[b.name] + b.bytes for b in buffers if b.name in offsets]
+        sizes[name] = max([given[name], *used])
         if name in large:
-            sizes[name] = max(sizes[name], _move_attributions(large[name], end))
-        elif any(b.name in offsets for b in buffers):
-            sizes[name] = max(sizes[name], end)
-    return sizes
+            sizes[name] = max(sizes[name], _move_attributions(large[name], max([start, *used])))
+            buffers = []
+        static[name] = end_of(buffer for buffer in buffers if buffer.name not in offsets)
+    return sizes, static
 
 
-def _end(buffers: Iterable[SharedBuffer], start: int) -> int:
-    """The first byte behind the buffers when they are laid out one after the other."""
-    for buffer in buffers:
-        start = _rounded(start, buffer.alignment) + buffer.bytes
-    return start
+def _shared_first(
+    moved: dict[str, SharedBuffer], needed: dict[str, list[SharedBuffer]]
+) -> list[SharedBuffer]:
+    """The globals to move, those of the most kernels first: a kernel asks for all bytes up to the
+    last global that it uses, whoever the others belong to."""
 
+    def kernels_with(name: str) -> int:
+        return sum(any(b.name == name for b in buffers) for buffers in needed.values())
 
-def _rounded(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
+    return sorted(moved.values(), key=lambda buffer: -kernels_with(buffer.name))
 
 
 def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:
@@ -155,7 +163,7 @@ def _move_attributions(kernel: Operation, start: int) -> int:
     buffers = attributions(kernel)
     for buffer in buffers:
         assert buffer.argument is not None
-        offset = _rounded(start, buffer.alignment)
+        offset = rounded(start, buffer.alignment)
         _replace(buffer.argument, offset, kernel)
         start = offset + buffer.bytes
     block = kernel.regions[0].blocks[0]

@@ -25,6 +25,7 @@ from mlir_async_pipe.code_child import Request
 from mlir_async_pipe.diagnostics import Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import Operation, walk
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.constant_masks import masks_to_constants
 from mlir_async_pipe.targets.isa import IsaKernel, read
 from mlir_async_pipe.targets.isa_markers import WaitReadback, explain, mark
 from mlir_async_pipe.targets.strided_slices import slices_to_shuffles
@@ -83,6 +84,7 @@ def generate(
     """
     check_one_gpu_module(root)
     slices_to_shuffles(root)
+    masks_to_constants(root)
     if emit == "llvm":
         return RocdlCode(code_child.run(_request(root, chip, ""), meanwhile).decode(), b"")
     waits = mark(root)

@@ -15,12 +15,12 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, integer_attribute
+from mlir_async_pipe.memory_layout import element_bytes
 from mlir_async_pipe.targets.chips import Chip, CopyForm
 from mlir_async_pipe.targets.other_lanes import check_follows
 from mlir_async_pipe.targets.wave_layout import DYNAMIC, Block, WaveLayout, prove
 from mlir_async_pipe.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import operand_groups, row_of
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 COPY = "nvgpu.device_async_copy"
 
@@ -45,7 +45,7 @@ class Copy:
     @property
     def element_bytes(self) -> int:
         """Bytes of one element."""
-        return element_bits(self.destination.type) // 8
+        return element_bytes(self.destination.type)
 
 
 @dataclass(frozen=True)

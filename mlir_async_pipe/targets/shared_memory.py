@@ -13,7 +13,9 @@ A `memref.alloc` in workgroup space would silently become a call of malloc. A ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import space_of
@@ -32,9 +34,9 @@ from mlir_async_pipe.ir_helpers import (
     users,
     walk,
 )
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_layout, span_bytes
 from mlir_async_pipe.targets.chips import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.extents import element_bits
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -90,8 +92,9 @@ def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) ->
     name = _fresh(f"{symbol_name(function)}_shared", taken)
     context = allocation.context
     i64 = ir.IntegerType.get_signless(64, context)
-    alignment = max(ALIGNMENT_BYTES, integer_attribute(allocation, "alignment") or 1)
     kind = allocation.results[0].type
+    given = integer_attribute(allocation, "alignment") or 1
+    alignment = max(ALIGNMENT_BYTES, element_layout(kind).alignment, given)
     create(
         "memref.global",
         attributes={
@@ -149,20 +152,50 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
             name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
             if name in globals_ and name not in seen:
                 seen.add(name)
-                alignment = integer_attribute(globals_[name], "alignment") or 1
-                size = buffer_bytes(op.results[0])
-                found.append(SharedBuffer(size, max(alignment, ALIGNMENT_BYTES), name=name))
+                declared = globals_[name]
+                kind = ir.TypeAttr(declared.attributes["type"]).value
+                alignment = max(integer_attribute(declared, "alignment") or 1, ALIGNMENT_BYTES)
+                found.append(SharedBuffer(buffer_bytes(kind, declared), alignment, name=name))
     return found
 
 
 def attributions(function: Operation) -> list[SharedBuffer]:
-    """The workgroup attributions of a gpu.func."""
+    """The workgroup attributions of a gpu.func, aligned as `llvm.align` asks."""
+    arguments = attributed(function)
+    asked = [1] * len(arguments)
+    if "workgroup_attrib_attrs" in function.attributes:
+        entries = ir.ArrayAttr(function.attributes["workgroup_attrib_attrs"])
+        asked = [given_alignment(ir.DictAttr(entry)) for entry in entries]
+    return [
+        SharedBuffer(buffer_bytes(a.type, function), max(align, ALIGNMENT_BYTES), argument=a)
+        for a, align in zip(arguments, asked, strict=True)
+    ]
+
+
+def attributed(function: Operation) -> list[Value]:
+    """The block arguments of a gpu.func that are its workgroup attributions."""
     count = integer_attribute(function, "workgroup_attributions") or 0
     if function.name != "gpu.func" or count == 0:
         return []
     inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
-    arguments = list(function.regions[0].blocks[0].arguments)[inputs : inputs + count]
-    return [SharedBuffer(buffer_bytes(a), ALIGNMENT_BYTES, argument=a) for a in arguments]
+    return list(function.regions[0].blocks[0].arguments)[inputs : inputs + count]
+
+
+def given_alignment(entry: Any) -> int:
+    """`llvm.align` in the attributes of an argument, 1 where there is none."""
+    return int(ir.IntegerAttr(entry["llvm.align"]).value) if "llvm.align" in entry else 1
+
+
+def end_of(buffers: Iterable[SharedBuffer], start: int = 0) -> int:
+    """The first byte after the buffers when they are laid out one after the other."""
+    for buffer in buffers:
+        start = rounded(start, buffer.alignment) + buffer.bytes
+    return start
+
+
+def rounded(offset: int, alignment: int) -> int:
+    """The first multiple of `alignment` that is not below `offset`."""
+    return -(-offset // alignment) * alignment
 
 
 def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
@@ -179,12 +212,19 @@ def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
     return found
 
 
-def buffer_bytes(memory: Value) -> int:
-    """The size of a statically shaped buffer in bytes, as laid out (strides included)."""
-    kind = ir.MemRefType(memory.type)
-    strides, _ = kind.get_strides_and_offset()
-    last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
-    return (last + 1) * element_bits(kind) // 8
+def buffer_bytes(kind: Any, at: Operation) -> int:
+    """The bytes that a buffer of this type spans. Raises LoweringError (element-layout)."""
+    try:
+        size = span_bytes(kind)
+    except UnknownLayoutError as error:
+        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=at) from error
+    if size is None:
+        raise LoweringError(
+            f"workgroup memory of type {kind} has no static size",
+            code="dynamic-workgroup-alloc",
+            at=at,
+        )
+    return size
 
 
 def kernels(gpu_module: Operation) -> list[Operation]:

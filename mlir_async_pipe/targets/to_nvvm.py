@@ -3,7 +3,9 @@
     abstract ops      -->  nvgpu.device_async_*, or in place     (abstract_ops)
     workgroup memory  -->  globals, dynamic above 48 KiB          (shared_memory, dynamic_shared)
     vector accesses   -->  with their proven alignment            (vector_alignment)
+    block sizes       -->  stated once, then exact                (block_sizes)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
+    masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
 
 What MLIR's conversions do not know would make its translation crash, so ops of other dialects
 are refused where they stand before anything is rewritten, and what is left over is refused
@@ -29,8 +31,12 @@ from mlir_async_pipe.ir_helpers import (
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import CHIPS, Chip, Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.targets.block_sizes import BlockSizes, require_sizes, state_once
 from mlir_async_pipe.targets.counter_limits import clamp_counts
+from mlir_async_pipe.targets.dense_buffers import flatten_buffers
 from mlir_async_pipe.targets.dynamic_shared import DynamicShared, ask_at_launch, move_large_kernels
+from mlir_async_pipe.targets.known_layouts import check_layouts
+from mlir_async_pipe.targets.masked_llvm_loads import settle_masked_loads
 from mlir_async_pipe.targets.shared_memory import (
     globalise_allocations,
     module_functions,
@@ -77,21 +83,27 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     chip = chip_of(options.chip, session)
     for gpu_module in gpu_modules(root):
         _check_known(gpu_module)
+    check_layouts(root)
     align_workgroup_buffers(root)
     lower_abstract_ops(root, chip, session, strict=options.strict)
     clamp_counts(root, session)
     shared: dict[str, DynamicShared] = {}
+    sizes: dict[str, BlockSizes] = {}
     for gpu_module in gpu_modules(root):
         globalise_allocations(gpu_module)
+        flatten_buffers(gpu_module)
         moved = move_large_kernels(gpu_module, chip)
         shared[symbol_name(gpu_module)] = moved
         ask_at_launch(root, symbol_name(gpu_module), moved)
         annotate_alignment(gpu_module)
+        sizes[symbol_name(gpu_module)] = state_once(gpu_module)
         _drop_noalias(gpu_module)
     _convert(root)
     for gpu_module in gpu_modules(root):
         _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
         _check_converted(gpu_module)
+        require_sizes(gpu_module, sizes[symbol_name(gpu_module)])
+        settle_masked_loads(gpu_module)
 
 
 def gpu_modules(root: Operation) -> list[Operation]:

@@ -23,8 +23,11 @@ from mlir_async_pipe.launch import Launches, block_size, launched_sizes
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.targets.block_sizes import state_once
 from mlir_async_pipe.targets.chips import CHIPS, Chip
+from mlir_async_pipe.targets.dense_buffers import flatten_buffers
 from mlir_async_pipe.targets.empty_groups import drop_empty_groups
+from mlir_async_pipe.targets.known_layouts import check_layouts
 from mlir_async_pipe.targets.mark_scope import check_scope
 from mlir_async_pipe.targets.other_lanes import Wave
 from mlir_async_pipe.targets.rocdl_copies import rewrite_copy
@@ -41,6 +44,7 @@ from mlir_async_pipe.targets.rocdl_waits import (
 )
 from mlir_async_pipe.targets.shared_memory import (
     check_fits,
+    end_of,
     globalise_allocations,
     kernels,
     workgroup_buffers,
@@ -103,6 +107,7 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     chip = chip_of(options, session)
     root = module.operation
     _check_foreign(root, chip)
+    check_layouts(root)
     align_workgroup_buffers(root)
     refuse = WaveCopies(root, chip).refuse
     lower_abstract_ops(root, chip, session, strict=options.strict, refuse=refuse)
@@ -111,6 +116,8 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     _lower_copies(root, chip, options, session)
     for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
         globalise_allocations(gpu_module)
+        flatten_buffers(gpu_module)
+        state_once(gpu_module)
         _check_workgroup_memory(gpu_module, chip, options.smem_limit)
         annotate_alignment(gpu_module)
 
@@ -143,7 +150,7 @@ def _check_workgroup_memory(gpu_module: Operation, chip: Chip, limit: int) -> No
     """Raise LoweringError (workgroup-memory) for a kernel that needs more than there is."""
     allowed = dataclasses.replace(chip, workgroup_bytes=limit) if limit else chip
     for kernel in kernels(gpu_module):
-        needed = sum(buffer.bytes for buffer in workgroup_buffers(kernel, gpu_module))
+        needed = end_of(workgroup_buffers(kernel, gpu_module))
         check_fits(kernel, needed, allowed)
 
 

@@ -16,7 +16,7 @@ from mlir_async_pipe.alignment import access_alignment, element_bytes
 from mlir_async_pipe.ir_helpers import set_integer, walk
 from mlir_async_pipe.vocabulary import accesses
 
-VECTOR_OPS = ("vector.load", "vector.store")
+VECTOR_OPS = ("vector.load", "vector.store", "vector.maskedload")
 
 
 def annotate_alignment(root: Any) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import space_of_type
 from mlir_async_pipe.ir_helpers import Operation, integer_attribute, set_integer, walk
-from mlir_async_pipe.targets.shared_memory import ALIGNMENT_BYTES, attributions
+from mlir_async_pipe.memory_layout import element_layout
+from mlir_async_pipe.targets.shared_memory import ALIGNMENT_BYTES, attributed, given_alignment
 
 _ATTRIBUTES = "workgroup_attrib_attrs"
 
@@ -22,22 +23,25 @@ def align_workgroup_buffers(root: Operation) -> None:
         if op.name == "memref.global":
             kind = ir.TypeAttr(op.attributes["type"]).value
             known = integer_attribute(op, "alignment") or 1
-            if space_of_type(kind) == "workgroup" and known < ALIGNMENT_BYTES:
-                set_integer(op, "alignment", ALIGNMENT_BYTES, 64)
-        elif count := len(attributions(op)):
-            _align_attributions(op, count)
+            least = max(ALIGNMENT_BYTES, element_layout(kind).alignment)
+            if space_of_type(kind) == "workgroup" and known < least:
+                set_integer(op, "alignment", least, 64)
+        elif attributed(op):
+            _align_attributions(op)
 
 
-def _align_attributions(function: Operation, count: int) -> None:
+def _align_attributions(function: Operation) -> None:
     context = function.context
     i64 = ir.IntegerType.get_signless(64, context)
-    entries: list[dict[str, ir.Attribute]] = [{} for _ in range(count)]
+    arguments = attributed(function)
+    entries: list[dict[str, ir.Attribute]] = [{} for _ in arguments]
     if _ATTRIBUTES in function.attributes:
         given = ir.ArrayAttr(function.attributes[_ATTRIBUTES])
         entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
-    for entry in entries:
-        known = ir.IntegerAttr(entry["llvm.align"]).value if "llvm.align" in entry else 1
-        entry["llvm.align"] = ir.IntegerAttr.get(i64, max(known, ALIGNMENT_BYTES))
+    for entry, argument in zip(entries, arguments, strict=True):
+        natural = element_layout(argument.type).alignment
+        least = max(given_alignment(entry), ALIGNMENT_BYTES, natural)
+        entry["llvm.align"] = ir.IntegerAttr.get(i64, least)
     function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
         [ir.DictAttr.get(entry, context) for entry in entries], context
     )

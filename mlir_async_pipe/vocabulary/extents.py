@@ -12,6 +12,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, layout_of
 
 
 def element(op: Any) -> tuple[int, ...]:
@@ -74,19 +75,15 @@ def stored_bytes(op: Any) -> tuple[int, ...] | None:
 
 
 def _type_bytes(kind: Any) -> tuple[int, ...] | None:
-    count = 1
-    for size in shape_of(kind):
-        count *= size
     try:
-        inner = ir.VectorType(kind).element_type if shape_of(kind) else kind
-        return (-(-count * bits_of_scalar(inner) // 8),)
-    except ValueError:
+        return (-(-layout_of(kind).bits // 8),)
+    except UnknownLayoutError:
         return None
 
 
 def matrix_row(op: Any) -> tuple[int, ...]:
     """ldmatrix: each active lane names one row of 16 bytes."""
-    return (16 * 8 // element_bits(op.operands[0].type),)
+    return (16 // element_bytes(op.operands[0].type),)
 
 
 def shape_of(kind: Any) -> tuple[int, ...]:
@@ -95,41 +92,3 @@ def shape_of(kind: Any) -> tuple[int, ...]:
         return tuple(ir.VectorType(kind).shape)
     except ValueError:
         return ()
-
-
-def element_bits(kind: Any) -> int:
-    """Bits of one element of a memref or vector type; index counts as 64."""
-    inner = ir.ShapedType(kind).element_type
-    try:
-        return bits_of_scalar(inner)
-    except ValueError:
-        vector = ir.VectorType(inner)
-        count = 1
-        for size in vector.shape:
-            count *= size
-        return count * bits_of_scalar(vector.element_type)
-
-
-def bits_of_scalar(kind: Any) -> int:
-    """Bits of an integer, float or index type; raises ValueError for any other."""
-    width = _BITS.get(str(kind))
-    if width is not None:
-        return width
-    try:
-        return int(ir.IntegerType(kind).width)
-    except ValueError:
-        raise ValueError(f"no bit width known for {kind}") from None
-
-
-_BITS = {
-    "index": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "tf32": 19,
-    "f64": 64,
-    "f8E4M3FN": 8,
-    "f8E5M2": 8,
-    "f8E4M3FNUZ": 8,
-    "f8E5M2FNUZ": 8,
-}

@@ -1,0 +1,180 @@
+"""How memory holds a memref: bytes from element to element, bytes in all, and its alignment.
+
+    memref<32x32xf16, strided<[40, 1]>>   2 bytes an element, 31 * 40 + 31 + 1 elements: 2544 bytes
+    memref<64xi4>                         1 byte an element (LLVM packs vectors, not arrays)
+    memref<8xvector<3xf32>>               16 bytes an element: 12 and 4 of padding
+
+The rules are those of LLVM's data layout for both vendors' GPUs, where an array's elements lie
+as far apart as their size rounded up to their alignment. All that reserves memory, compares
+places in it, or executes it asks here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+
+
+class UnknownLayoutError(ValueError):
+    """Nobody but its dialect knows how a type lies in memory, or no GPU can hold it."""
+
+
+@dataclass(frozen=True)
+class TypeLayout:
+    """A type in memory: the bits of its value, the bytes from one to the next, its alignment."""
+
+    bits: int
+    stride_bytes: int
+    alignment: int
+
+
+def layout_of(kind: Any) -> TypeLayout:
+    """The layout of a scalar, complex, pointer or vector type.
+
+    Raises UnknownLayoutError for any other, also for f80 and tf32: registers of other machines
+    and of tensor cores, which a GPU's memory does not hold.
+    """
+    bits = _FLOAT_BITS.get(str(kind))
+    if bits is not None:
+        return _scalar(bits)
+    try:
+        return _scalar(int(ir.IntegerType(kind).width))
+    except ValueError:
+        pass
+    try:
+        return _vector(ir.VectorType(kind))
+    except UnknownLayoutError:
+        raise
+    except ValueError:
+        pass
+    try:
+        part = layout_of(ir.ComplexType(kind).element_type)
+    except UnknownLayoutError:
+        raise
+    except ValueError:
+        if str(kind).startswith("!llvm.ptr"):
+            return _scalar(64)
+        raise UnknownLayoutError(f"no layout in memory is known for {kind}") from None
+    return TypeLayout(2 * part.bits, 2 * part.stride_bytes, part.alignment)
+
+
+# Floats of less than a byte are integers for LLVM, and integers are bytes in an array.
+_FLOAT_BITS = {
+    "index": 64,
+    "f16": 16,
+    "bf16": 16,
+    "f32": 32,
+    "f64": 64,
+    "f128": 128,
+    "f8E3M4": 8,
+    "f8E4M3": 8,
+    "f8E4M3B11FNUZ": 8,
+    "f8E4M3FN": 8,
+    "f8E4M3FNUZ": 8,
+    "f8E5M2": 8,
+    "f8E5M2FNUZ": 8,
+    "f8E8M0FNU": 8,
+    "f6E2M3FN": 6,
+    "f6E3M2FN": 6,
+    "f4E2M1FN": 4,
+}
+# Integers of more than 64 bits are aligned to 16 bytes on NVIDIA and to 8 on AMD.
+_LARGEST_SCALAR_ALIGNMENT = 16
+
+
+def _scalar(bits: int) -> TypeLayout:
+    size = -(-bits // 8)
+    alignment = min(_power_of_two_above(size), _LARGEST_SCALAR_ALIGNMENT)
+    return TypeLayout(bits, _rounded(size, alignment), alignment)
+
+
+def _vector(kind: Any) -> TypeLayout:
+    """The rows of a vector of several dimensions are elements of an array."""
+    *outer, length = [int(size) for size in kind.shape] or [1]
+    row = row_layout(layout_of(kind.element_type).bits * length)
+    rows = 1
+    for size in outer:
+        rows *= size
+    return TypeLayout(row.bits * rows, row.stride_bytes * rows, row.alignment)
+
+
+def row_layout(bits: int) -> TypeLayout:
+    """A vector of one dimension: packed bits, in a power of two of bytes."""
+    size = _power_of_two_above(-(-bits // 8))
+    return TypeLayout(bits, size, size)
+
+
+def element_layout(memref: Any) -> TypeLayout:
+    """The layout of one element of a memref type. Raises UnknownLayoutError."""
+    return layout_of(ir.ShapedType(memref).element_type)
+
+
+def element_bytes(memref: Any) -> int:
+    """Bytes from one element to its neighbour at stride 1. Raises UnknownLayoutError."""
+    return element_layout(memref).stride_bytes
+
+
+def is_packed(memory: Any) -> bool:
+    """Whether the elements of a memref value are as close as those of a vector in a register:
+    not those of i4, i24 or vector<3xf32>, nor any of unknown layout."""
+    try:
+        layout = element_layout(memory.type)
+    except UnknownLayoutError:
+        return False
+    return layout.bits == 8 * layout.stride_bytes
+
+
+def span_bytes(memref: Any) -> int | None:
+    """Bytes from the start of a buffer of this type to the end of its last element; None where
+    sizes, strides or offset are dynamic.
+
+    Raises UnknownLayoutError for an element of unknown layout, for a map that is no strides, and
+    where strides lead to before the start.
+    """
+    kind = ir.MemRefType(memref)
+    strides, offset = strides_and_offset(kind)
+    if not kind.has_static_shape or offset is None or None in strides:
+        return None
+    if 0 in kind.shape:
+        return 0
+    steps = [(s - 1) * t for s, t in zip(kind.shape, strides, strict=True) if t is not None]
+    if offset + sum(step for step in steps if step < 0) < 0:
+        raise UnknownLayoutError(f"elements of {kind} lie before its start")
+    last = offset + sum(step for step in steps if step > 0)
+    return int(last + 1) * element_bytes(kind)
+
+
+def is_dense(memref: Any) -> bool:
+    """Whether elements lie one after the other from the start on, in the order of subscripts."""
+    kind = ir.MemRefType(memref)
+    strides, offset = strides_and_offset(kind)
+    step = 1
+    for size, stride in zip(reversed(kind.shape), reversed(strides), strict=True):
+        if stride != step:
+            return False
+        step *= size
+    return offset == 0
+
+
+def strides_and_offset(kind: Any) -> tuple[list[int | None], int | None]:
+    """Strides and offset of a memref type in elements, None for each that is dynamic.
+
+    Raises UnknownLayoutError for a map that is no strides.
+    """
+    try:
+        strides, offset = kind.get_strides_and_offset()
+    except (ValueError, RuntimeError) as error:
+        raise UnknownLayoutError(f"the map of {kind} is more than strides") from error
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    known = [None if stride == dynamic else int(stride) for stride in strides]
+    return known, None if offset == dynamic else int(offset)
+
+
+def _power_of_two_above(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _rounded(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

@@ -1,0 +1,62 @@
+"""A known block size reaches the code as the exact size, whatever else the kernel states."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import mlir_async_pipe
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.diagnostics import LoweringError
+
+BESIDE = (
+    "",
+    ", rocdl.max_flat_work_group_size = 64 : i32",
+    ', rocdl.flat_work_group_size = "1,256"',
+    ", rocdl.reqd_work_group_size = array<i32: 32, 2, 1>",
+    ", nvvm.reqntid = array<i32: 32, 2, 1>",
+    ", nvvm.maxntid = array<i32: 64, 2, 1>",
+)
+
+
+def code_of(attributes: str, target: str) -> str:
+    text = f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
+      gpu.func @k(%x : f32, %a : memref<64xf32>, %i : index) kernel
+        attributes {{known_block_size = array<i32: 32, 2, 1>{attributes}}} {{
+        memref.store %x, %a[%i] : memref<64xf32>
+        gpu.return }} }} }}"""
+    with new_context():
+        emit = "ptx" if target.startswith("nvvm") else "isa"
+        module = ir.Module.parse(text)
+        return str(mlir_async_pipe.lower(module, target=target, emit=emit).text)
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_nvidia_requires_the_size(beside: str) -> None:
+    code = code_of(beside, "nvvm:sm_80")
+    assert re.search(r"\.reqntid 32, 2, 1", code)
+    assert ".maxntid" not in code
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_amd_requires_the_size(beside: str) -> None:
+    code = code_of(beside, "rocdl:gfx942")
+    assert re.search(r"\.reqd_workgroup_size:\s+- 32\s+- 2\s+- 1", code)
+    assert re.search(r"\.max_flat_workgroup_size: 64", code)
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx942"])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ", rocdl.max_flat_work_group_size = 32 : i32",
+        ', rocdl.flat_work_group_size = "128,256"',
+        ", nvvm.reqntid = array<i32: 64, 1, 1>",
+        ", nvvm.maxntid = array<i32: 32, 1, 1>",
+    ],
+)
+def test_another_size_beside_it_is_refused(beside: str, target: str) -> None:
+    with pytest.raises(LoweringError) as caught:
+        code_of(beside, target)
+    assert caught.value.code == "block-size-conflict"
