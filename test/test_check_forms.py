@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.arithmetic import compare
+from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker.comparisons import compare
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.memory import BYTES, Piece, Region
 from mlir_async_pipe.checker.overlap import Comparer
@@ -36,18 +36,18 @@ def verdict(
 @pytest.mark.parametrize(("low", "residue"), [(0, 0), (1, 1), (5, 2)])
 def test_a_slot_folds_when_the_residue_of_the_iteration_is_known(low: int, residue: int) -> None:
     facts = {K: Known(low, None, residue, 3)}
-    assert forms.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
+    assert operators.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
 
 
 def test_a_slot_of_an_unknown_iteration_stays_a_remainder() -> None:
-    slot = forms.modulo(plus(k, 4), 3, {K: Known(0, None)})
+    slot = operators.modulo(plus(k, 4), 3, {K: Known(0, None)})
     assert slot == forms.call("mod", plus(k, 1), Form(3))
 
 
 def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
     facts = {K: Known(4, None, 4, 6)}
-    phase = forms.floor_divide(k, 3, facts)
-    assert forms.modulo(phase, 2, facts) == Form(1)
+    phase = operators.floor_divide(k, 3, facts)
+    assert operators.modulo(phase, 2, facts) == Form(1)
 
 
 def test_equal_symbols_cancel() -> None:
@@ -87,7 +87,7 @@ def test_widening_keeps_the_distance_of_repeated_states_as_a_residue() -> None:
 
 def test_other_slots_of_one_iteration_are_apart() -> None:
     facts = {K: Known(0, None)}
-    now, before = forms.modulo(k, 3, facts), forms.modulo(plus(k, 2), 3, facts)
+    now, before = operators.modulo(k, 3, facts), operators.modulo(plus(k, 2), 3, facts)
     assert verdict(now, before, same_thread=True, facts=facts) == "no"
     assert verdict(now, now, same_thread=True, facts=facts) == "yes"
 

@@ -1,11 +1,11 @@
 """Evaluates the IR's integer ops on forms: one table from op name to rule.
 
-    arith.addi, index.add, llvm.add      a + b
-    arith.remui, index.remu, llvm.urem   a mod b, for a >= 0 and constant b
+    arith.addi, index.add, llvm.add      a + b, as it fits into the type (see `widths`)
+    arith.remui, index.remu, llvm.urem   a mod b, for a constant b, of a as an unsigned number
     arith.select                         decided by the condition, else the path splits
 
-Index arithmetic is taken not to wrap. A rule answers None where the result is not a form of
-its operands; the caller then makes it an opaque symbol.
+A rule answers None where the result is not a form of its operands; the caller then makes it an
+opaque symbol.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from functools import lru_cache, partial, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker.comparisons import cmp
 from mlir_async_pipe.checker.forms import Atom, Facts, Form
+from mlir_async_pipe.checker.widths import Typed, result, signed, stored, typed, unsigned
 from mlir_async_pipe.index_splitting import SPLIT, Part, parts_of, weights_of
 
-Rule = Callable[[Any, list[Form], Facts], Form | None]
+Rule = Callable[[Typed, list[Form], Facts], Form | None]
+Bound = Callable[[list[Form], Facts], Form | None]
 
 
 class UndecidedError(Exception):
@@ -30,38 +33,49 @@ class UndecidedError(Exception):
 
 
 @lru_cache(maxsize=256)
-def rule_of(name: str) -> Rule | None:
-    """The rule for the ops called `name`: (op, forms of its operands, facts) to the form of
-    its result, None if that is opaque. Rules raise UndecidedError where a select is open.
-    """
+def _rule_of(name: str) -> Rule | None:
     return _RULES.get(name.split(".", 1)[1]) if name.startswith(_DIALECTS) else None
+
+
+def has_rule(name: str) -> bool:
+    """Whether the results of the ops called `name` are forms of their operands."""
+    return _rule_of(name) is not None
+
+
+def rule_of(op: Any) -> Bound | None:
+    """The rule for an op, its types and flags read once: (forms of its operands, facts) to the
+    form of its result, None if that is opaque. Raises UndecidedError where a select is open.
+    """
+    rule = _rule_of(op.name)
+    return None if rule is None else partial(rule, typed(op))
 
 
 def folds_remainders(name: str) -> bool:
     """Whether the ops called `name` make quotients and remainders, which fold to numbers where
     enough is known of what they divide."""
-    return rule_of(name) in (_div, _ceil_div, _rem, _and, _shr, _affine_apply)
+    return _rule_of(name) in _DIVIDING
 
 
-def rules_of_parts(op: Any) -> list[Rule] | None:
+def rules_of_parts(op: Any) -> list[Bound] | None:
     """A rule for each result of an op that splits an index, None for other ops."""
     parts = parts_of(op) if op.name == SPLIT else None
-    return None if parts is None else [partial(_part, part=part) for part in parts]
+    return None if parts is None else [partial(_part, part) for part in parts]
 
 
-def _part(op: Any, v: list[Form], facts: Facts, *, part: Part) -> Form | None:
-    divided = _div(op, [v[0], Form(part.stride)], facts)
-    if divided is None or part.modulus is None:
-        return divided
-    return _rem(op, [divided, Form(part.modulus)], facts)
+def _part(part: Part, v: list[Form], facts: Facts) -> Form | None:
+    low, _ = forms.bounds(v[0], facts)
+    if low is None or low < 0:
+        return None
+    divided = operators.floor_divide(v[0], part.stride, facts)
+    return divided if part.modulus is None else operators.modulo(divided, part.modulus, facts)
 
 
-def _join(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    weights = weights_of(op)
+def _join(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    weights = weights_of(op.op)
     if weights is None:
         return None
     scaled = (forms.scale(form, weight) for form, weight in zip(v, weights, strict=False))
-    return reduce(forms.add, scaled)
+    return stored(reduce(forms.add, scaled), op.bits, facts)
 
 
 _DIALECTS = ("arith.", "index.", "llvm.", "affine.")
@@ -82,84 +96,151 @@ def settle(form: Form, facts: Facts) -> Form:
         known = facts.get(atom)
         if known is not None and known.exact is not None:
             values[atom] = Form(known.exact)
-    return forms.substitute(form, values, facts) if values else form
+    return operators.substitute(form, values, facts) if values else form
 
 
-def _mul(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    a, b = (settle(x, facts) for x in v)
+def _sum(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    return result(op, forms.add(v[0], v[1]), v, facts)
+
+
+def _difference(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    return result(op, forms.subtract(v[0], v[1]), v, facts)
+
+
+def _mul(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    return result(op, _product(*(settle(x, facts) for x in v)), v, facts)
+
+
+def _product(a: Form, b: Form) -> Form:
     if b.is_constant:
         return forms.scale(a, b.constant)
     return forms.scale(b, a.constant) if a.is_constant else forms.call("mul", a, b)
 
 
-def _div(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    low, _ = forms.bounds(v[0], facts)
-    if not v[1].is_constant or v[1].constant <= 0 or low is None or low < 0:
+def _shl(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    if not _is_shift(op, v[1]):
         return None
-    return forms.floor_divide(v[0], v[1].constant, facts)
+    return result(op, forms.scale(v[0], 1 << v[1].constant), v[:1], facts)
 
 
-def _ceil_div(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    if not v[1].is_constant or v[1].constant <= 0:
+def _is_shift(op: Typed, form: Form) -> bool:
+    """Whether a shift is by a number below the width; more is poison."""
+    return form.is_constant and 0 <= form.constant < min(op.bits, 63)
+
+
+# Divisions ---------------------------------------------------------------------------------
+
+
+def _read(op: Typed, v: list[Form], facts: Facts, sign: str) -> tuple[Form, int] | None:
+    """Dividend and divisor as an op reads them; None unless the divisor is a known number
+    above 0."""
+    if sign == "u":
+        a, b = (unsigned(x, op.bits, facts) for x in v)
+    else:
+        a, b = (signed(x, op.bits) for x in v)
+    if a is None or b is None or not b.is_constant or b.constant <= 0:
         return None
-    return _div(op, [forms.add(v[0], Form(v[1].constant - 1)), v[1]], facts)
+    return a, b.constant
 
 
-def _rem(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    low, _ = forms.bounds(v[0], facts)
-    if not v[1].is_constant or v[1].constant <= 0 or low is None or low < 0:
-        return None
-    return forms.modulo(v[0], v[1].constant, facts)
+def _not_negative(form: Form, facts: Facts) -> bool:
+    """Whether rounding towards zero and rounding down agree."""
+    low, _ = forms.bounds(form, facts)
+    return low is not None and low >= 0
 
 
-def _is_bit(op: Any) -> bool:
-    return str(op.results[0].type) == "i1"
+def _divide(sign: str, *, down: bool = False, up: bool = False) -> Rule:
+    """The rule of a division; `down`: it rounds down for negative numbers too."""
+
+    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        found = _read(op, v, facts, sign)
+        if found is None or not (down or _not_negative(found[0], facts)):
+            return None
+        a, divisor = found
+        if up:
+            a = forms.add(a, Form(divisor - 1))
+        return stored(operators.floor_divide(a, divisor, facts), op.bits, facts)
+
+    return rule
 
 
-def _and(op: Any, v: list[Form], facts: Facts) -> Form | None:
+def _remainder(sign: str) -> Rule:
+    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        found = _read(op, v, facts, sign)
+        if found is None or not _not_negative(found[0], facts):
+            return None
+        return stored(operators.modulo(*found, facts), op.bits, facts)
+
+    return rule
+
+
+def _shift_right(sign: str) -> Rule:
+    divide = _divide(sign, down=True)
+
+    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        if op.bits == 1 or not _is_shift(op, v[1]):
+            return None
+        return divide(op, [v[0], Form(1 << v[1].constant)], facts)
+
+    return rule
+
+
+# Bits --------------------------------------------------------------------------------------
+
+
+def _is_ones(op: Typed, form: Form) -> bool:
+    return form.is_constant and form.constant == (1 if op.bits == 1 else -1)
+
+
+def _and(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     a, b = (settle(x, facts) for x in v)
     if b.is_constant:
         a, b = b, a
     if a.is_constant:
         mask = a.constant
-        if mask == 0 or (_is_bit(op) and mask == 1):
+        if mask == 0 or _is_ones(op, a):
             return b if mask else forms.ZERO
         if mask & (mask + 1) == 0 and mask > 0:
-            return forms.modulo(b, mask + 1, facts)
-    return forms.apply("and", (a, b), facts)
+            return operators.modulo(b, mask + 1, facts)
+    return operators.apply("and", (a, b), facts)
 
 
-def _or(op: Any, v: list[Form], facts: Facts) -> Form | None:
+def _or(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     a, b = (settle(x, facts) for x in v)
     for one, other in ((a, b), (b, a)):
-        if one.is_constant and (one.constant == 0 or (_is_bit(op) and one.constant == 1)):
+        if one.is_constant and (one.constant == 0 or _is_ones(op, one)):
             return one if one.constant else other
-    return forms.apply("or", (a, b), facts)
+    return operators.apply("or", (a, b), facts)
 
 
-def _xor(op: Any, v: list[Form], facts: Facts) -> Form | None:
+def _xor(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     a, b = (settle(x, facts) for x in v)
     for one, other in ((a, b), (b, a)):
         if one.is_constant and one.constant == 0:
             return other
-        if one.is_constant and _is_bit(op) and one.constant == 1:
-            return forms.subtract(Form(1), other)
-    return forms.apply("xor", (a, b), facts)
+        if _is_ones(op, one):
+            return forms.subtract(one, other)
+    return operators.apply("xor", (a, b), facts)
 
 
-def _shl(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    return forms.scale(v[0], 1 << v[1].constant) if _is_shift(v[1]) else None
+# Casts -------------------------------------------------------------------------------------
 
 
-def _shr(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    return _div(op, [v[0], Form(1 << v[1].constant)], facts) if _is_shift(v[1]) else None
+def _cast(sign: str) -> Rule:
+    """The rule of a cast that extends by `sign` where it widens."""
+
+    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        if op.bits <= op.given:
+            return result(op, v[0], v, facts)
+        return signed(v[0], op.given) if sign == "s" else unsigned(v[0], op.given, facts)
+
+    return rule
 
 
-def _is_shift(form: Form) -> bool:
-    return form.is_constant and 0 <= form.constant < 63
+# Choices -----------------------------------------------------------------------------------
 
 
-def _select(op: Any, v: list[Form], facts: Facts) -> Form | None:
+def _select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     condition = exact(settle(v[0], facts), facts)
     if condition is None:
         if v[1] == v[2]:
@@ -189,73 +270,36 @@ def wrapped(v: list[Form], facts: Facts) -> Form | None:
         return None
     if low < 0 or high > versions.constant:
         return None
-    return forms.modulo(x, versions.constant, facts)
+    return operators.modulo(x, versions.constant, facts)
 
 
-def _extreme(name: str) -> Rule:
-    def rule(op: Any, v: list[Form], facts: Facts) -> Form | None:
-        low, high = forms.bounds(forms.subtract(v[0], v[1]), facts)
-        if high is not None and high <= 0:
-            return v[0] if name == "min" else v[1]
-        if low is not None and low >= 0:
-            return v[1] if name == "min" else v[0]
-        return forms.call(name, v[0], v[1])
+def _extreme(name: str, sign: str) -> Rule:
+    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        if sign == "u":
+            a, b = (unsigned(x, op.bits, facts) for x in v)
+        else:
+            a, b = (signed(x, op.bits) for x in v)
+        if a is None or b is None:
+            return None
+        return stored(_least(name, a, b, facts), op.bits, facts)
 
     return rule
 
 
-def is_negative(form: Form, facts: Facts) -> Form:
-    """1 if form < 0, 0 if not, else the undecided comparison."""
-    low, high = forms.bounds(form, facts)
-    if high is not None and high < 0:
-        return Form(1)
+def _least(name: str, a: Form, b: Form, facts: Facts) -> Form:
+    low, high = forms.bounds(forms.subtract(a, b), facts)
+    if high is not None and high <= 0:
+        return a if name == "min" else b
     if low is not None and low >= 0:
-        return Form(0)
-    return forms.call("cmp<", form)
+        return b if name == "min" else a
+    return forms.call(name, a, b)
 
 
-def is_zero(form: Form, facts: Facts) -> Form:
-    """1 if form = 0, 0 if not, else the undecided comparison."""
-    low, high = forms.bounds(form, facts)
-    if low == high == 0:
-        return Form(1)
-    if (low is not None and low > 0) or (high is not None and high < 0):
-        return Form(0)
-    return forms.call("cmp=", form)
+# Affine maps -------------------------------------------------------------------------------
 
 
-def compare(name: str, a: Form, b: Form, facts: Facts) -> Form:
-    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …).
-
-    Unsigned predicates read like signed ones: addresses and counts are not negative.
-    """
-    kind = name if name in ("eq", "ne") else name[1:]
-    difference = forms.subtract(a, b)
-    if kind in ("eq", "ne"):
-        equal = is_zero(difference, facts)
-        return equal if kind == "eq" else forms.subtract(Form(1), equal)
-    if kind in ("lt", "ge"):
-        less = is_negative(difference, facts)
-        return less if kind == "lt" else forms.subtract(Form(1), less)
-    greater = is_negative(forms.scale(difference, -1), facts)
-    return greater if kind == "gt" else forms.subtract(Form(1), greater)
-
-
-_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-
-
-def _cmp(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    if op.name == "index.cmp":
-        text = str(op.attributes["pred"])
-        predicate = next((p for p in _PREDICATES if f" {p}" in text or f"({p})" in text), None)
-    else:
-        number = int(ir.IntegerAttr(op.attributes["predicate"]).value)
-        predicate = _PREDICATES[number]
-    return None if predicate is None else compare(predicate, v[0], v[1], facts)
-
-
-def _affine_apply(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    affine_map = ir.AffineMapAttr(op.attributes["map"]).value
+def _affine_apply(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    affine_map = ir.AffineMapAttr(op.op.attributes["map"]).value
 
     def form(expression: Any) -> Form | None:
         if isinstance(expression, ir.AffineConstantExpr):
@@ -268,26 +312,18 @@ def _affine_apply(op: Any, v: list[Form], facts: Facts) -> Form | None:
             if isinstance(expression, kind()):
                 binary = kind()(expression)
                 a, b = form(binary.lhs), form(binary.rhs)
-                return None if a is None or b is None else rule(op, [a, b], facts)
+                return None if a is None or b is None else rule(Typed(op.op), [a, b], facts)
         return None
 
     return form(affine_map.results[0])
 
 
-def _sum(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    return forms.add(v[0], v[1])
-
-
-def _same(op: Any, v: list[Form], facts: Facts) -> Form | None:
-    return v[0]
-
-
 _AFFINE: tuple[tuple[Callable[[], Any], Rule], ...] = (
     (lambda: ir.AffineAddExpr, _sum),
     (lambda: ir.AffineMulExpr, _mul),
-    (lambda: ir.AffineModExpr, _rem),
-    (lambda: ir.AffineFloorDivExpr, _div),
-    (lambda: ir.AffineCeilDivExpr, _ceil_div),
+    (lambda: ir.AffineModExpr, _remainder("s")),
+    (lambda: ir.AffineFloorDivExpr, _divide("s", down=True)),
+    (lambda: ir.AffineCeilDivExpr, _divide("s", down=True, up=True)),
 )
 
 
@@ -295,25 +331,32 @@ _RULES: dict[str, Rule] = {
     "apply": _affine_apply,
     "linearize_index": _join,
     **dict.fromkeys(("addi", "add"), _sum),
-    **dict.fromkeys(("subi", "sub"), lambda op, v, facts: forms.subtract(v[0], v[1])),
+    **dict.fromkeys(("subi", "sub"), _difference),
     **dict.fromkeys(("muli", "mul"), _mul),
-    **dict.fromkeys(("divui", "divsi", "floordivsi", "divu", "divs", "udiv", "sdiv"), _div),
-    **dict.fromkeys(("ceildivui", "ceildivsi", "ceildivu", "ceildivs"), _ceil_div),
-    **dict.fromkeys(("remui", "remsi", "remu", "rems", "urem", "srem"), _rem),
+    **dict.fromkeys(("divui", "divu", "udiv"), _divide("u")),
+    **dict.fromkeys(("divsi", "divs", "sdiv"), _divide("s")),
+    **dict.fromkeys(("floordivsi", "floordivs"), _divide("s", down=True)),
+    **dict.fromkeys(("ceildivui", "ceildivu"), _divide("u", up=True)),
+    **dict.fromkeys(("ceildivsi", "ceildivs"), _divide("s", down=True, up=True)),
+    **dict.fromkeys(("remui", "remu", "urem"), _remainder("u")),
+    **dict.fromkeys(("remsi", "rems", "srem"), _remainder("s")),
     **dict.fromkeys(("andi", "and"), _and),
     **dict.fromkeys(("ori", "or"), _or),
     **dict.fromkeys(("xori", "xor"), _xor),
     **dict.fromkeys(("shli", "shl"), _shl),
-    **dict.fromkeys(("shrui", "shrsi", "shru", "shrs", "lshr", "ashr"), _shr),
+    **dict.fromkeys(("shrui", "shru", "lshr"), _shift_right("u")),
+    **dict.fromkeys(("shrsi", "shrs", "ashr"), _shift_right("s")),
     "select": _select,
-    **dict.fromkeys(("minui", "minsi", "minu", "mins"), _extreme("min")),
-    **dict.fromkeys(("maxui", "maxsi", "maxu", "maxs"), _extreme("max")),
-    **dict.fromkeys(("cmpi", "icmp", "cmp"), _cmp),
-    **dict.fromkeys(
-        ("index_cast", "index_castui", "casts", "castu", "extui", "trunci", "zext", "trunc"), _same
-    ),
-    **dict.fromkeys(
-        ("extsi", "sext"),
-        lambda op, v, facts: None if str(op.operands[0].type) == "i1" else v[0],
-    ),
+    **dict.fromkeys(("minui", "minu", "intr.umin"), _extreme("min", "u")),
+    **dict.fromkeys(("minsi", "mins", "intr.smin"), _extreme("min", "s")),
+    **dict.fromkeys(("maxui", "maxu", "intr.umax"), _extreme("max", "u")),
+    **dict.fromkeys(("maxsi", "maxs", "intr.smax"), _extreme("max", "s")),
+    **dict.fromkeys(("cmpi", "icmp", "cmp"), cmp),
+    **dict.fromkeys(("index_cast", "casts", "extsi", "sext", "trunci", "trunc"), _cast("s")),
+    **dict.fromkeys(("index_castui", "castu", "extui", "zext"), _cast("u")),
+}
+# What folds to numbers where enough is known of iteration numbers.
+_DIVIDING = {
+    *(_RULES[name] for name in ("divui", "divsi", "floordivsi", "ceildivui", "ceildivsi")),
+    *(_RULES[name] for name in ("remui", "remsi", "andi", "shrui", "shrsi", "apply")),
 }

@@ -87,12 +87,12 @@ class CarriedSlots:
         constant = constant_value(run.op.results[0])
         if constant is not None:
             return constant
-        rule = arithmetic.rule_of(run.op.name)
-        if rule is None:
+        if not arithmetic.has_rule(run.op.name):
             return None
         operands = [self._value(operand, carried, depth + 1) for operand in run.operands]
         known = [Form(operand) for operand in operands if operand is not None]
-        value = rule(run.op, known, {}) if len(known) == len(operands) else None
+        rule = arithmetic.rule_of(run.op) if len(known) == len(operands) else None
+        value = rule(known, {}) if rule is not None else None
         return value.constant if value is not None and value.is_constant else None
 
 

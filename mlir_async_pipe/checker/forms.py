@@ -9,13 +9,13 @@ always means *now*: on a back edge every form that lives on replaces it by itsel
 exactly if they denote the same number on this path. Divisions and remainders fold by what is
 known about their operands: with k ≡ 1 (mod 3) the slot above is the constant 0.
 
-What is easy to get wrong: `mod` here is the mathematical one. It is built only from operands
-proven non-negative (where the IR's signed, unsigned and mathematical remainders agree).
+What is easy to get wrong: `mod` and `div` here are the mathematical ones, rounded down, also for
+negative operands; `widths` says where the IR's own agree. Numbers of iN stand as signed ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -197,6 +197,8 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Kno
         )
     if name.startswith("cmp"):
         return Known(0, 1)
+    if name == "wrap":
+        return type_range(arguments[1].constant)
     ranges = [bounds(argument, facts) for argument in arguments]
     lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
     if name in ("min", "max"):
@@ -207,13 +209,41 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Kno
         use_low = all_lows or (name == "max" and bool(known_lows))
         use_high = all_highs or (name == "min" and bool(known_highs))
         return Known(pick(known_lows) if use_low else None, pick(known_highs) if use_high else None)
+    if name == "mul":
+        return _product_range(ranges)
+    if name == "and":
+        # Bits that are 0 in one are 0 in both.
+        known_highs = [h for low, h in ranges if low is not None and low >= 0 and h is not None]
+        return Known(0, min(known_highs)) if known_highs else ANYTHING
     if any(low is None or low < 0 for low in lows):
         return ANYTHING
-    if name == "and":
-        return Known(0, min((h for h in highs if h is not None), default=None))
     if name in ("or", "xor") and all(h is not None for h in highs):
         return Known(0, (1 << max(h.bit_length() for h in highs if h is not None)) - 1)
     return Known(0, None)
+
+
+def _product_range(ranges: list[tuple[int | None, int | None]]) -> Known:
+    (a, b), (c, d) = ranges
+    if a is not None and b is not None and c is not None and d is not None:
+        corners = (a * c, a * d, b * c, b * d)
+        return Known(min(corners), max(corners))
+    both = a is not None and a >= 0 and c is not None and c >= 0
+    return Known(0, None) if both else ANYTHING
+
+
+@lru_cache(maxsize=64)
+def type_range(bits: int) -> Known:
+    """What a signed number of so many bits can be."""
+    return Known(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def narrowed(known: Known | None, least: Known) -> Known:
+    """What is known of an atom whose type leaves no more than `least`, a missing end filled in."""
+    if known is None:
+        return least
+    low = least.low if known.low is None else known.low
+    high = least.high if known.high is None else known.high
+    return known._replace(low=low, high=high)
 
 
 def residue(form: Form, modulus: int, facts: Facts) -> int | None:
@@ -247,108 +277,14 @@ def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: F
         return None if inside is None else inside // divisor
     if name == "mod" and arguments[1].constant % modulus == 0:
         return residue(arguments[0], modulus, facts)
+    if name == "wrap" and (1 << arguments[1].constant) % modulus == 0:
+        return residue(arguments[0], modulus, facts)
     return None
 
 
 def call(name: str, *arguments: Form) -> Form:
     """An operator on forms that nothing more is known about."""
     return of_atom(Atom("call", (name, arguments)))
-
-
-def modulo(form: Form, modulus: int, facts: Facts) -> Form:
-    """form mod modulus for a form that is >= 0 and modulus > 0."""
-    value = residue(form, modulus, facts)
-    if value is not None:
-        return Form(value)
-    form = _without_inner_modulo(form, modulus)
-    kept = Form(form.constant, frozenset(t for t in form.terms if t[1] % modulus))
-    low, high = bounds(kept, facts)
-    if low is not None and high is not None and low // modulus == high // modulus:
-        return add(kept, Form(-(low // modulus) * modulus))
-    inner = inner_modulo(kept, modulus)
-    return call("mod", inner, Form(modulus))
-
-
-def _without_inner_modulo(form: Form, modulus: int) -> Form:
-    """x mod V + c as x + c, which has the same residue: a slot that is counted up from an
-    unknown one has V forms, not one for each iteration."""
-    nested = [
-        (term, operator_of(term[0])[1][0])
-        for term in form.terms
-        if term[0].kind == "call" and _is_remainder(term[0], modulus)
-    ]
-    result = Form(form.constant, form.terms.difference(term for term, _ in nested))
-    for (_, coefficient), inner in nested:
-        result = add(result, scale(inner, coefficient))
-    return result
-
-
-def _is_remainder(atom: Atom, modulus: int) -> bool:
-    name, arguments = operator_of(atom)
-    return name == "mod" and arguments[1].constant % modulus == 0
-
-
-def inner_modulo(form: Form, modulus: int) -> Form:
-    """The same residue with coefficients in 0 .. modulus-1 (a normal form)."""
-    return Form(
-        form.constant % modulus,
-        frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
-    )
-
-
-def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
-    """floor(form / divisor) for divisor > 0: what divides evenly moves out."""
-    outside = Form(
-        form.constant // divisor,
-        frozenset((atom, c // divisor) for atom, c in form.terms if c % divisor == 0),
-    )
-    inside = Form(form.constant % divisor, frozenset(t for t in form.terms if t[1] % divisor))
-    low, high = bounds(inside, facts)
-    if low is not None and high is not None and low // divisor == high // divisor:
-        return add(outside, Form(low // divisor))
-    return add(outside, call("div", inside, Form(divisor)))
-
-
-def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
-    """The form with atoms replaced, in the operands of operators too.
-
-    Operators fold again where they can; facts must hold for the new atoms.
-    """
-    if not form.terms or atoms_of(form).isdisjoint(mapping):
-        return form
-    result = Form(form.constant)
-    for atom, coefficient in form.terms:
-        new = mapping.get(atom)
-        if new is None and atom.kind == "call":
-            name, arguments = operator_of(atom)
-            changed = tuple(substitute(a, mapping, facts) for a in arguments)
-            new = apply(name, changed, facts) if changed != arguments else None
-        result = add(result, scale(of_atom(atom) if new is None else new, coefficient))
-    return result
-
-
-def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
-    """An operator on forms, folded as far as the facts allow."""
-    if name == "mod":
-        return modulo(arguments[0], arguments[1].constant, facts)
-    if name == "div":
-        return floor_divide(arguments[0], arguments[1].constant, facts)
-    if all(not a.terms for a in arguments) and name in FOLDS:
-        return Form(FOLDS[name](*(a.constant for a in arguments)))
-    return call(name, *arguments)
-
-
-FOLDS: dict[str, Callable[..., int]] = {
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "min": min,
-    "max": max,
-    "mul": lambda a, b: a * b,
-    "shl": lambda a, b: a << b,
-    "cmp<": lambda a: int(a < 0),
-    "cmp=": lambda a: int(a == 0),
-}
 
 
 @lru_cache(maxsize=1 << 16)

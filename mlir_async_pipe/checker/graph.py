@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.checker.widths import INDEX_BITS
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class Constant:
 class Loop:
     """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
 
-    `inductions` maps a header argument to what each iteration adds to it.
+    `inductions` maps a header argument to what each iteration adds to it. `unsigned`: the bounds
+    are read as unsigned numbers, of `bits` bits.
     """
 
     number: int
@@ -139,6 +141,8 @@ class Loop:
     step: int | None = None
     variable: int | None = None
     place: Any = None
+    unsigned: bool = False
+    bits: int = INDEX_BITS
     inductions: dict[int, int] = field(default_factory=dict)
 
 

@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import rewrite
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.values import Values
+from mlir_async_pipe.checker.widths import INDEX_BITS, stored, unsigned
 
 
 @dataclass
@@ -92,27 +93,47 @@ class Iterations:
 
         Another one runs iff upper - lower - step * k > 0.
         """
+        bounds = self._bounds(number, state)
+        if bounds is None:
+            return self._free_test(number, state), state.copy()
+        lower, upper, step = bounds
         loop = self.flow.loops[number]
-        if loop.lower is None or loop.upper is None or loop.step is None:
-            return self._free_test(number, state), state.copy()
-        lower = self.values.form(state, loop.lower)
-        step = settle(self.values.form(state, loop.step), state.facts)
         k = forms.of_atom(Atom("iteration", number))
-        if not step.is_constant or step.constant <= 0:
-            return self._free_test(number, state), state.copy()
-        rest = forms.subtract(self.values.form(state, loop.upper), lower)
-        self._at_least_as_before(state, number, rest, step.constant)
-        rest = forms.subtract(rest, forms.scale(k, step.constant))
+        rest = forms.subtract(upper, lower)
+        self._at_least_as_before(state, number, rest, step)
+        rest = forms.subtract(rest, forms.scale(k, step))
         more, more_exact = at_least(rest, 1, state.facts)
         again = None if more is None else state.under(more, more_exact)
         if again is not None and loop.variable is not None and loop.variable in self.needed:
-            again.env[loop.variable] = forms.add(lower, forms.scale(k, step.constant))
+            value = forms.add(lower, forms.scale(k, step))
+            _, last = forms.bounds(upper, state.facts)
+            if last is not None and loop.bits < INDEX_BITS:
+                again.facts = dict(at_most(value, last - 1, again.facts)[0] or again.facts)
+            again.env[loop.variable] = stored(value, loop.bits, again.facts)
         ended, ended_exact = at_most(rest, 0, state.facts)
         left = None if ended is None else state.under(ended, ended_exact)
         if left is not None:
             _learn_residue(left.facts, rest, Atom("iteration", number))
-            _count_out(left, rest, Atom("iteration", number), step.constant)
+            _count_out(left, rest, Atom("iteration", number), step)
         return again, left
+
+    def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
+        """Lower and upper bound in the loop's own signedness, and its step; None where one is
+        not known, or the step is no number above 0."""
+        loop = self.flow.loops[number]
+        if loop.lower is None or loop.upper is None or loop.step is None:
+            return None
+        numbers = (loop.lower, loop.upper, loop.step)
+        lower, upper, step = (self.values.form(state, n) for n in numbers)
+        step = settle(step, state.facts)
+        if loop.unsigned:
+            first, end, width = (
+                unsigned(form, loop.bits, state.facts) for form in (lower, upper, step)
+            )
+            if first is None or end is None or width is None:
+                return None
+            lower, upper, step = first, end, width
+        return (lower, upper, step.constant) if step.is_constant and step.constant > 0 else None
 
     def _at_least_as_before(self, state: State, number: int, total: Form, step: int) -> None:
         """Iteration k-1 ran, so total - step * k >= 1 - step, unless no iteration did."""
@@ -138,22 +159,16 @@ class Iterations:
         state.env[variable] = self._any_value(state, number, variable)
 
     def _any_value(self, state: State, number: int, variable: int) -> Form:
-        loop = self.flow.loops[number]
-        count: int | None = None
-        lower = forms.ZERO
-        step = 1
-        if loop.lower is not None and loop.upper is not None and loop.step is not None:
-            lower = self.values.form(state, loop.lower)
-            upper = self.values.form(state, loop.upper)
-            width = settle(self.values.form(state, loop.step), state.facts)
-            _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
-            if not width.is_constant or width.constant <= 0:
-                return forms.of_atom(Atom("any", (("variable", variable), ANYTHING)))
-            step = width.constant
-            count = None if high is None else -(-high // step)
+        bounds = self._bounds(number, state)
+        if bounds is None:
+            return forms.of_atom(Atom("any", (("variable", variable), ANYTHING)))
+        lower, upper, step = bounds
+        _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
+        count = None if high is None else -(-high // step)
         known = Known(0, None if count is None else max(count - 1, 0))
         atom = Atom("any", (("summary", variable), known))
-        return forms.add(lower, forms.scale(forms.of_atom(atom), step))
+        value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
+        return stored(value, self.flow.loops[number].bits, state.facts)
 
 
 def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:

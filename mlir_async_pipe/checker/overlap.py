@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
@@ -211,7 +211,9 @@ def _in_reach(
                 cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))  # type: ignore[index]
     if not cuts:
         return pairs
-    return [(Piece(forms.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs]
+    return [
+        (Piece(operators.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs
+    ]
 
 
 def _cancelled(x: Piece, y: Piece, same_thread: bool) -> tuple[Piece, Piece]:

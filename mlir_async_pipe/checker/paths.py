@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
 
 
 class Side(NamedTuple):
@@ -117,12 +117,35 @@ def _sum_at_least(
     # sum >= (bound - constant) / divisor, rounded up to a whole number.
     rest = -(-(bound - form.constant) // divisor)
     positive, negative = forms.sum_atom(reduced), forms.sum_atom(forms.scale(reduced, -1))
+    facts = _each_at_least(reduced, rest, facts)
     if negative in facts:
         known = facts[negative]
         return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
     free = any(atom.kind in ("symbol", "any") for atom, _ in form.terms)
     return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
+
+
+def _each_at_least(form: Form, bound: int, facts: dict[Atom, Known]) -> dict[Atom, Known]:
+    """What form >= bound says of each atom by the ends of the others: with n - k >= 1 and an i32
+    as n, k is at most 2^31 - 2."""
+    highs = {
+        atom: forms.bounds(Form(0, frozenset(((atom, c),))), facts)[1] for atom, c in form.terms
+    }
+    open_ends = [atom for atom, high in highs.items() if high is None]
+    if len(open_ends) > 1 or any(is_about_threads(atom) for atom in highs):
+        return facts
+    told = dict(facts)
+    for atom, coefficient in form.terms:
+        if atom.kind not in ("iteration", "symbol") or (open_ends and atom not in open_ends):
+            continue
+        rest = bound - sum(high or 0 for other, high in highs.items() if other != atom)
+        known = forms.knowledge(atom, facts)
+        if coefficient > 0:
+            told[atom] = known._replace(low=_larger(known.low, -(-rest // coefficient)))
+        else:
+            told[atom] = known._replace(high=_smaller(known.high, rest // coefficient))
+    return told
 
 
 def at_most(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from math import gcd, lcm
 
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 
 # Slots repeat after V <= 64 iterations in every ring that fits into workgroup memory.
@@ -32,6 +32,10 @@ def needed_periods(form: Form, modulus: int = 0) -> Iterator[tuple[Atom, int]]:
         elif name == "div":
             # floor(x / d) mod m depends on x mod d m.
             yield from needed_periods(arguments[0], arguments[1].constant * modulus)
+        elif name == "wrap":
+            turn = 1 << arguments[1].constant
+            divides = modulus and turn % modulus == 0
+            yield from needed_periods(arguments[0], modulus if divides else turn)
         else:
             for argument in arguments:
                 yield from needed_periods(argument)
@@ -57,7 +61,7 @@ def shortened(values: list[Form]) -> list[Form]:
             if known.high is None or known.high - first >= period:
                 key = (atom.key[0], Known(first, first + period - 1))  # type: ignore[index]
                 cuts[atom] = forms.of_atom(Atom("any", key))
-    return [forms.substitute(form, cuts, {}) for form in values] if cuts else values
+    return [operators.substitute(form, cuts, {}) for form in values] if cuts else values
 
 
 def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
@@ -79,7 +83,7 @@ def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
     ]
     return (
         [
-            forms.substitute(
+            operators.substitute(
                 form, {a: Form(r) for a, r in zip(unknown, chosen, strict=True)}, facts
             )
             for form in values

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Frame, Piece, Region, View
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
@@ -73,7 +73,7 @@ class Substitution:
         """The form with atoms replaced."""
         new = self._forms.get(old)
         if new is None:
-            new = self._forms[old] = forms.substitute(old, self.mapping, self.facts)
+            new = self._forms[old] = operators.substitute(old, self.mapping, self.facts)
         return new
 
     def region(self, region: Region) -> Region:
@@ -125,9 +125,9 @@ def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> di
             continue
         if atom.kind == "sum":
             old = Form(0, forms.terms_of(atom))
-            new = forms.substitute(old, mapping, {})
+            new = operators.substitute(old, mapping, {})
         else:
-            new = forms.substitute(forms.of_atom(atom), mapping, {})
+            new = operators.substitute(forms.of_atom(atom), mapping, {})
             if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):
                 moved[atom] = known
                 continue

@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.graph import (
     Switch,
 )
 from mlir_async_pipe.checker.loops import COUNTED, carried_into
+from mlir_async_pipe.checker.widths import bits_of
 from mlir_async_pipe.ir_helpers import operations, terminator
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, affine_for_bounds
 
@@ -32,9 +33,7 @@ def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     """A counted loop whose iterations are followed."""
     number, pairs = builder.flow.number, builder.pairs
     loop = builder.loop(op)
-    bounds = loop_bounds(op)
-    assert bounds is not None
-    loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in bounds)
+    _bind_bounds(builder, loop, op, frame)
     variable, *arguments = op.regions[0].blocks[0].arguments
     loop.variable = number(frame, variable)
     header, body, after = builder.block(), builder.block(), builder.block()
@@ -61,6 +60,17 @@ def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
 
     builder.region(op.regions[0], frame, body, repeat)
     return after
+
+
+def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
+    """Tell a loop the bounds of a counted one; False if they are no values."""
+    bounds = loop_bounds(op) if op.name in COUNTED else None
+    if bounds is None:
+        return False
+    loop.lower, loop.upper, loop.step = (builder.flow.number(frame, bound) for bound in bounds)
+    loop.unsigned = "unsignedCmp" in op.attributes
+    loop.bits = bits_of(op.regions[0].blocks[0].arguments[0].type)
+    return True
 
 
 def loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
@@ -198,14 +208,12 @@ def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     loop = builder.loop(op)
     number = builder.flow.number
     arguments = list(op.regions[0].blocks[0].arguments)
-    bounds = loop_bounds(op) if op.name in COUNTED else None
-    if bounds is not None:
-        loop.lower, loop.upper, loop.step = (number(frame, bound) for bound in bounds)
+    bounded = _bind_bounds(builder, loop, op, frame)
     variables = 1 if op.name in COUNTED else len(arguments)
     for argument in arguments[:variables]:
         current.steps.append(AnyIteration(loop.number, number(frame, argument)))
     outer, around = builder.maybe, builder.variables
-    builder.maybe = outer or bounds is None
+    builder.maybe = outer or not bounded
     builder.variables = (*around, number(frame, arguments[0]))
     last = _straight(builder, op.regions[0], frame, current)
     builder.maybe, builder.variables = outer, around

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from mlir_async_pipe.buffers import root_of
-from mlir_async_pipe.checker import addresses, arithmetic, forms, memory
+from mlir_async_pipe.checker import addresses, arithmetic, forms, memory, widths
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Constant, Flow, Run
+from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE, is_size, launch_range
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
@@ -25,7 +26,7 @@ from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.checker.thread_ids import ID_RULES, argument_form, differs
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
-from mlir_async_pipe.ir_helpers import constant_value, is_block_argument
+from mlir_async_pipe.ir_helpers import constant_value
 
 Evaluation = Callable[[State], Value | None]
 
@@ -43,14 +44,18 @@ class Values:
     roots: Roots
     fold_iterations: bool = True
     _unmade: dict[int, Value | None] = field(default_factory=dict)
-    _sizes: dict[int, tuple[Atom, ...]] = field(default_factory=dict)
+    _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
     _symbols: dict[int, Atom] = field(default_factory=dict)
     _fixed: dict[int, Form] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
 
     def base_facts(self) -> Mapping[Atom, Known]:
-        """What is known before the first op: the ranges of the thread ids."""
-        return thread_facts(self.threads)
+        """What is known before the first op: the ranges of ids and sizes of the launch."""
+        return self._base_facts
+
+    @cached_property
+    def _base_facts(self) -> Mapping[Atom, Known]:
+        return {**LAUNCH_FACTS, **thread_facts(self.threads)}
 
     # Looking up ---------------------------------------------------------------------------
 
@@ -66,8 +71,9 @@ class Values:
             value = self._unmade[number]
         else:
             value = self._unmade[number] = self._unassigned(number)
-        for atom in self._sizes.get(number, ()):
-            state.facts.setdefault(atom, Known(0, None))
+        if number in self._ranges:
+            atom, known = self._ranges[number]
+            state.facts[atom] = forms.narrowed(state.facts.get(atom), known)
         return value
 
     def _unassigned(self, number: int) -> Value | None:
@@ -79,16 +85,19 @@ class Values:
             return forms.of_atom(self.symbol(number))
         constant = constant_value(ssa)
         if constant is not None:
-            return Form(constant & 1 if str(ssa.type) == "i1" else constant)
+            return widths.of_constant(constant, ssa.type)
         if is_memory(ssa.type):
             return memory.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
         if not is_integer(ssa.type):
             return None
-        value = argument_form(ssa, self.threads) or forms.of_atom(self.symbol(number))
-        if str(ssa.type) == "index" and is_block_argument(ssa):
-            # Arguments of type index are sizes: not negative.
-            self._sizes[number] = tuple(atom for atom, _ in value.terms)
-        return value
+        given = argument_form(ssa, self.threads)
+        if given is not None:
+            return given
+        symbol = self.symbol(number)
+        known = launch_range(ssa) or (SIZE if is_size(ssa) else widths.values_of(ssa.type))
+        if known is not None:
+            self._ranges[number] = (symbol, known)
+        return forms.of_atom(symbol)
 
     def symbol(self, number: int) -> Atom:
         """The atom of an opaque value; what may differ between threads says so in its key.
@@ -145,7 +154,7 @@ class Values:
 
         return execute
 
-    def _prepare_parts(self, run: Run, rules: list[arithmetic.Rule]) -> Evaluation:
+    def _prepare_parts(self, run: Run, rules: list[arithmetic.Bound]) -> Evaluation:
         """An op with several integer results, each with a rule of its own."""
         op, whole = run.op, run.operands[0]
         kinds = [result.type for result in op.results]
@@ -155,7 +164,7 @@ class Values:
             form = self.form(state, whole)
             facts = state.facts if self.fold_iterations else without_iterations(state.facts)
             for number, kind, rule in bound:
-                value = rule(op, [form], facts)
+                value = rule([form], facts)
                 self.forget(state, number, kind)
                 if value is not None:
                     state.env[number] = value
@@ -179,25 +188,27 @@ class Values:
             return lambda state: addresses.dimension(self, state, numbers)
         if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
             return lambda state: addresses.address(self, state, op, numbers)
-        rule = arithmetic.rule_of(op.name)
-        if rule is None or (op.name == "arith.select" and str(op.operands[0].type) != "i1"):
+        if op.name == "arith.select" and str(op.operands[0].type) != "i1":
+            return lambda state: None
+        rule = arithmetic.rule_of(op)
+        if rule is None:
             return lambda state: None
         if self.fold_iterations:
-            return lambda state: rule(op, [self.form(state, n) for n in numbers], state.facts)
+            return lambda state: rule([self.form(state, n) for n in numbers], state.facts)
         return partial(self._unfolded, op, numbers, rule)
 
     def _unfolded(
-        self, op: Any, numbers: tuple[int, ...], rule: arithmetic.Rule, state: State
+        self, op: Any, numbers: tuple[int, ...], rule: arithmetic.Bound, state: State
     ) -> Form | None:
         """The value of an op whose remainders of iteration numbers stay remainders."""
         operands = [self.form(state, number) for number in numbers]
         if arithmetic.folds_remainders(op.name):
-            return rule(op, operands, without_iterations(state.facts))
+            return rule(operands, without_iterations(state.facts))
         if op.name == "arith.select":
             following = arithmetic.wrapped(operands, without_iterations(state.facts))
             if following is not None:
                 return following
-        return rule(op, operands, state.facts)
+        return rule(operands, state.facts)
 
     def _chosen(self, state: State, operands: tuple[int, ...]) -> Value | None:
         condition = self.form(state, operands[0])
@@ -227,11 +238,11 @@ class Values:
         if op.name in ID_RULES:
             value = ID_RULES[op.name](self.threads, op)
         else:
-            rule = arithmetic.rule_of(op.name)
-            operands = [] if rule is None else self._fixed_operands(run)
+            operands = self._fixed_operands(run) if arithmetic.has_rule(op.name) else []
+            rule = arithmetic.rule_of(op) if operands else None
             if rule is None or not operands:
                 return False
-            value = rule(op, operands, self.base_facts())
+            value = rule(operands, self.base_facts())
         if not isinstance(value, Form) or not _is_timeless(value):
             return False
         self._fixed[run.results[0]] = value
@@ -257,7 +268,7 @@ class Values:
         if constant is None:
             self._variable.add(number)
             return None
-        form = self._fixed[number] = Form(constant & 1 if str(ssa.type) == "i1" else constant)
+        form = self._fixed[number] = widths.of_constant(constant, ssa.type)
         return form
 
 

@@ -1,0 +1,93 @@
+"""Comparisons of integers as forms: what is decided becomes 0 or 1, the rest an operator.
+
+    slt a, b       a - b < 0
+    ult a, b       a >= 0 and a - b < 0, for b >= 0: what is negative is large as unsigned
+    ult a, b       b < 0 or a - b < 0, for a >= 0
+
+Forms stand for exact numbers, so a difference of them does not wrap.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker.forms import Facts, Form
+from mlir_async_pipe.checker.widths import INDEX_BITS, Typed, constant_attribute, signed
+
+ONE = Form(1)
+
+
+def is_negative(form: Form, facts: Facts) -> Form:
+    """1 if form < 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if high is not None and high < 0:
+        return ONE
+    if low is not None and low >= 0:
+        return forms.ZERO
+    return forms.call("cmp<", form)
+
+
+def is_zero(form: Form, facts: Facts) -> Form:
+    """1 if form = 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if low == high == 0:
+        return ONE
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return forms.ZERO
+    return forms.call("cmp=", form)
+
+
+def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -> Form:
+    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …)."""
+    if name in ("eq", "ne"):
+        equal = is_zero(forms.subtract(a, b), facts)
+        return equal if name == "eq" else negation(equal)
+    if name[0] == "s":
+        a, b = signed(a, bits), signed(b, bits)
+    kind = name[1:]
+    if kind in ("gt", "le"):
+        a, b = b, a
+    less = _below(a, b, facts) if name[0] == "u" else is_negative(forms.subtract(a, b), facts)
+    return less if kind in ("lt", "gt") else negation(less)
+
+
+def negation(bit: Form) -> Form:
+    """1 for 0, 0 for 1."""
+    return forms.subtract(ONE, bit)
+
+
+def _below(a: Form, b: Form, facts: Facts) -> Form:
+    """a < b as unsigned numbers: as signed ones, but for exactly one that is negative."""
+    less = is_negative(forms.subtract(a, b), facts)
+    first, second = is_negative(a, facts), is_negative(b, facts)
+    if first == second:
+        return less
+    if second == forms.ZERO:
+        return both(negation(first), less)
+    if first == forms.ZERO:
+        return negation(both(negation(second), negation(less)))
+    return operators.apply("xor", (less, operators.apply("xor", (first, second), facts)), facts)
+
+
+def both(a: Form, b: Form) -> Form:
+    """a and b, for bits."""
+    for one, other in ((a, b), (b, a)):
+        if one.is_constant:
+            return other if one.constant else forms.ZERO
+    return forms.call("and", a, b)
+
+
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """The rule of arith.cmpi, llvm.icmp and index.cmp."""
+    name = predicate_of(op)
+    return None if name is None else compare(name, v[0], v[1], facts, op.given)
+
+
+def predicate_of(op: Typed) -> str | None:
+    """The name of an op's predicate."""
+    if op.op.name != "index.cmp":
+        return _PREDICATES[constant_attribute(op.op, "predicate")]
+    text = str(op.op.attributes["pred"])
+    return next((p for p in _PREDICATES if f" {p}" in text or f"({p})" in text), None)

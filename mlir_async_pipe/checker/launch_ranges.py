@@ -1,0 +1,63 @@
+"""What hardware allows of the sizes of a launch, and of a kernel's arguments of type index.
+
+    gpu.block_dim x         1 … 1024 threads a block
+    gpu.grid_dim x          1 … 2^31 - 1 blocks, gpu.block_id from 0
+    func.func @f(%n: index)     a size: 0 or more
+
+CUDA C++ Programming Guide, compute capabilities; HIP's limits are the same in x, smaller in y, z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.ir_helpers import defining_op, is_block_argument, is_function
+
+SIZE = Known(0, None)
+
+_LARGEST_GRID = (1 << 31) - 1
+_BLOCK_ID = Known(0, _LARGEST_GRID - 1)
+_GRID_SIZE = Known(1, _LARGEST_GRID)
+_BLOCK_SIZE = Known(1, 1024)
+
+_OF_GPU_OPS = {
+    "gpu.block_id": _BLOCK_ID,
+    "gpu.grid_dim": _GRID_SIZE,
+    "gpu.block_dim": _BLOCK_SIZE,
+}
+_OF_REGISTERS = {
+    "nvvm.read.ptx.sreg.ctaid.": _BLOCK_ID,
+    "nvvm.read.ptx.sreg.nctaid.": _GRID_SIZE,
+    "nvvm.read.ptx.sreg.ntid.": _BLOCK_SIZE,
+    "rocdl.workgroup.id.": _BLOCK_ID,
+    "rocdl.grid.dim.": _GRID_SIZE,
+    "rocdl.workgroup.dim.": _BLOCK_SIZE,
+}
+# The symbols of `thread_ids` for these.
+LAUNCH_FACTS: Mapping[Atom, Known] = {
+    Atom("symbol", (name, axis)): known for name, known in _OF_GPU_OPS.items() for axis in range(3)
+}
+
+
+def launch_range(value: Any) -> Known | None:
+    """What a special register of the launch holds; None for other values."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    name = op.name
+    return next((known for start, known in _OF_REGISTERS.items() if name == start + name[-1]), None)
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value is an argument of type index of a function or launch: taken to be 0 or
+    more. What loops carry, and what branches hand on, may be anything."""
+    if str(value.type) != "index" or not is_block_argument(value):
+        return False
+    block = ir.BlockArgument(value).owner
+    holder = block.owner.operation
+    return (is_function(holder) or holder.name == "gpu.launch") and block == holder.regions[
+        0
+    ].blocks[0]

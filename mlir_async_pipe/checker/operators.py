@@ -1,0 +1,158 @@
+"""Operators on forms, folded as far as what is known of their operands allows.
+
+    (k + 2) mod 3      with k = 1 (mod 3)     0
+    (16 t + 5) div 8                          2 t, and nothing of the rest of 5
+    130 as 8 bits                             -126
+
+`substitute` folds again where atoms are replaced by what is better known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mlir_async_pipe.checker.forms import (
+    Atom,
+    Facts,
+    Form,
+    add,
+    atoms_of,
+    bounds,
+    call,
+    of_atom,
+    operator_of,
+    residue,
+    scale,
+    type_range,
+)
+
+
+def modulo(form: Form, modulus: int, facts: Facts) -> Form:
+    """form mod modulus, in 0 .. modulus-1, for modulus > 0."""
+    value = residue(form, modulus, facts)
+    if value is not None:
+        return Form(value)
+    form = _without_inner_modulo(form, modulus)
+    kept = Form(form.constant, frozenset(t for t in form.terms if t[1] % modulus))
+    low, high = bounds(kept, facts)
+    if low is not None and high is not None and low // modulus == high // modulus:
+        return add(kept, Form(-(low // modulus) * modulus))
+    inner = inner_modulo(kept, modulus)
+    return call("mod", inner, Form(modulus))
+
+
+def wrap(form: Form, bits: int, facts: Facts) -> Form:
+    """The signed number of so many bits that is congruent to the form modulo 2^bits.
+
+    8 bits: 130 is -126; k + 3 - 5 of what wrapped on the way is k - 2 where that fits.
+    """
+    turn = 1 << bits
+    first = type_range(bits).low or 0
+    folded = _one_turn(form, first, turn, facts)
+    if folded is None and turn <= 1 << 32:
+        form = _without_inner_modulo(form, turn)
+        form = Form(
+            _near_zero(form.constant, turn),
+            frozenset((atom, near) for atom, c in form.terms if (near := _near_zero(c, turn))),
+        )
+        folded = _one_turn(form, first, turn, facts)
+    return call("wrap", form, Form(bits)) if folded is None else folded
+
+
+def _one_turn(form: Form, first: int, turn: int, facts: Facts) -> Form | None:
+    """The form moved by a multiple of `turn` to begin at `first`, if one multiple does for all."""
+    low, high = bounds(form, facts)
+    if low is None or high is None or (low - first) // turn != (high - first) // turn:
+        return None
+    return add(form, Form(-((low - first) // turn) * turn))
+
+
+def _near_zero(number: int, turn: int) -> int:
+    """The number's residue in -turn/2 .. turn/2 - 1."""
+    return (number + turn // 2) % turn - turn // 2
+
+
+def _without_inner_modulo(form: Form, modulus: int) -> Form:
+    """x mod V + c as x + c, which has the same residue: a slot that is counted up from an
+    unknown one has V forms, not one for each iteration."""
+    nested = [
+        (term, operator_of(term[0])[1][0])
+        for term in form.terms
+        if term[0].kind == "call" and _is_remainder(term[0], modulus)
+    ]
+    result = Form(form.constant, form.terms.difference(term for term, _ in nested))
+    for (_, coefficient), inner in nested:
+        result = add(result, scale(inner, coefficient))
+    return result
+
+
+def _is_remainder(atom: Atom, modulus: int) -> bool:
+    name, arguments = operator_of(atom)
+    if name == "wrap":
+        return (1 << arguments[1].constant) % modulus == 0
+    return name == "mod" and arguments[1].constant % modulus == 0
+
+
+def inner_modulo(form: Form, modulus: int) -> Form:
+    """The same residue with coefficients in 0 .. modulus-1 (a normal form)."""
+    return Form(
+        form.constant % modulus,
+        frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
+    )
+
+
+def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
+    """floor(form / divisor) for divisor > 0: what divides evenly moves out."""
+    outside = Form(
+        form.constant // divisor,
+        frozenset((atom, c // divisor) for atom, c in form.terms if c % divisor == 0),
+    )
+    inside = Form(form.constant % divisor, frozenset(t for t in form.terms if t[1] % divisor))
+    low, high = bounds(inside, facts)
+    if low is not None and high is not None and low // divisor == high // divisor:
+        return add(outside, Form(low // divisor))
+    return add(outside, call("div", inside, Form(divisor)))
+
+
+def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
+    """The form with atoms replaced, in the operands of operators too.
+
+    Operators fold again where they can; facts must hold for the new atoms.
+    """
+    if not form.terms or atoms_of(form).isdisjoint(mapping):
+        return form
+    result = Form(form.constant)
+    for atom, coefficient in form.terms:
+        new = mapping.get(atom)
+        if new is None and atom.kind == "call":
+            name, arguments = operator_of(atom)
+            changed = tuple(substitute(a, mapping, facts) for a in arguments)
+            new = apply(name, changed, facts) if changed != arguments else None
+        result = add(result, scale(of_atom(atom) if new is None else new, coefficient))
+    return result
+
+
+def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
+    """An operator on forms, folded as far as the facts allow."""
+    if name == "mod":
+        return modulo(arguments[0], arguments[1].constant, facts)
+    if name == "div":
+        return floor_divide(arguments[0], arguments[1].constant, facts)
+    if name == "wrap":
+        return wrap(arguments[0], arguments[1].constant, facts)
+    if all(not a.terms for a in arguments) and name in FOLDS:
+        return Form(FOLDS[name](*(a.constant for a in arguments)))
+    return call(name, *arguments)
+
+
+FOLDS: dict[str, Callable[..., int]] = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "min": min,
+    "max": max,
+    "mul": lambda a, b: a * b,
+    "shl": lambda a, b: a << b,
+    "cmp<": lambda a: int(a < 0),
+    "cmp=": lambda a: int(a == 0),
+}
