@@ -19,6 +19,7 @@ from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary import row_of
@@ -52,6 +53,7 @@ def run(module: Any, options: CheckOptions, session: Session) -> None:
         )
         _tell(outcome, session)
         _remark(outcome, session)
+    _tell_homeless(module, session)
 
 
 def _tell(outcome: Outcome, session: Session) -> None:
@@ -74,6 +76,20 @@ def _tell(outcome: Outcome, session: Session) -> None:
         session.record("hazards", hazards.record_in_scope(ops[number], outcome.summary.function))
         session.diagnostics.error(hazards.error_in_scope(ops[number]))
     session.record("checks", outcome.summary)
+
+
+def _tell_homeless(module: Any, session: Session) -> None:
+    """What stands in no function and no launch is in no kernel, and nobody follows it."""
+    found = list(homeless(module))
+    for op in found:
+        session.diagnostics.warning(
+            f"cannot tell whether '{op.name}' races: it stands in no function ({REASON})",
+            code="unknown-hazard",
+            at=op,
+        )
+    if found:
+        number = len(found)
+        session.record("checks", CheckSummary("", number, 0, number, {REASON: number}, 0))
 
 
 def _remark(outcome: Outcome, session: Session) -> None:

@@ -25,7 +25,9 @@ from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
 
-Cause = Literal["in-flight", "uncommitted", "not-visible", "missing-barrier", "same-op"]
+Cause = Literal[
+    "in-flight", "uncommitted", "not-visible", "missing-barrier", "same-op", "unfollowed"
+]
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,11 @@ class Judge:
     def pair(self, later: Event, earlier: Event, state: State) -> None:
         """Check two executions of ops of one group that is still open."""
         self._compare(later, earlier, state, "uncommitted", -1, (-1, None), "")
+
+    def unfollowed(self, site: int, reason: str) -> None:
+        """An op of which nothing can be told, since its control flow is not followed."""
+        key: tuple[int, int, Cause] = (site, site, "unfollowed")
+        self.findings[key] = Finding(site, site, "unfollowed", True, False, reason)
 
     def _queues(self, state: State) -> list[tuple[str, Any]]:
         own = list(state.queues.items())

@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.graph import (
     Flow,
     Goto,
     LoopTest,
+    Lost,
     Run,
     Step,
     Stop,
@@ -45,6 +46,7 @@ from mlir_async_pipe.checker.paths import at_least, at_most, split, without_ends
 from mlir_async_pipe.checker.periods import check_periods
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.checker.values import Values
 
 # States of one kind that are followed on their own before they are widened.
@@ -63,7 +65,8 @@ class Explorer:
 
     With `symbolic`, slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
-    must be looked at again with iteration numbers modulo `periods`, slot by slot.
+    must be looked at again with iteration numbers modulo `periods`, slot by slot. `lost` are the
+    ops on the paths that move control in a way that nobody knows.
     """
 
     flow: Flow
@@ -74,6 +77,7 @@ class Explorer:
     symbolic: bool = False
     states: int = 0
     tainted: bool = False
+    lost: dict[Lost, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sites = self.effects.sites
@@ -109,7 +113,7 @@ class Explorer:
             case Run() as run if run.makes_values:
                 return self._plan_value(run)
             case Run() as run:
-                return self.effects.prepare(run)
+                return self._plan_effect(run)
             case Copy(assigns):
                 if self.needed.isdisjoint(target for target, _ in assigns):
                     return None
@@ -118,6 +122,8 @@ class Explorer:
                 return partial(self.iterations.any_iteration, loop, variable)
             case Bracket(kind, op, _):
                 return lambda state: self.effects.groups.bracket(state, kind, op)
+            case Lost():
+                return lambda state: self.lost.setdefault(step)
 
     def _plan_value(self, run: Run) -> Plan | None:
         # Half of a kernel computes data, or the same in every state.
@@ -131,6 +137,25 @@ class Explorer:
             value = evaluate(state)
             if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
                 check_periods(value, state.facts, self.periods)
+
+        return execute
+
+    def _plan_effect(self, run: Run) -> Plan | None:
+        """What an op loads, or what a call gives, is another value each time that it runs."""
+        effect = self.effects.prepare(run)
+        made = [
+            (number, result.type)
+            for number, result in zip(run.results, run.op.results, strict=True)
+            if number in self.needed and is_integer(result.type)
+        ]
+        if not made:
+            return effect
+
+        def execute(state: State) -> None:
+            for number, kind in made:
+                self.values.forget(state, number, kind)
+            if effect is not None:
+                effect(state)
 
         return execute
 

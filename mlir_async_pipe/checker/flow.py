@@ -4,6 +4,9 @@
     scf.if         two edges and a join;  cf.br, cf.cond_br: edges
     call of a known function: its body stands in place, with names of its own (a *frame*)
 
+How ops with regions, branches and calls move control stands in the vocabulary. An op of which
+it does not is *lost*: the graph says so where it stands, and `unfollowed` reports it.
+
 Loops without commits, waits and barriers become straight *summary* code: the body once, its
 induction variable "any value of the range". Ops that only compute data (a GEMM's arithmetic
 on fragments) are left out: no address depends on them.
@@ -15,9 +18,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import jumps, structured
-from mlir_async_pipe.checker.graph import Block, Bracket, Copy, Edge, Flow, Goto, Loop, Run
+from mlir_async_pipe.checker.callees import Callees, callee_of
+from mlir_async_pipe.checker.graph import (
+    Block,
+    Bracket,
+    Copy,
+    Edge,
+    Flow,
+    Goto,
+    Loop,
+    Lost,
+    Run,
+)
 from mlir_async_pipe.checker.loops import (
     find_inductions,
     find_merges,
@@ -25,16 +38,26 @@ from mlir_async_pipe.checker.loops import (
     natural_loops,
     needs_iterations,
 )
-from mlir_async_pipe.ir_helpers import has_body, is_function, operations, symbol_name
+from mlir_async_pipe.checker.unfollowed import is_quiet
+from mlir_async_pipe.ir_helpers import has_body, operations
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    DEAD_ENDS,
+    EXIT_OPS,
+    REGION_ROWS,
+    leaves_region,
+)
 
-# Calls deeper than this (recursion, above all) are opaque.
+# Calls deeper than this (recursion, above all) are lost.
 DEEPEST_CALL = 8
 
 Leave = Callable[[Block, Any], None]
 
 
-def build(kernel: Any, callees: dict[str, Any]) -> Flow:
-    """The graph of a function-like op or gpu.launch; `callees` are functions by name."""
+def build(kernel: Any, callees: Callees) -> Flow:
+    """The graph of a function-like op or gpu.launch; `callees` are the functions that it may call."""
     flow = Flow()
     builder = Builder(flow, callees)
     first = builder.block()
@@ -49,7 +72,7 @@ class Builder:
     """A graph that is being built: where calls are, and which summary loops are around."""
 
     flow: Flow
-    callees: dict[str, Any]
+    callees: Callees
     depth: int = 0
     variables: tuple[int, ...] = ()
     maybe: bool = False
@@ -89,46 +112,57 @@ class Builder:
         for source in blocks:
             current = mapped[source]
             *body, last = operations(source) or [None]
-            if last is None:
-                continue
-            if not ends_block(last):
-                body.append(last)
             for op in body:
                 current = self.op(op, frame, current)
-            if last.name in jumps.JUMPS:
-                current.exit = jumps.exit_of(self, last, frame, source, places)
-            elif ends_block(last):
-                leave(current, last)
+            row = None if last is None else BRANCH_ROWS.get(last.name)
+            if row is not None:
+                current.exit = jumps.exit_of(self, last, row, frame, source, places)
+            elif last is not None:
+                self.end(last, frame, current)
+                if len(list(last.successors)) == 0 and last.name not in DEAD_ENDS:
+                    leave(current, last)
+
+    def end(self, last: Any, frame: int, current: Block) -> None:
+        """What a terminator without a row of branches does itself: nothing, if it is known."""
+        if not leaves_region(last):
+            self._lose(last, frame, current)
+        elif len(last.regions) and not is_quiet(last):
+            current.steps.append(Lost(last, frame))
 
     def op(self, op: Any, frame: int, current: Block) -> Block:
         """Append one op; gives the block in which control goes on."""
-        match op.name:
-            case "scf.for" | "affine.for" if structured.loop_bounds(op) is not None:
+        row = REGION_ROWS.get(op.name)
+        match None if row is None else row.flow:
+            case "for" if structured.loop_bounds(op) is not None:
                 if not needs_iterations(op):
                     return structured.summary(self, op, frame, current)
                 return structured.for_loop(self, op, frame, current)
-            case "scf.parallel" | "scf.forall" | "affine.for" | "affine.parallel":
+            case "for" | "parallel":
                 # A mapping gives each iteration to another thread or block.
-                if needs_iterations(op) and "mapping" not in op.attributes:
-                    return structured.any_order(self, op, frame, current)
-                return structured.summary(self, op, frame, current)
-            case "scf.while":
+                if not needs_iterations(op):
+                    return structured.summary(self, op, frame, current)
+                if "mapping" in op.attributes:
+                    return structured.one_iteration(self, op, frame, current)
+                return structured.any_order(self, op, frame, current)
+            case "while":
                 return structured.while_loop(self, op, frame, current)
-            case "scf.if" | "affine.if":
+            case "branch":
                 return structured.branch(self, op, frame, current)
-            case "scf.index_switch":
-                return structured.switch(self, op, frame, current)
-            case "scf.execute_region" | "memref.alloca_scope":
-                return self._inline(op.regions[0], frame, frame, current, list(op.results))
-            case "async_pipe.scope":
-                current.steps.append(Bracket("scope", op, frame))
-                after = self._inline(op.regions[0], frame, frame, current, [])
-                after.steps.append(Bracket("end scope", op, frame))
-                return after
-            case "func.call" | "call" | "llvm.call":
-                return self._call(op, frame, current)
+            case "once":
+                return self._once(op, frame, current)
+        if op.name in CALL_OPS:
+            return self._call(op, frame, current)
+        if row is None and (len(op.regions) or len(list(op.successors))):
+            self._lose(op, frame, current)
+            return current
         self._append(op, frame, current)
         return current
+
+    def _lose(self, op: Any, frame: int, current: Block) -> None:
+        """An op that moves control in a way of its own, unless nothing can come of that."""
+        if len(list(op.successors)) or not is_quiet(op):
+            current.steps.append(Lost(op, frame))
+        self._append(op, frame, current)
 
     def _append(self, op: Any, frame: int, current: Block) -> None:
         makes_values = is_value_op(op)
@@ -149,6 +183,10 @@ class Builder:
             )
         )
 
+    def inline(self, region: Any, frame: int, current: Block) -> Block:
+        """A region that runs once, in place."""
+        return self._inline(region, frame, frame, current, [])
+
     def _inline(
         self, region: Any, frame: int, outer: int, current: Block, results: list[Any]
     ) -> Block:
@@ -156,10 +194,11 @@ class Builder:
         blocks = list(region.blocks)
         if len(blocks) == 1:
             *body, last = operations(blocks[0])
-            for op in body:
-                current = self.op(op, frame, current)
-            current.steps.append(Copy(self.pairs(results, outer, last.operands, frame)))
-            return current
+            if last.name in EXIT_OPS and not len(last.regions):
+                for op in body:
+                    current = self.op(op, frame, current)
+                current.steps.append(Copy(self.pairs(results, outer, last.operands, frame)))
+                return current
         inner, after = self.block(), self.block()
         current.exit = Goto(Edge(inner.number))
 
@@ -169,12 +208,31 @@ class Builder:
         self.region(region, frame, inner, leave)
         return after
 
+    def _once(self, op: Any, frame: int, current: Block) -> Block:
+        """A region that runs in place; that of a scope is asynchronous."""
+        results = list(op.results)
+        if REGION_ROWS[op.name].masked:
+            outer, self.maybe = self.maybe, True
+            after = self._inline(op.regions[0], frame, frame, current, results)
+            self.maybe = outer
+            return after
+        if row_of(op) is None:
+            return self._inline(op.regions[0], frame, frame, current, results)
+        current.steps.append(Bracket("scope", op, frame))
+        after = self._inline(op.regions[0], frame, frame, current, [])
+        after.steps.append(Bracket("end scope", op, frame))
+        return after
+
     def _call(self, op: Any, frame: int, current: Block) -> Block:
-        callee = None
-        if "callee" in op.attributes:
-            callee = self.callees.get(str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
-        if callee is None or not has_body(callee) or self.depth >= DEEPEST_CALL:
+        callee = callee_of(op, self.callees)
+        if callee is None or not has_body(callee):
+            # A function of another module does what an op that nobody knows does.
+            if callee is None:
+                current.steps.append(Lost(op, frame))
             self._append(op, frame, current)
+            return current
+        if self.depth >= DEEPEST_CALL:
+            self._lose(op, frame, current)
             return current
         inner_frame = self.flow.frames
         self.flow.frames += 1
@@ -186,29 +244,3 @@ class Builder:
         self.depth -= 1
         after.steps.append(Bracket("end call", op, frame))
         return after
-
-
-_TERMINATORS = frozenset(
-    "scf.yield scf.condition scf.reduce scf.forall.in_parallel affine.yield func.return "
-    "gpu.return llvm.return gpu.terminator async_pipe.yield memref.alloca_scope.return cf.br "
-    "cf.cond_br cf.switch llvm.br llvm.cond_br llvm.unreachable".split()
-)
-
-
-def ends_block(op: Any) -> bool:
-    """Whether an op is a terminator."""
-    return op.name in _TERMINATORS
-
-
-def callable_functions(module: Any) -> dict[str, Any]:
-    """The functions of a module by name."""
-    if is_function(module):
-        return {symbol_name(module): module}
-    if module.name not in ("builtin.module", "gpu.module"):
-        return {}
-    found: dict[str, Any] = {}
-    for region in module.regions:
-        for block in region.blocks:
-            for op in operations(block):
-                found |= callable_functions(op)
-    return found

@@ -65,7 +65,15 @@ class Bracket:
     frame: int
 
 
-Step = Run | Copy | AnyIteration | Bracket
+@dataclass(frozen=True)
+class Lost:
+    """An op that moves control, or runs code, in a way that nobody knows."""
+
+    op: Any
+    frame: int
+
+
+Step = Run | Copy | AnyIteration | Bracket | Lost
 
 
 @dataclass(frozen=True)

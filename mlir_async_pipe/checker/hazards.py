@@ -67,6 +67,8 @@ class CheckSummary:
 def code_of(finding: Finding, sites: list[Site]) -> str:
     """The stable code of a finding."""
     later, earlier = sites[finding.later], sites[finding.earlier]
+    if finding.cause == "unfollowed":
+        return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
     if finding.cause == "same-op":
@@ -95,6 +97,7 @@ def _urgency(finding: Finding) -> int:
 
 
 _SENTENCES = {
+    "unknown-hazard": "'{op}' races: control flow is not followed there",
     "read-in-flight": "'{op}' reads what '{other}' may still be writing",
     "overwrite-in-flight": "'{op}' writes where '{other}' may still be writing",
     "source-overwritten": "'{op}' writes what '{other}' may still be reading",
@@ -139,9 +142,11 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
 
 def notes(
     finding: Finding, sites: list[Site], ops: list[Any]
-) -> tuple[tuple[str, Any], tuple[str, Any]]:
+) -> tuple[tuple[str, Any], ...]:
     """The op at the other end, and what is missing or too weak."""
     later, earlier = sites[finding.later], sites[finding.earlier]
+    if finding.cause == "unfollowed":
+        return ()
     if finding.cause == "uncommitted":
         return (
             ("this copy is in no committed group there", earlier.op),

@@ -1,17 +1,15 @@
-"""The ways out of blocks that end in cf (or llvm) branches and switches."""
+"""The ways out of blocks that end in a branch of the vocabulary (cf or llvm)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker.graph import Block, Branch, Edge, Exit, Goto, Loop, Switch
+from mlir_async_pipe.vocabulary.control_flow import BranchRow
 
 if TYPE_CHECKING:
     from mlir_async_pipe.checker.flow import Builder
-
-JUMPS = ("cf.br", "cf.cond_br", "cf.switch", "llvm.br", "llvm.cond_br")
 
 
 @dataclass(frozen=True)
@@ -26,35 +24,24 @@ class Places:
     headers: dict[Any, Loop]
 
 
-def exit_of(builder: Builder, op: Any, frame: int, source: Any, places: Places) -> Exit:
-    """The exit of the IR block `source`, which ends in the jump `op`."""
-    successors = list(op.successors)
+def exit_of(
+    builder: Builder, op: Any, row: BranchRow, frame: int, source: Any, places: Places
+) -> Exit:
+    """The exit of the IR block `source`, which ends in the branch `op`."""
     operands = list(op.operands)
-
-    def edge(target: Any, passed: list[Any]) -> Edge:
-        pairs = builder.pairs(target.arguments, frame, passed, frame)
-        return Edge(places.mapped[target].number, pairs, _moves(source, target, places))
-
-    if op.name in ("cf.br", "llvm.br"):
-        return Goto(edge(successors[0], operands))
-    name = "operandSegmentSizes" if op.name != "cf.switch" else "case_operand_segments"
-    segments = list(ir.DenseI32ArrayAttr(op.attributes[name]))
-    number = builder.flow.number(frame, operands[0])
-    if op.name != "cf.switch":
-        middle = 1 + segments[1]
-        return Branch(
-            number,
-            edge(successors[0], operands[1:middle]),
-            edge(successors[1], operands[middle:]),
-        )
-    position = len(operands) - sum(segments)
-    default = edge(successors[0], operands[1:position])
-    cases = []
-    values = [int(v) for v in ir.DenseIntElementsAttr(op.attributes["case_values"])]
-    for value, target, count in zip(values, successors[1:], segments, strict=True):
-        cases.append((value, edge(target, operands[position : position + count])))
-        position += count
-    return Switch(number, tuple(cases), default)
+    edges = []
+    for target, passed in zip(op.successors, row.operands(op), strict=True):
+        given = operands[passed.start : passed.stop]
+        pairs = builder.pairs(target.arguments, frame, given, frame)
+        edges.append(Edge(places.mapped[target].number, pairs, _moves(source, target, places)))
+    if row.condition:
+        return Branch(builder.flow.number(frame, operands[0]), *edges)
+    if row.cases is not None:
+        default, *chosen = edges
+        cases = tuple(zip(row.cases(op), chosen, strict=True))
+        return Switch(builder.flow.number(frame, operands[0]), cases, default)
+    (edge,) = edges
+    return Goto(edge)
 
 
 def _moves(source: Any, target: Any, places: Places) -> tuple[tuple[str, int], ...]:

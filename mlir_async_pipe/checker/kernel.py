@@ -8,7 +8,8 @@ from typing import Any
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.explore import BudgetError, Explorer
-from mlir_async_pipe.checker.flow import build, callable_functions
+from mlir_async_pipe.checker.callees import Callees, callable_functions
+from mlir_async_pipe.checker.flow import build
 from mlir_async_pipe.checker.graph import Flow
 from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.hazards import CheckSummary
@@ -18,6 +19,7 @@ from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
 from mlir_async_pipe.checker.values import Values
 from mlir_async_pipe.ir_helpers import operations, outermost, symbol_name
 from mlir_async_pipe.launch import (
@@ -53,7 +55,7 @@ class Surroundings:
     """What kernels of a module share: its functions by name, and the block sizes with which
     it launches them."""
 
-    callees: dict[str, Any]
+    callees: Callees
     launches: Launches
 
 
@@ -95,8 +97,9 @@ def check_kernel(
     """Follow all paths of a kernel and give every finding."""
     name = symbol_name(kernel) or kernel.name
     flow = build(kernel, around.callees)
+    missing = tuple(unfollowed(kernel, flow, around.callees))
     threads = threads_of(kernel, target, around)
-    run = _Run(name, flow, threads, target, assume_noalias_arguments)
+    run = _Run(name, flow, missing, threads, target, assume_noalias_arguments)
     outcome = run.symbolic()
     return run.slot_by_slot() if outcome is None else outcome
 
@@ -104,10 +107,11 @@ def check_kernel(
 @dataclass(frozen=True)
 class _Run:
     """Following all paths of one kernel: with slots as symbols first, which proves most
-    kernels, else slot by slot."""
+    kernels, else slot by slot. `missing` are the ops that no path of the graph comes to."""
 
     name: str
     flow: Flow
+    missing: tuple[Any, ...]
     threads: Threads
     target: Target | None
     assume_noalias_arguments: bool
@@ -150,6 +154,10 @@ class _Run:
 
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
+        for step in lost_steps(self.flow) if exhausted else explorer.lost:
+            judge.unfollowed(sites.lost(step.op, step.frame), REASON)
+        for op in self.missing:
+            judge.unfollowed(sites.lost(op, 0), REASON)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

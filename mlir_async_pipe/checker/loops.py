@@ -9,7 +9,7 @@ from mlir_async_pipe.checker.graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.ir_helpers import constant_value, defining_op, operations, walk
 from mlir_async_pipe.vocabulary import is_pure, row_of
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
@@ -35,7 +35,7 @@ def needs_iterations(loop: Any) -> bool:
     for op in walk(loop):
         if op.name in COUNTED and any(not is_data(o.type) for o in carried_into(op)):
             return True
-        if op.name in ("scf.while", "scf.index_switch", "async_pipe.scope") or "call" in op.name:
+        if op.name in CALL_OPS:
             return True
         if len(op.regions) and op != loop and op.name not in (*COUNTED, "scf.if"):
             return True

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import space_of_type
-from mlir_async_pipe.ir_helpers import ancestors, has_body, is_function, symbol_name, walk
+from mlir_async_pipe.checker.callees import Callees, callable_functions, callee_of
+from mlir_async_pipe.ir_helpers import ancestors, has_body, is_function, walk
 from mlir_async_pipe.uniformity import is_kernel
 from mlir_async_pipe.vocabulary import ROWS, row_of
-
-CALLS = ("func.call", "call", "llvm.call")
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
 def kernels(module: Any) -> list[Any]:
     """The functions and launches that are checked, in the order in which they are met."""
     found: dict[Any, None] = {}
     threaded: dict[Any, None] = {}
-    calls: dict[str, dict[Any, None]] = {}
+    calls: dict[Any, dict[Any, None]] = {}
+    callees = callable_functions(module)
     for op in walk(module):
         row = row_of(op)
         if row is not None and row.asynchronous(op):
@@ -38,20 +38,20 @@ def kernels(module: Any) -> list[Any]:
             around = _kernel_around(op)
             if around is not None:
                 threaded[around] = None
-        elif op.name in CALLS and "callee" in op.attributes:
-            name = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-            around = _kernel_around(op)
-            if around is not None:
-                calls.setdefault(name, {})[around] = None
+        elif op.name in CALL_OPS:
+            callee, around = callee_of(op, callees), _kernel_around(op)
+            if callee is not None and around is not None:
+                calls.setdefault(callee, {})[around] = None
     for kernel in _without_callees(threaded, calls):
         found[kernel] = None
     return list(found)
 
 
 def _without_callees(
-    threaded: dict[Any, None], calls: dict[str, dict[Any, None]]
+    threaded: dict[Any, None], calls: dict[Any, dict[Any, None]]
 ) -> dict[Any, None]:
-    """The functions that begin a kernel: callers in place of what they call."""
+    """The functions that begin a kernel: callers in place of what they call, unless all of them
+    call each other."""
     first: dict[Any, None] = {}
     seen: dict[Any, None] = {}
     pending = list(reversed(threaded))
@@ -60,11 +60,23 @@ def _without_callees(
         if function in seen:
             continue
         seen[function] = None
-        callers: Iterable[Any] = calls.get(symbol_name(function), ())
+        callers: Iterable[Any] = calls.get(function, ())
         pending.extend(callers)
         if is_kernel(function) or not [caller for caller in callers if caller != function]:
             first[function] = None
-    return first
+    called = _called_from(first, calls)
+    return first | {function: None for function in threaded if function not in called}
+
+
+def _called_from(first: dict[Any, None], calls: dict[Any, dict[Any, None]]) -> set[Any]:
+    """The functions of `first`, and all that they call, directly or not."""
+    found = set(first)
+    grows = True
+    while grows:
+        more = {f for f, callers in calls.items() if f not in found and found & callers.keys()}
+        grows = bool(more)
+        found |= more
+    return found
 
 
 def is_about_threads(name: str) -> bool:
@@ -96,7 +108,7 @@ def _kernel_around(op: Any) -> Any | None:
     return next((above for above in ancestors(op) if _may_be_kernel(above)), None)
 
 
-def names_in(kernel: Any, callees: dict[str, Any]) -> set[str]:
+def names_in(kernel: Any, callees: Callees) -> set[str]:
     """The names of the ops of a kernel, and of the functions that it calls."""
     names: set[str] = set()
     pending, seen = [kernel], set()
@@ -107,8 +119,8 @@ def names_in(kernel: Any, callees: dict[str, Any]) -> set[str]:
         seen.add(function)
         for op in walk(function):
             names.add(op.name)
-            if op.name in CALLS and "callee" in op.attributes:
-                callee = callees.get(str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
+            if op.name in CALL_OPS:
+                callee = callee_of(op, callees)
                 if callee is not None and has_body(callee):
                     pending.append(callee)
     return names

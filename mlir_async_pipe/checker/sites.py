@@ -225,6 +225,10 @@ class Sites:
             self._logged.append(False)
         return found
 
+    def lost(self, op: Any, frame: int) -> int:
+        """The site of an op that control may come to, or go on from, in an unknown way."""
+        return self.opaque(op, frame)
+
     def reachable(self, given: set[int], has_operands: bool) -> set[int]:
         """The roots that an unknown op may touch: what it was given, else what is not ours."""
         if has_operands:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,
@@ -21,9 +20,15 @@ from mlir_async_pipe.checker.graph import (
     Switch,
 )
 from mlir_async_pipe.checker.loops import COUNTED, carried_into
+from mlir_async_pipe.checker.type_kinds import is_bit
 from mlir_async_pipe.checker.widths import bits_of
-from mlir_async_pipe.ir_helpers import operations, terminator
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, affine_for_bounds
+from mlir_async_pipe.ir_helpers import operations
+from mlir_async_pipe.vocabulary.control_flow import (
+    REGION_ROWS,
+    affine_for_bounds,
+    branch_regions,
+    region_cases,
+)
 
 if TYPE_CHECKING:
     from mlir_async_pipe.checker.flow import Builder
@@ -162,24 +167,22 @@ def while_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
 
 
 def branch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """An scf.if; an affine.if is taken or not, by a bit of its own."""
+    """One of several regions; an affine.if is taken or not, by a bit of its own."""
+    row = REGION_ROWS[op.name]
     after = builder.block()
-    then, otherwise = _sides(builder, op, frame, after)
-    condition = op.operands[0] if op.name == "scf.if" else op
-    current.exit = Branch(builder.flow.number(frame, condition), then, otherwise)
-    return after
-
-
-def switch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """An scf.index_switch."""
-    after = builder.block()
-    default, *chosen = _sides(builder, op, frame, after)
-    cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
-    current.exit = Switch(
-        builder.flow.number(frame, op.operands[0]),
-        tuple((int(case), edge) for case, edge in zip(cases, chosen, strict=True)),
-        default,
-    )
+    sides = _sides(builder, op, frame, after)
+    number = builder.flow.number
+    if row.condition is None:
+        current.exit = Branch(number(frame, op), *sides)
+        return after
+    condition = op.operands[row.condition]
+    if is_bit(condition.type):
+        current.exit = Branch(number(frame, condition), *sides)
+        return after
+    cases = region_cases(op)
+    (rest,) = (side for place, side in enumerate(sides) if place not in cases.values())
+    chosen = tuple((value, sides[place]) for value, place in cases.items())
+    current.exit = Switch(number(frame, condition), chosen, rest)
     return after
 
 
@@ -193,10 +196,10 @@ def _sides(builder: Builder, op: Any, frame: int, after: Block) -> list[Edge]:
         )
 
     edges = []
-    for region in op.regions:
+    for region in branch_regions(op):
         inner = builder.block()
         edges.append(Edge(inner.number))
-        if len(list(region.blocks)):
+        if region is not None:
             builder.region(region, frame, inner, leave)
         else:
             inner.exit = Goto(Edge(after.number))
@@ -220,17 +223,33 @@ def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     return last
 
 
+def one_iteration(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+    """A loop whose iterations other threads run: any one of them, once."""
+    loop = builder.loop(op)
+    number = builder.flow.number
+    arguments = list(op.regions[0].blocks[0].arguments)
+    for argument in arguments:
+        current.steps.append(AnyIteration(loop.number, number(frame, argument)))
+    outer, around = builder.maybe, builder.variables
+    builder.maybe, builder.variables = True, (*around, number(frame, arguments[0]))
+    after = builder.inline(op.regions[0], frame, current)
+    builder.maybe, builder.variables = outer, around
+    return after
+
+
 def _straight(builder: Builder, region: Any, frame: int, current: Block) -> Block:
     """A region of a summary loop: what its branches hold may happen or not."""
     block = region.blocks[0]
-    end = terminator(block)
-    for op in operations(block):
-        if op.name in ("scf.if", "affine.if"):
+    *body, end = operations(block)
+    for op in body:
+        row = REGION_ROWS.get(op.name)
+        if row is not None and row.flow == "branch":
             outer, builder.maybe = builder.maybe, True
             for inner in op.regions:
                 if len(list(inner.blocks)):
                     current = _straight(builder, inner, frame, current)
             builder.maybe = outer
-        elif op != end:
+        else:
             current = builder.op(op, frame, current)
+    builder.end(end, frame, current)
     return current

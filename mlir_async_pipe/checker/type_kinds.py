@@ -18,3 +18,8 @@ def is_data(kind: object) -> bool:
     """Whether a type is a float or a vector, which no address depends on directly."""
     text = str(kind)
     return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
+
+
+def is_bit(kind: object) -> bool:
+    """Whether a type is a truth value."""
+    return str(kind) == "i1"

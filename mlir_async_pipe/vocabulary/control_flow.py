@@ -27,13 +27,14 @@ Flow = Literal["for", "branch", "while", "once", "parallel", "isolated"]
 class RegionRow:
     """One op kind with regions.
 
-    `flow`: "for" (region 0 turns `trips` times), "branch" (exactly one region, or none where
-    a region is empty), "while" (region 0, and while it says so region 1 and again),
+    `flow`: "for" (region 0 turns `trips` times), "branch" (one of `branch_regions`, or none
+    where that is empty), "while" (region 0, and while it says so region 1 and again),
     "once" (region 0 in place), "parallel" (each thread runs some part of region 0) or
     "isolated" (another thread or function; values do not pass).
     `entry` numbers the operands that become the last arguments of region 0 and, for loops,
     are carried. `trips` is the static trip count, None if it is dynamic.
-    `condition` is the operand that selects the region, None if no operand does.
+    `condition` is the operand that selects the region, None if no operand does. `masked`: what
+    is accessed in it may leave elements out.
     """
 
     op: str
@@ -41,6 +42,7 @@ class RegionRow:
     entry: Callable[[Any], range] = lambda op: range(0)
     trips: Callable[[Any], int | None] = lambda op: None
     condition: int | None = None
+    masked: bool = False
 
 
 def trip_count(lower: int, upper: int, step: int) -> int | None:
@@ -129,10 +131,12 @@ REGION_ROWS = {
         RegionRow("scf.if", "branch", condition=0),
         RegionRow("affine.if", "branch"),
         RegionRow("scf.index_switch", "branch", condition=0),
+        RegionRow("gpu.warp_execute_on_lane_0", "branch", condition=0),
         RegionRow("scf.while", "while", _from(0)),
         RegionRow("scf.execute_region", "once"),
         RegionRow("memref.alloca_scope", "once"),
         RegionRow("async_pipe.scope", "once"),
+        RegionRow("vector.mask", "once", masked=True),
         RegionRow("scf.forall", "parallel"),
         RegionRow("scf.parallel", "parallel"),
         RegionRow("affine.parallel", "parallel"),
@@ -158,22 +162,39 @@ CARRYING_OPS = (
 )
 
 
-def selected_region(op: Any, row: RegionRow, value: int) -> int:
-    """Which region of a "branch" op runs if its condition has this constant value."""
-    if row.op == "scf.index_switch":
+def branch_regions(op: Any) -> list[Any | None]:
+    """The regions of which a "branch" op runs one; None stands for running none."""
+    regions = [region if len(list(region.blocks)) else None for region in op.regions]
+    return [*regions, None] if op.name == "gpu.warp_execute_on_lane_0" else regions
+
+
+def region_cases(op: Any) -> dict[int, int]:
+    """The place in `branch_regions` of what a "branch" op runs, by the values of its condition;
+    every value that is not in it stands for the place that is left."""
+    if op.name == "scf.index_switch":
         cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
-        return cases.index(value) + 1 if value in cases else 0
-    return 0 if value else 1
+        return {int(value): place for place, value in enumerate(cases, 1)}
+    # Lane 0 of a warp runs the region, an i1 that is not 0 the first one.
+    return {0: 0} if op.name == "gpu.warp_execute_on_lane_0" else {0: 1}
+
+
+def selected_region(op: Any, row: RegionRow, value: int) -> int:
+    """The place in `branch_regions` that runs if the condition has this constant value."""
+    cases = region_cases(op)
+    rest = next(n for n in range(len(cases) + 1) if n not in cases.values())
+    return cases.get(value, rest)
 
 
 @dataclass(frozen=True)
 class BranchRow:
-    """A terminator with successors. `condition`: operand 0 is an i1 that picks successor 0
-    (true) or 1 (false)."""
+    """A terminator with successors. `operands` are the numbers of those that each successor
+    is given. `condition`: operand 0 is an i1 that picks successor 0 (true) or 1 (false);
+    `cases`: the values of operand 0 that pick successors 1, 2, …, any other one picks 0."""
 
     op: str
     operands: Callable[[Any], list[range]]
     condition: bool = False
+    cases: Callable[[Any], list[int]] | None = None
 
 
 def _all_to_one(op: Any) -> list[range]:
@@ -196,6 +217,12 @@ def _default_and_cases(op: Any) -> list[range]:
             found.append(range(start, start + size))
             start += size
     return found
+
+
+def _case_values(op: Any) -> list[int]:
+    if "case_values" not in op.attributes:
+        return []
+    return [int(value) for value in ir.DenseIntElementsAttr(op.attributes["case_values"])]
 
 
 def with_successor_operands(
@@ -225,10 +252,10 @@ BRANCH_ROWS = {
     for row in (
         BranchRow("cf.br", _all_to_one),
         BranchRow("cf.cond_br", _true_and_false, condition=True),
-        BranchRow("cf.switch", _default_and_cases),
+        BranchRow("cf.switch", _default_and_cases, cases=_case_values),
         BranchRow("llvm.br", _all_to_one),
         BranchRow("llvm.cond_br", _true_and_false, condition=True),
-        BranchRow("llvm.switch", _default_and_cases),
+        BranchRow("llvm.switch", _default_and_cases, cases=_case_values),
     )
 }
 
@@ -245,7 +272,24 @@ EXIT_OPS = {
     "func.return": 0,
     "gpu.return": 0,
     "llvm.return": 0,
+    "gpu.terminator": 0,
+    "gpu.yield": 0,
+    "scf.reduce": 0,
+    "scf.reduce.return": 0,
+    "scf.forall.in_parallel": 0,
+    "linalg.yield": 0,
+    "memref.atomic_yield": 0,
+    "tensor.yield": 0,
+    "vector.yield": 0,
 }
+
+# Terminators that control never comes to.
+DEAD_ENDS = ("llvm.unreachable", "ub.unreachable")
+
+
+def leaves_region(op: Any) -> bool:
+    """Whether the last op of a block surely ends its region, and how is known."""
+    return op.name in EXIT_OPS or op.name in DEAD_ENDS
 
 # Calls, and the attribute that names the callee (absent: an indirect call).
 CALL_OPS = {

@@ -1,0 +1,133 @@
+"""The net under the graph: what stands where no path that is followed comes.
+
+    "my.region"() ({ copy to %b; load %b })     in which order, how often, by whom?
+    "my.jump"()[^next]                          ^next is in no path
+
+An op whose way of moving control is in no row of the vocabulary is reported itself; so is
+every op that issues, commits, waits, is a barrier or touches memory and does not stand in a
+block to which some path leads, unless a path leads to no such block in the IR either. All are
+`unknown`, reason `unfollowed-control-flow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mlir_async_pipe.buffers import space_of
+from mlir_async_pipe.checker.callees import Callees, callee_of
+from mlir_async_pipe.checker.graph import Bracket, Flow, Lost, Run
+from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, walk
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    REGION_ROWS,
+    leaves_region,
+)
+
+REASON = "unfollowed-control-flow"
+
+
+def is_quiet(op: Any) -> bool:
+    """Whether nothing inside an op's regions matters to the checker: the arithmetic of a
+    linalg.generic, of an atomic op."""
+    return len(op.regions) > 0 and all(_is_silent(inner) for inner in walk(op) if inner != op)
+
+
+def _is_silent(op: Any) -> bool:
+    if row_of(op) is not None:
+        return False
+    if is_pure(op):
+        return len(op.regions) == 0
+    return leaves_region(op) or op.name in BRANCH_ROWS or op.name in REGION_ROWS
+
+
+def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
+    """The ops of a kernel, and of the functions that it calls, that no path comes to."""
+    followed = _followed(flow)
+    missing = [op for op in _noisy(kernel) if op not in followed]
+    functions = {
+        step.op for block in flow.blocks for step in block.steps if _is_call_in_place(step)
+    }
+    bodies = {callee_of(call, callees) for call in functions}
+    for body in bodies - {None, kernel}:
+        missing += [op for op in _noisy(body) if op not in followed]
+    if not missing:
+        return []
+    possible: set[Any] = set()
+    for function in (kernel, *(bodies - {None, kernel})):
+        possible |= set(_possible(function.regions[0]))
+    return [op for op in missing if op in possible]
+
+
+def _is_call_in_place(step: Any) -> bool:
+    return isinstance(step, Bracket) and step.kind == "call"
+
+
+def _followed(flow: Flow) -> set[Any]:
+    """The ops in blocks to which edges lead."""
+    reached = {0}
+    pending = [0]
+    while pending:
+        for edge in flow.edges(flow.blocks[pending.pop()]):
+            if edge.target not in reached:
+                reached.add(edge.target)
+                pending.append(edge.target)
+    return {
+        step.op
+        for number in reached
+        for step in flow.blocks[number].steps
+        if isinstance(step, Lost | Bracket) or (isinstance(step, Run) and not step.makes_values)
+    }
+
+
+def lost_steps(flow: Flow) -> Iterator[Lost]:
+    """The ops of a graph that move control in an unknown way, whether paths come to them or
+    not."""
+    for block in flow.blocks:
+        for step in block.steps:
+            if isinstance(step, Lost):
+                yield step
+
+
+def _noisy(kernel: Any) -> Iterator[Any]:
+    """The ops of a kernel that it matters to follow."""
+    for op in walk(kernel):
+        row = row_of(op)
+        if row is None:
+            if op.name in CALL_OPS:
+                yield op
+        elif row.asynchronous(op) or row.commits or row.wait or row.barrier is not None:
+            yield op
+        elif any(space_of(access.memory) != "private" for access in accesses(op)):
+            yield op
+
+
+def _possible(region: Any) -> Iterator[Any]:
+    """The ops of a region that control may come to: nothing leads to the others."""
+    blocks = list(region.blocks)
+    reached = set(blocks[:1])
+    pending = blocks[:1]
+    while pending:
+        block = pending.pop()
+        for op in operations(block):
+            yield op
+            row = REGION_ROWS.get(op.name)
+            if row is None or row.flow != "isolated":
+                for inner in op.regions:
+                    yield from _possible(inner)
+            for target in op.successors:
+                if target not in reached:
+                    reached.add(target)
+                    pending.append(target)
+
+
+def homeless(module: Any) -> Iterable[Any]:
+    """The async ops, commits, waits and barriers that stand in no function and no launch."""
+    for op in walk(module):
+        row = row_of(op)
+        if row is None or not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
+            continue
+        if not any(is_function(above) or above.name == "gpu.launch" for above in ancestors(op)):
+            yield op
