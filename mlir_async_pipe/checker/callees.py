@@ -1,6 +1,6 @@
 """Which function a call runs.
 
-    func.call @f        the @f of the symbol table around the caller: its module or gpu.module
+func.call @f        the @f of the symbol table around the caller: its module or gpu.module
 """
 
 from __future__ import annotations

@@ -96,7 +96,12 @@ class Judge:
                     self._compare(later, event, state, cause, age, wait, name)
         if not self.comparer.threads.several or site.space == "private":
             return
-        if site.writes and not site.atomic and _may_miss_a_barrier(site, site):
+        if (
+            site.access is not None
+            and site.writes
+            and not site.atomic
+            and _may_miss_a_barrier(site, site)
+        ):
             self._against_itself(later, state)
         waits = dict(state.done)
         for event in self._close(later, waits, state.facts):

@@ -175,7 +175,13 @@ class Effects:
         """An op that is not in the vocabulary may touch the memory that it can reach."""
         views = (self.values.view(state, number) for number in self.sites.values_read(run))
         reached = {view.root for view in views if view is not None}
-        number = self.sites.opaque(run.op, run.frame)
-        for root in self.sites.reachable(reached, bool(reached)):
-            region = memory.whole_root(root)
-            self.judge.access(event_of(number, region, (), True), state)
+        for root in self.sites.reachable(run.op, reached):
+            space = "workgroup" if self._is_shared(root) else "global"
+            number = self.sites.opaque(run.op, run.frame, space)
+            event = event_of(number, memory.whole_root(root), (), True)
+            self.judge.access(event, state)
+            if self.judge.comparer.threads.several and self.sites.is_logged(number):
+                state.log = state.log | {event}
+
+    def _is_shared(self, root: int) -> bool:
+        return self.sites.roots.roots[root].space == "workgroup"

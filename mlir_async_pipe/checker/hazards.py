@@ -140,9 +140,7 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
     return _SENTENCES[code_of(finding, sites)].format(op=later.op.name, other=earlier.op.name)
 
 
-def notes(
-    finding: Finding, sites: list[Site], ops: list[Any]
-) -> tuple[tuple[str, Any], ...]:
+def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[str, Any], ...]:
     """The op at the other end, and what is missing or too weak."""
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause == "unfollowed":

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.checker.callees import Callees, callable_functions
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.explore import BudgetError, Explorer
-from mlir_async_pipe.checker.callees import Callees, callable_functions
 from mlir_async_pipe.checker.flow import build
 from mlir_async_pipe.checker.graph import Flow
 from mlir_async_pipe.checker.groups import Groups
@@ -155,9 +155,9 @@ class _Run:
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
         for step in lost_steps(self.flow) if exhausted else explorer.lost:
-            judge.unfollowed(sites.lost(step.op, step.frame), REASON)
+            judge.unfollowed(sites.opaque(step.op, step.frame), REASON)
         for op in self.missing:
-            judge.unfollowed(sites.lost(op, 0), REASON)
+            judge.unfollowed(sites.opaque(op, 0), REASON)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.buffers import Root, may_alias
@@ -18,7 +18,10 @@ class Roots:
     _aliases: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def number(self, root: Root, frame: int) -> int:
-        """The number of a root; allocations of a callee are its frame's own."""
+        """The number of a root; allocations of a callee are its frame's own, its arguments any
+        memory of its caller, whatever they assert of each other."""
+        if frame and root.kind == "argument":
+            root = replace(root, kind="unknown", noalias=False)
         own = frame if root.kind in ("allocation", "unknown", "argument") else 0
         key = (root.kind, root.key, own)
         found = self._numbers.get(key)

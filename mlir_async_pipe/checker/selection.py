@@ -6,7 +6,8 @@
     func.func @h: calls @f         so is its caller, and @f is followed there
     func.func @host                one thread of the host runs it: not looked at
 
-A function with an async op is looked at alone too, whoever calls it.
+A function with an async op is looked at alone too, whoever calls it; where there is one, so
+are functions that call by a value: it may be that one.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ def kernels(module: Any) -> list[Any]:
     found: dict[Any, None] = {}
     threaded: dict[Any, None] = {}
     calls: dict[Any, dict[Any, None]] = {}
+    unknown_calls: dict[Any, None] = {}
     callees = callable_functions(module)
     for op in walk(module):
         row = row_of(op)
         if row is not None and row.asynchronous(op):
-            found.update(dict.fromkeys(above for above in ancestors(op) if _may_be_kernel(above)))
+            holders = [above for above in ancestors(op) if _may_be_kernel(above)]
+            found.update(dict.fromkeys(holders))
+            # Who calls it may use what it copies.
+            threaded.update(dict.fromkeys(holders[:1]))
         if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
             threaded[op] = None
         elif is_about_threads(op.name) or _names_workgroup_memory(op):
@@ -40,8 +45,13 @@ def kernels(module: Any) -> list[Any]:
                 threaded[around] = None
         elif op.name in CALL_OPS:
             callee, around = callee_of(op, callees), _kernel_around(op)
-            if callee is not None and around is not None:
+            if around is not None and callee is None:
+                unknown_calls[around] = None
+            elif around is not None:
                 calls.setdefault(callee, {})[around] = None
+    if found:
+        # Any function may be called there, one with async ops too.
+        threaded.update(unknown_calls)
     for kernel in _without_callees(threaded, calls):
         found[kernel] = None
     return list(found)

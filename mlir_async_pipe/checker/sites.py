@@ -20,6 +20,7 @@ from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
@@ -44,7 +45,7 @@ class Sites:
         name for name, queue in PHYSICAL_QUEUES.items() if queue.scope == "function"
     )
     _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
-    _opaque: dict[tuple[Any, int], int] = field(default_factory=dict)
+    _opaque: dict[tuple[Any, int, str], int] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)
     _static: dict[int, int] = field(default_factory=dict)
     _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -214,26 +215,23 @@ class Sites:
             names.append("async-lds")
         return tuple(names)
 
-    def opaque(self, op: Any, frame: int) -> int:
-        """The site of an op that is not in the vocabulary: it may write anything."""
-        found = self._opaque.get((op, frame))
+    def opaque(self, op: Any, frame: int, space: str = "global") -> int:
+        """The site of an op that is not in the vocabulary: it may write anything in `space`."""
+        found = self._opaque.get((op, frame, space))
         if found is None:
-            found = self._opaque[op, frame] = len(self.sites)
-            self.sites.append(Site(op, None, frame, False, None, True, False, "global"))
-            # Judged where it stands; nothing that comes later is compared with it.
+            found = self._opaque[op, frame, space] = len(self.sites)
+            self.sites.append(Site(op, None, frame, False, None, True, False, space))
             self._matters.append(False)
-            self._logged.append(False)
+            # Through workgroup memory other threads see what it did.
+            self._logged.append(space == "workgroup")
         return found
 
-    def lost(self, op: Any, frame: int) -> int:
-        """The site of an op that control may come to, or go on from, in an unknown way."""
-        return self.opaque(op, frame)
-
-    def reachable(self, given: set[int], has_operands: bool) -> set[int]:
-        """The roots that an unknown op may touch: what it was given, else what is not ours."""
-        if has_operands:
+    def reachable(self, op: Any, given: set[int]) -> set[int]:
+        """The roots that an unknown op may touch: what it was given; a call, or an op that was
+        given nothing, what is not ours, too."""
+        if given and op.name not in CALL_OPS:
             return given
-        return {n for n, root in enumerate(self.roots.roots) if not is_local(root)}
+        return given | {n for n, root in enumerate(self.roots.roots) if not is_local(root)}
 
     def is_harmless(self, op: Any) -> bool:
         """Ops outside the vocabulary that touch no memory which a copy could."""

@@ -18,7 +18,7 @@ from mlir_async_pipe.buffers import space_of
 from mlir_async_pipe.checker.callees import Callees, callee_of
 from mlir_async_pipe.checker.graph import Bracket, Flow, Lost, Run
 from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, walk
-from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -47,22 +47,21 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
     """The ops of a kernel, and of the functions that it calls, that no path comes to."""
     followed = _followed(flow)
     missing = [op for op in _noisy(kernel) if op not in followed]
-    functions = {
-        step.op for block in flow.blocks for step in block.steps if _is_call_in_place(step)
+    calls = {
+        step.op
+        for block in flow.blocks
+        for step in block.steps
+        if isinstance(step, Bracket) and step.kind == "call"
     }
-    bodies = {callee_of(call, callees) for call in functions}
-    for body in bodies - {None, kernel}:
+    bodies = dict.fromkeys(callee_of(call, callees) for call in calls)
+    for body in bodies:
         missing += [op for op in _noisy(body) if op not in followed]
     if not missing:
         return []
     possible: set[Any] = set()
-    for function in (kernel, *(bodies - {None, kernel})):
+    for function in (kernel, *bodies):
         possible |= set(_possible(function.regions[0]))
-    return [op for op in missing if op in possible]
-
-
-def _is_call_in_place(step: Any) -> bool:
-    return isinstance(step, Bracket) and step.kind == "call"
+    return [op for op in dict.fromkeys(missing) if op in possible]
 
 
 def _followed(flow: Flow) -> set[Any]:
@@ -95,13 +94,14 @@ def _noisy(kernel: Any) -> Iterator[Any]:
     """The ops of a kernel that it matters to follow."""
     for op in walk(kernel):
         row = row_of(op)
-        if row is None:
-            if op.name in CALL_OPS:
-                yield op
-        elif row.asynchronous(op) or row.commits or row.wait or row.barrier is not None:
+        if op.name in CALL_OPS or (row is not None and _matters(op, row)):
             yield op
-        elif any(space_of(access.memory) != "private" for access in accesses(op)):
-            yield op
+
+
+def _matters(op: Any, row: Row) -> bool:
+    if row.asynchronous(op) or row.commits or row.wait or row.barrier is not None:
+        return True
+    return any(space_of(access.memory) != "private" for access in accesses(op))
 
 
 def _possible(region: Any) -> Iterator[Any]:

@@ -291,6 +291,7 @@ def leaves_region(op: Any) -> bool:
     """Whether the last op of a block surely ends its region, and how is known."""
     return op.name in EXIT_OPS or op.name in DEAD_ENDS
 
+
 # Calls, and the attribute that names the callee (absent: an indirect call).
 CALL_OPS = {
     "func.call": "callee",
