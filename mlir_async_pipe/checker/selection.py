@@ -29,7 +29,7 @@ def kernels(module: Any) -> list[Any]:
     threaded: dict[Any, None] = {}
     calls: dict[Any, dict[Any, None]] = {}
     unknown_calls: dict[Any, None] = {}
-    callees = callable_functions(module)
+    callees = callable_functions(module.operation)
     for op in walk(module):
         row = row_of(op)
         if row is not None and row.asynchronous(op):

@@ -15,7 +15,14 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk
 from mlir_async_pipe.vocabulary import Queue, queue_of
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, CALL_OPS, EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    DEAD_ENDS,
+    EXIT_OPS,
+    REGION_ROWS,
+    branch_regions,
+)
 from mlir_async_pipe.waits.graph.items import Edge, Frame, Item, Node
 from mlir_async_pipe.waits.graph.kept_ops import OpKind, walk_kept
 
@@ -134,11 +141,12 @@ class FlowGraph:
             item.trips = row.trips(op)
         self.items[op] = item
         frames = []
-        for number, region in enumerate(op.regions):
+        is_branch = row is not None and row.flow == "branch"
+        for number, region in enumerate(branch_regions(op) if is_branch else op.regions):
             frame = Frame(item, number)
             frames.append(frame)
             self.frames.append(frame)
-            for block_number, block in enumerate(region.blocks):
+            for block_number, block in enumerate(() if region is None else region.blocks):
                 node = Node(frame, block_number, block)
                 frame.nodes.append(node)
                 self.nodes[block] = node
@@ -171,7 +179,7 @@ class FlowGraph:
                 node.edges = (Edge(targets[0], 0, True), Edge(targets[1], 1, False))
             else:
                 node.edges = [Edge(target, number) for number, target in enumerate(targets)]
-            node.exits = name in EXIT_OPS or (not targets and name != "llvm.unreachable")
+            node.exits = name in EXIT_OPS or (not targets and name not in DEAD_ENDS)
 
     def passed(self, node: Node) -> tuple[Any, list[range | None]]:
         """The operands of a block's terminator, and the numbers of those that each of its

@@ -21,6 +21,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     EXIT_OPS,
     REGION_ROWS,
     RegionRow,
+    branch_regions,
 )
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
@@ -154,8 +155,8 @@ class Forward(Generic[State]):
 
     def _branch(self, op: Operation, state: State) -> State:
         behind: list[State] = []
-        for region in op.regions:
-            if not len(list(region.blocks)):
+        for region in branch_regions(op):
+            if region is None:
                 behind.append(state)
                 continue
             for end, left in self._region(region, state):
