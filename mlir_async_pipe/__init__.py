@@ -6,7 +6,19 @@ Nothing is imported until it is asked for, so that `use("…")` can choose the b
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.annotations import annotate as annotate
+    from mlir_async_pipe.annotations import find_loops as find_loops
+    from mlir_async_pipe.api import check as check
+    from mlir_async_pipe.api import count_waits as count_waits
+    from mlir_async_pipe.api import lower as lower
+    from mlir_async_pipe.api import pipeline as pipeline
+    from mlir_async_pipe.bindings import use as use
+    from mlir_async_pipe.builder import Pipeline as Pipeline
+    from mlir_async_pipe.diagnostics import AsyncPipeError as AsyncPipeError
+    from mlir_async_pipe.targets import Target as Target
 
 __version__ = "0.1.0"
 
@@ -24,6 +36,10 @@ _EXPORTS = {
 }
 
 __all__ = ["__version__", *_EXPORTS]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "bindings", "machine"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import InputError
-from mlir_async_pipe.ir_helpers import Operation, ancestors, operations, walk
+from mlir_async_pipe.ir_helpers import Operation, ancestors, attributes_of, operations, walk
 
 PREFIX = "async_pipe."
 STAGE = "async_pipe.stage"
@@ -120,15 +120,34 @@ def annotate(
     `num_stages` is the number of buffers. `options` are `wait_at`, `independent`,
     `epilogue`, `short_trip`.
 
-    Raises InputError (not-a-loop, unknown-annotation, bad-annotation).
+    Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
+    conflicting-annotations); the loop is as it was then.
     """
     op = loop.operation
     if op.name != "scf.for":
         raise InputError(
             f"only 'scf.for' can be annotated, this is '{op.name}'", code="not-a-loop", at=op
         )
+    earlier = attributes_of(op)
+    try:
+        _write(op, {STAGE: stage, ORDER: order, ASYNC_STAGES: async_stages}, num_stages, options)
+        read_loop(op)
+    except InputError:
+        for name in attributes_of(op).keys() - earlier.keys():
+            del op.attributes[name]
+        for name, value in earlier.items():
+            op.attributes[name] = value
+        raise
+
+
+def _write(
+    op: Operation,
+    arrays: dict[str, Sequence[int] | None],
+    num_stages: int | None,
+    options: dict[str, str | bool],
+) -> None:
     context = op.context
-    for name, values in ((STAGE, stage), (ORDER, order), (ASYNC_STAGES, async_stages)):
+    for name, values in arrays.items():
         if values is not None:
             op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
     if num_stages is not None:
@@ -148,7 +167,6 @@ def annotate(
                 at=op,
                 advice=f"known: {', '.join(n.removeprefix(PREFIX) for n in LOOP_NAMES)}",
             )
-    read_loop(op)
 
 
 def find_loops(module: Any) -> list[Operation]:
@@ -201,7 +219,8 @@ def in_op_form(loop: Operation) -> bool:
 def read_loop(loop: Operation) -> LoopAnnotations:
     """Read and validate what stands on one loop.
 
-    Raises InputError: unknown-annotation, bad-annotation, conflicting-annotations.
+    Raises InputError: unknown-annotation, bad-annotation, num-stages-too-small,
+    conflicting-annotations.
     """
     check_names(loop, LOOP_NAMES)
     for op in operations(loop.regions[0].blocks[0]):
@@ -216,6 +235,8 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         epilogue=_choice(loop, EPILOGUE) or "peel",
         short_trip=_choice(loop, SHORT_TRIP) or "version",
     )
+    if annotations.num_stages is not None:
+        check_num_stages(annotations.num_stages, loop)
     if annotations.num_stages is not None and annotations.stage is not None:
         raise InputError(
             f"'{NUM_STAGES}' and '{STAGE}' exclude each other",
@@ -233,6 +254,16 @@ def read_loop(loop: Operation) -> LoopAnnotations:
             advice=f"'{CYCLES}' says what an op costs and asks for nothing",
         )
     return annotations
+
+
+def check_num_stages(number: int, loop: Operation) -> None:
+    """Raise InputError (num-stages-too-small) for fewer stages than one."""
+    if number < 1:
+        raise InputError(
+            f"'{NUM_STAGES}' is {number}, expected 1 or more",
+            code="num-stages-too-small",
+            at=loop,
+        )
 
 
 def check_names(op: Operation, known: Sequence[str]) -> None:

@@ -10,50 +10,103 @@ functions are dead after a call that rewrote the module, as after any pass; afte
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_async_pipe import passes
-from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, HazardError
+from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, HazardError, UsageError
 from mlir_async_pipe.report import Report, Session
 from mlir_async_pipe.targets import Target
 
+if TYPE_CHECKING:
+    from mlir_async_pipe.targets.lower import Lowered
 
-def pipeline(module: Any, target: Target | str | None = None, **options: Any) -> Report:
+
+def pipeline(
+    module: Any,
+    target: Target | str | None = None,
+    *,
+    num_stages: int = 0,
+    max_stages: int = 8,
+    smem_limit: int = 0,
+    cost: str = "",
+    overlap_outer: bool = False,
+    check: Literal["error", "warn", "none"] = "error",
+) -> Report:
     """Pipeline all annotated loops, count their waits exactly and check the result.
 
-    `options` are those of the pass `async-pipe` (num_stages, smem_limit, check). The report
-    holds remarks and records. On an error the module is as it was. Raises AsyncPipeError, HazardError if the result may race.
+    `num_stages` replaces the number on loops that carry one (0 keeps it). `smem_limit` is the
+    workgroup memory of a block in bytes (0: what the chip has). `max_stages` and `cost`
+    ("op=cycles,…") are for loops scheduled by latencies. `overlap_outer` lets a loop in a
+    sequential loop begin its next execution in this one's epilogue. `check` makes hazards errors
+    or warnings, or leaves the check out. The report holds remarks, and records of the kinds
+    "schedules", "loops", "waits", "drains", "simplifications", "hazards" and "checks". On an error the module is as it was. Raises AsyncPipeError, HazardError if the result may race.
     """
+    options = {
+        "num_stages": num_stages,
+        "max_stages": max_stages,
+        "smem_limit": smem_limit,
+        "cost": cost,
+        "overlap_outer": overlap_outer,
+        "check": check,
+    }
     return _rewrite("async-pipe", module, target, options)
 
 
-def count_waits(module: Any, target: Target | str | None = None, **options: Any) -> Report:
+def count_waits(
+    module: Any,
+    target: Target | str | None = None,
+    *,
+    check: bool = False,
+    mode: Literal["static", "dynamic"] = "static",
+    keep_given: bool = False,
+) -> Report:
     """Give every token wait its exact count of groups that may stay in flight.
 
-    `options` are those of the pass `async-pipe-count-waits`. On an error the module is as it
-    was. Raises AsyncPipeError.
+    `check` verifies the counts that stand there instead of writing. With `mode` "dynamic" groups
+    that are committed under conditions are counted at run time. `keep_given` leaves waits alone
+    that have a count. The report holds records of the kind "waits". On an error the module is as
+    it was. Raises AsyncPipeError.
     """
+    options = {"check": check, "mode": mode, "keep_given": keep_given}
     return _rewrite("async-pipe-count-waits", module, target, options)
 
 
-def check(module: Any, target: Target | str | None = None, **options: Any) -> Report:
+def check(
+    module: Any, target: Target | str | None = None, *, assume_noalias_arguments: bool = False
+) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
-    Hazards are errors among the report's diagnostics, nothing is raised for them. `options`
-    are those of the pass `async-pipe-check`.
+    Hazards are errors among the report's diagnostics, nothing is raised for them.
+    `assume_noalias_arguments`: no two arguments of a function point to the same memory. The
+    report holds records of the kinds "hazards" and "checks".
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.one_shot import CHECK, run_check
 
     session = Session(target=_target(target))
-    run_check(module.operation, _options(CHECK, options, session), session)
+    options = {"assume_noalias_arguments": assume_noalias_arguments}
+    run_check(_root(module), _options(CHECK, options, session), session)
     return session.report()
 
 
-def lower(module: Any, *, target: Target | str, emit: str = "ptx", **options: Any) -> Any:
-    """Lower a module to a target and emit code; see `targets.lower.lower`."""
+def lower(
+    module: Any,
+    *,
+    target: Target | str,
+    emit: Literal["llvm", "ptx", "cubin", "isa", "hsaco"] = "ptx",
+    strict: bool = False,
+) -> Lowered:
+    """Lower a module, which stays as it is, to a target and emit code.
+
+    "ptx" and "cubin" need an NVIDIA target, "isa" and "hsaco" an AMD one, "llvm" is the LLVM
+    dialect of either. With `strict` a scope that the chip cannot run asynchronously is an error.
+    The result has the text or bytes, and the waits and resources of each kernel as read back from
+    it. Raises LoweringError, UsageError for a kind that the target does not have.
+    """
     lowering = importlib.import_module("mlir_async_pipe.targets.lower")
-    return lowering.lower(module, target=_target(target), emit=emit, **options)
+    _root(module)
+    lowered: Lowered = lowering.lower(module, target=_target(target), emit=emit, strict=strict)
+    return lowered
 
 
 def _rewrite(
@@ -63,7 +116,19 @@ def _rewrite(
     # Like the passes, this needs the bindings, which may be chosen until the first call.
     from mlir_async_pipe.run_on_copy import run_on_copy
 
-    return run_on_copy(module.operation, lambda copy: _run(name, copy, target, options))
+    return run_on_copy(_root(module), lambda copy: _run(name, copy, target, options))
+
+
+def _root(module: Any) -> Any:
+    """The operation of a module; raises UsageError (not-a-module) for anything else."""
+    root = getattr(module, "operation", None)
+    if root is None:
+        raise UsageError(
+            f"expected an ir.Module or an operation, not {module!r}",
+            code="not-a-module",
+            advice="ir.Module.parse(text) in a context of mlir_async_pipe.bindings.new_context()",
+        )
+    return root
 
 
 def _run(name: str, op: Any, target: Target | str | None, options: dict[str, Any]) -> Report:

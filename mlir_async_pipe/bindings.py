@@ -18,10 +18,16 @@ import os
 import sys
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe import op_classes
 from mlir_async_pipe.diagnostics import BindingsError
+
+if TYPE_CHECKING:
+    # Modules of the stack, imported when they are asked for.
+    ir: Any
+    passmanager: Any
+    rewrite: Any
 
 ENVIRONMENT_VARIABLE = "MLIR_ASYNC_PIPE_BINDINGS"
 

@@ -49,7 +49,11 @@ def operations(block: Block) -> list[Operation]:
 
 def parent(op: Operation) -> Operation | None:
     """The op that holds the block of `op`, None at the root."""
-    above = op.parent
+    try:
+        above = op.parent
+    except ValueError:
+        # The root of a copy: the bindings tell it from that of a module.
+        return None
     return None if above is None else above.operation
 
 

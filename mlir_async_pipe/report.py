@@ -11,8 +11,24 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Diagnostics, Place, Severity
+from mlir_async_pipe.diagnostics import Diagnostics, Place, Severity, UsageError
 from mlir_async_pipe.targets import Target
+
+# What the passes of this package record; passes of others may add kinds.
+KINDS = (
+    "schedules",
+    "loops",
+    "waits",
+    "relaxed",
+    "drains",
+    "simplifications",
+    "barriers",
+    "hazards",
+    "checks",
+    "kernels",
+    "instructions",
+    "races",
+)
 
 
 @dataclass
@@ -31,7 +47,7 @@ class Session:
     records: dict[str, list[Any]] = field(default_factory=dict)
 
     def record(self, kind: str, entry: Any) -> None:
-        """Keep one record under `kind` ("loops", "waits", "buffers", "hazards", "kernels")."""
+        """Keep one record under `kind`, see `KINDS`."""
         self.records.setdefault(kind, []).append(entry)
 
     def report(self) -> Report:
@@ -50,7 +66,17 @@ class Report:
     records: dict[str, tuple[Any, ...]]
 
     def of(self, kind: str) -> tuple[Any, ...]:
-        """The records of one kind, () if there are none."""
+        """The records of one kind, () if there are none.
+
+        Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
+        of this run recorded.
+        """
+        if kind not in self.records and kind not in KINDS:
+            raise UsageError(
+                f"no pass records '{kind}'",
+                code="unknown-record",
+                advice=f"kinds of records: {', '.join(KINDS)}",
+            )
         return self.records.get(kind, ())
 
     def to_json(self) -> dict[str, Any]:

@@ -209,12 +209,7 @@ def _check_op_form(body: Body) -> None:
 def _decide_by_count(
     loop: Operation, body: Body, stages: int, found: LoopAnnotations, session: Session
 ) -> Decision | None:
-    if stages < 1:
-        raise InputError(
-            f"'{names.NUM_STAGES}' is {stages}, expected 1 or more",
-            code="num-stages-too-small",
-            at=loop,
-        )
+    names.check_num_stages(stages, loop)
     if found.order is not None or found.async_stages is not None:
         raise InputError(
             f"'{names.NUM_STAGES}' makes its own order and async stages",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.diagnostics import Diagnostic, MachineError, UsageError
-from mlir_async_pipe.ir_helpers import has_body, is_function, raw, symbol_name, walk
+from mlir_async_pipe.ir_helpers import Operation, has_body, is_function, raw, symbol_name, walk
+from mlir_async_pipe.launch import block_size
 from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
 from mlir_async_pipe.machine.arguments import pass_arguments, plain
 from mlir_async_pipe.machine.decode import Decoder, Function
@@ -61,12 +62,12 @@ def run(
     function: str | None = None,
     arguments: Sequence[Any] = (),
     *,
-    threads: Extent = 1,
+    threads: Extent | None = None,
     grid: Extent = 1,
     completion: str = "eager",
     seed: int = 0,
     schedule: str = "lockstep",
-    target: Target | None = None,
+    target: Target | str | None = None,
     warp: int | None = None,
     dynamic_shared_bytes: int | None = None,
     step_limit: int = 20_000_000,
@@ -75,15 +76,21 @@ def run(
 
     `arguments`: a NumPy array for each memref (bf16 and 8-bit floats as arrays of their bit
     patterns, uint16 and uint8), a number for each scalar; the arrays given are not changed.
-    `threads` are threads of a block and `grid` blocks, as a number or (x, y, z). `completion`
+    `threads` are threads of a block and `grid` blocks, as a number or (x, y, z); without
+    `threads` it is the block size that the function states, else 1. `completion`
     is "eager", "late" or "random" (with `seed`); `schedule` one of `schedule.SCHEDULES`.
     `warp` is the number of lanes of a warp, by default the target chip's, else 32.
 
     Raises UsageError for wrong arguments, MachineError for programs that it cannot run; races
     are no exceptions but `races` of the result.
     """
+    if isinstance(target, str):
+        target = Target.parse(target)
     decoder = Decoder(raw(module), target)
-    target_function = decoder.function(_function_name(module, function))
+    name = _function_name(module, function)
+    if threads is None:
+        threads = _stated_threads(raw(module), name)
+    target_function = decoder.function(name)
     memory = Memory()
     detector = Detector(memory, decoder.sites, granule_of(raw(module)))
     lanes = warp or (target.chip.lanes if target is not None else 32)
@@ -171,6 +178,12 @@ def _function_name(module: Any, name: str | None) -> str:
             advice=", ".join(names) or None,
         )
     return names[0]
+
+
+def _stated_threads(root: Operation, name: str) -> Extent:
+    """The block size that the function called `name` states, else one thread."""
+    found = next((op for op in walk(root) if is_function(op) and symbol_name(op) == name), None)
+    return (block_size(found) if found is not None else None) or 1
 
 
 def _three(extent: Extent, name: str) -> tuple[int, int, int]:

@@ -32,6 +32,7 @@ from mlir_async_pipe.report import Session
 from mlir_async_pipe.targets import CHIPS, Chip, Target
 from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.targets.block_sizes import BlockSizes, require_sizes, state_once
+from mlir_async_pipe.targets.copy_spaces import check_copy_spaces
 from mlir_async_pipe.targets.counter_limits import clamp_counts
 from mlir_async_pipe.targets.dense_buffers import flatten_buffers
 from mlir_async_pipe.targets.dynamic_shared import DynamicShared, ask_at_launch, move_large_kernels
@@ -84,6 +85,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     for gpu_module in gpu_modules(root):
         _check_known(gpu_module)
     check_layouts(root)
+    check_copy_spaces(root)
     align_workgroup_buffers(root)
     lower_abstract_ops(root, chip, session, strict=options.strict)
     clamp_counts(root, session)

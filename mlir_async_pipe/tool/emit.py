@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe import api
 from mlir_async_pipe.report import Session
 from mlir_async_pipe.tool import printing
 from mlir_async_pipe.tool.options import Options
@@ -38,7 +37,9 @@ def _code(root: Any, options: Options, session: Session, last_check: Callable[[]
         if session.diagnostics.with_severity("error"):
             raise CheckFailedError
 
-    lowered = api.lower(root, target=session.target, emit=options.emit, meanwhile=check)
+    from mlir_async_pipe.targets.lower import lower
+
+    lowered = lower(root, target=session.target, emit=options.emit, meanwhile=check)
     session.diagnostics.items += lowered.diagnostics
     for kernel in lowered.kernels:
         session.record("kernels", kernel)

@@ -42,7 +42,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
         root,
         options.run,
         arguments,
-        threads=_sizes(options.threads, "threads"),
+        threads=_sizes(options.threads, "threads") if options.threads else None,
         grid=_sizes(options.grid, "grid"),
         completion=options.completion,
         schedule=options.schedule,

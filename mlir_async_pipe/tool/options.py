@@ -9,6 +9,7 @@ a switch may carry a value (`--verify-each=false`) but never takes the next word
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -90,7 +91,7 @@ class Options:
     # the machine
     run: str | None = None
     arg: tuple[str, ...] = ()
-    threads: str = "1"
+    threads: str = ""
     grid: str = "1"
     completion: str = "eager"
     schedule: str = "lockstep"
@@ -212,7 +213,12 @@ _FLAGS: tuple[_Flag, ...] = (
         repeated=True,
         group=_MACHINE,
     ),
-    _Flag("threads", "threads of a block: 128 or 16x8x1", "SIZE", group=_MACHINE),
+    _Flag(
+        "threads",
+        "threads of a block: 128 or 16x8x1 (default: what the function states, else 1)",
+        "SIZE",
+        group=_MACHINE,
+    ),
     _Flag("grid", "blocks: 4 or 2x2x1", "SIZE", group=_MACHINE),
     _Flag("completion", "when copies arrive: eager, late, random[:SEED]", "WHEN", group=_MACHINE),
     _Flag("schedule", "order of warps: lockstep, forward, backward, random", "S", group=_MACHINE),
@@ -320,6 +326,13 @@ def _pass_flag(word: str) -> PassFlag:
             advice="give one FILE, or - for standard input",
         )
     name, _, options = word[2:].partition("=")
+    if name.startswith("mlir-"):
+        close = difflib.get_close_matches(name, [flag.name for flag in _FLAGS], 1)
+        raise UsageError(
+            f"unknown option '--{name}'",
+            code="bad-usage",
+            advice=f"did you mean '--{close[0]}'?" if close else "--help lists the options",
+        )
     return PassFlag(name, options)
 
 
