@@ -38,6 +38,8 @@ class AsyncCopies:
         self.committed = np.zeros(threads, np.int64)
         self.in_flight: list[Batch] = []
         self.completion, self.rng = completion, rng
+        # By line: whether a wait ran, and whether it retired a group that one more would leave.
+        self.waits: dict[int, bool] = {}
 
     def issue(self, machine, lanes, source, target, size: int, kept) -> None:
         memory, shared = machine.memory, machine.memory.shared
@@ -66,12 +68,15 @@ class AsyncCopies:
     def commit(self, lanes: np.ndarray | slice) -> None:
         self.committed[lanes] += 1
 
-    def wait(self, machine, active: np.ndarray, allowed: int) -> None:
+    def wait(self, machine, active: np.ndarray, allowed: int, line: int = 0) -> None:
         """Retire all but the `allowed` youngest groups of the `active` threads."""
+        self.waits.setdefault(line, False)
         for batch in self.in_flight:
             ripe = ~batch.retired & active[batch.lanes]
             ripe &= batch.group < self.committed[batch.lanes] - allowed
             if ripe.any():
+                last = batch.group[ripe] == self.committed[batch.lanes[ripe]] - allowed - 1
+                self.waits[line] |= bool(last.any())
                 self._move(machine, batch, ripe & ~batch.moved)
                 batch.retired |= ripe
                 machine.memory.shared_history.land(

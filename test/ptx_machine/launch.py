@@ -59,8 +59,12 @@ def launch(
     completion: str = "late",
     seed: int = 0,
     program: Program | None = None,
-) -> None:
-    """Run a kernel on all threads of all blocks, one block after the other. Raises PtxFault."""
+) -> dict[int, bool]:
+    """Run a kernel on all threads of all blocks, one block after the other.
+
+    Returns, by line, whether each wait that ran retired a group that a count one larger would
+    have left in flight. Raises PtxFault.
+    """
     program = program or Program(module, kernel)
     function = program.functions[0]
     if function.block_threads and block[0] * block[1] * block[2] > np.prod(function.block_threads):
@@ -82,6 +86,7 @@ def launch(
     given = [_bits(argument, placed) for argument in arguments]
     if len(given) != len(function.parameters):
         raise PtxFault("bad-program", f"{len(given)} arguments for {len(function.parameters)}")
+    waits: dict[int, bool] = {}
     for ids in np.ndindex(*grid[::-1]):
         special = special_registers(block, grid, ids[::-1])
         memory.start(len(special["%laneid"]), dynamic_bytes, program.granules)
@@ -90,12 +95,15 @@ def launch(
             data = value.to_bytes(8, "little")[: parameter.size]
             machine.parameters[function.name, parameter.name] = np.frombuffer(data, np.uint8)[None]
         machine.run()
+        for line, at_stake in machine.copies.waits.items():
+            waits[line] = waits.get(line, False) or at_stake
     for array, at in placed.values():
         array.data[...] = (
             memory.global_.read_bytes(at, array.data.nbytes)
             .view(array.data.dtype)
             .reshape(array.data.shape)
         )
+    return waits
 
 
 def _bits(argument: Argument, placed: dict) -> int:

@@ -158,7 +158,7 @@ def _cp(ops: Operands, op: Instruction) -> Step:
     if op.parts[2] == "commit_group":
         return _commit
     if op.parts[2] == "wait_group":
-        return _waiting(op.operands[0].value)
+        return _waiting(op.operands[0].value, op.line)
     if op.parts[2] == "wait_all":
         return _wait_all
     if "shared" not in op.parts or "global" not in op.parts or len(op.operands) > 4:
@@ -186,10 +186,10 @@ def _commit(machine, mask) -> None:
     machine.copies.some_may_complete(machine)
 
 
-def _waiting(allowed: int) -> Step:
+def _waiting(allowed: int, line: int) -> Step:
     def step(machine, mask):
         machine.copies.some_may_complete(machine)
-        machine.copies.wait(machine, machine.active(mask), allowed)
+        machine.copies.wait(machine, machine.active(mask), allowed, line)
 
     return step
 
