@@ -1,0 +1,200 @@
+"""Random pipelined kernels for AMD, and what they compute by NumPy.
+
+    for outer: for i: copy A (and C) to LDS; commit; wait; barrier; B[i] = f(LDS of other threads)
+
+A kernel copies one or two tiles, in one group or two; threads read what other threads copied.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+WG = "#gpu.address_space<workgroup>"
+CHIPS = {"gfx942": (1,), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
+LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2."""
+
+    chip: str
+    stages: int
+    trips: int
+    dynamic: bool
+    width: int
+    waves: int
+    tiles: int
+    groups: int
+    reads: str
+    outer: int
+    carried: bool
+    number: int
+
+    @property
+    def threads(self) -> int:
+        return self.waves * LANES[self.chip]
+
+    @property
+    def tile(self) -> int:
+        """Elements of a tile."""
+        return self.threads * self.width
+
+    @property
+    def length(self) -> int:
+        """Elements of each array."""
+        return self.outer * self.trips * self.tile
+
+    def features(self) -> list[str]:
+        """The names under which a report counts this kernel."""
+        found = [f"stages {self.stages}", f"{4 * self.width} bytes", f"waves {self.waves}"]
+        found += [f"reads {self.reads}", "dynamic trips" if self.dynamic else "static trips"]
+        found += ["nest"] if self.outer > 1 else []
+        found += ["carried sum"] if self.carried else []
+        found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
+        found += ["fewer iterations than stages"] if self.trips < self.stages else []
+        return found
+
+    def describe(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def random_kernel(chip: str, seed: int) -> Kernel:
+    """The kernel of a seed."""
+    choose = random.Random(f"{chip} {seed}")
+    tiles = choose.choice([1, 1, 2])
+    return Kernel(
+        chip,
+        choose.randint(2, 4),
+        choose.choice([1, 2, 3, 4, 5, 7, 9, 12]),
+        choose.random() < 0.4,
+        choose.choice(CHIPS[chip]),
+        choose.choice([1, 2, 2, 4]),
+        tiles,
+        choose.randint(1, tiles),
+        choose.choice(["own", "reversed", "rotated", "exchanged"]),
+        choose.choice([1, 1, 1, 2]),
+        choose.random() < 0.4,
+        choose.randrange(1, 1 << 20),
+    )
+
+
+def text_of(k: Kernel) -> str:
+    """The annotated loop as MLIR."""
+    n, w = k.tile, k.width
+    array, tile, row = f"memref<{k.length}xi32>", f"memref<{n}xi32, {WG}>", f"vector<{w}xi32>"
+    given = f"{array} {{llvm.align = 16 : i64, llvm.noalias}}"
+    names = "ac"[: k.tiles]
+    theirs = {
+        "own": "%theirs = arith.addi %tid, %c0 : index",
+        "reversed": "%theirs = arith.subi %last, %tid : index",
+        "rotated": "%next = arith.addi %tid, %c1 : index\n"
+        "%theirs = arith.remui %next, %threads : index",
+        "exchanged": "%theirs = arith.xori %tid, %c1 : index",
+    }[k.reads]
+    copies = [
+        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[%at], %t{t}[%mine], {w} : {array} to {tile}"
+        for t in names
+    ]
+    groups = [f"%group_{t} = nvgpu.device_async_create_group %copy_{t}" for t in names]
+    if k.tiles == 2 and k.groups == 1:
+        groups = ["", "%group_c = nvgpu.device_async_create_group %copy_a, %copy_c"]
+    issued = "\n".join(line for pair in zip(copies, groups, strict=True) for line in pair)
+    waits = "\n".join(
+        f"nvgpu.device_async_wait %group_{t}" for t in (names if k.groups == k.tiles else "c")
+    )
+    loads = "\n".join(f"%v{t} = vector.load %t{t}[%from] : {tile}, {row}" for t in names)
+    joined = (
+        f"%j = arith.xori %va, %vc : {row}" if k.tiles == 2 else f"%j = arith.addi %va, %va : {row}"
+    )
+    carried = (
+        (
+            f" iter_args(%sum = %zero) -> ({row})",
+            f"%next_sum = arith.addi %sum, %w : {row}\n",
+            f"scf.yield %next_sum : {row}",
+            "%next_sum",
+        )
+        if k.carried
+        else ("", "", "", "%w")
+    )
+    inner = f"""{"%r = " if k.carried else ""}scf.for %i = %c0 to %ub step %step{carried[0]} {{
+        %row = arith.addi %i, %base : index
+        %at = arith.addi %row, %mine : index
+        {issued}
+        {waits}
+        gpu.barrier
+        {loads}
+        {joined}
+        %w = arith.addi %j, %k : {row}
+        {carried[1]}vector.store {carried[3]}, %B[%at] : {array}, {row}
+        gpu.barrier
+        {carried[2]}
+      }} {{async_pipe.num_stages = {k.stages} : i64}}"""
+    ub = (
+        "%ub = arith.muli %n, %step : index"
+        if k.dynamic
+        else f"%ub = arith.constant {k.trips * n} : index"
+    )
+    return f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
+    gpu.func @k(%A : {given}, %C : {given}, %B : {given}, %n : index)
+      workgroup({", ".join(f"%t{t} : {tile}" for t in names)}) kernel
+      attributes {{known_block_size = array<i32: {k.threads}, 1, 1>}} {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %last = arith.constant {k.threads - 1} : index
+      %threads = arith.constant {k.threads} : index
+      %width = arith.constant {w} : index
+      %step = arith.constant {n} : index
+      %rows = arith.constant {k.trips * n} : index
+      %all = arith.constant {k.length} : index
+      {ub}
+      %tid = gpu.thread_id x
+      %mine = arith.muli %tid, %width : index
+      {theirs}
+      %from = arith.muli %theirs, %width : index
+      %k = arith.constant dense<{k.number}> : {row}
+      %zero = arith.constant dense<0> : {row}
+      scf.for %base = %c0 to %all step %rows {{
+      {inner}
+      gpu.barrier
+      }}
+      gpu.return }} }} }}"""
+
+
+def inputs_of(k: Kernel) -> tuple[np.ndarray, np.ndarray]:
+    """A and C."""
+    numbers = np.random.default_rng(k.number)
+    a, c = numbers.integers(0, 1 << 32, (2, k.length), np.uint32)
+    return a, c
+
+
+UNWRITTEN = 0xDEADBEEF
+
+
+def trip_counts(k: Kernel) -> list[int]:
+    """The numbers of iterations to run: short ones and the longest where the count is an argument."""
+    if not k.dynamic:
+        return [k.trips]
+    return sorted({*range(min(k.stages + 1, k.trips)), k.trips - 1, k.trips})
+
+
+def expected(k: Kernel, trips: int, a: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """B by NumPy, after `trips` iterations of each inner loop."""
+    threads = np.arange(k.threads)
+    theirs = {
+        "own": threads,
+        "reversed": k.threads - 1 - threads,
+        "rotated": (threads + 1) % k.threads,
+        "exchanged": threads ^ 1,
+    }[k.reads]
+    shape = (k.outer, k.trips, k.threads, k.width)
+    own_a, own_c = a.reshape(shape)[:, :, theirs], c.reshape(shape)[:, :, theirs]
+    joined = own_a ^ own_c if k.tiles == 2 else own_a + own_a
+    result = joined + np.uint32(k.number)
+    if k.carried:
+        result = np.cumsum(result, axis=1, dtype=np.uint32)
+    result[:, trips:] = UNWRITTEN
+    return result.reshape(-1)
