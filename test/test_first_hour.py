@@ -11,7 +11,7 @@ import pytest
 from driver_process import opt
 
 import mlir_async_pipe
-from mlir_async_pipe import api, machine, passes
+from mlir_async_pipe import api, bindings, machine, passes
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.diagnostics import InputError, LoweringError, UsageError
 
@@ -147,3 +147,26 @@ def test_keywords_of_a_call_are_the_options_of_its_pass(call, name):
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
     # The chip is that of the target.
     assert {**keywords, "chip": ""} == fields
+
+
+def test_a_kernel_made_by_op_classes_reaches_code():
+    gpu = bindings.load("dialects.gpu")
+    module = ir.Module.parse("gpu.module @kernels {}")
+    block = module.body.operations[0].regions[0].blocks[0]
+    with ir.InsertionPoint(block), ir.Location.unknown():
+        kind = ir.FunctionType.get([ir.MemRefType.get([16], ir.F32Type.get())], [])
+        gpu.GPUFuncOp(kind, sym_name="f", kernel=True, body_builder=lambda *_: gpu.ReturnOp([]))
+    lowered = mlir_async_pipe.lower(module, target="nvvm:sm_80", emit="llvm")
+    assert lowered.text.count("gpu.kernel") == 1
+
+
+@pytest.mark.skipif(
+    "flydsl" not in [stack.name for stack in bindings.installed()], reason="flydsl is not installed"
+)
+def test_bindings_that_cannot_convert_to_nvvm_are_told_so():
+    ended = opt(
+        EXAMPLES / "add_one.mlir", "--bindings=flydsl", "--target=nvvm:sm_80", "--async-pipe",
+        "--emit=ptx",
+    )  # fmt: skip
+    assert ended.code == 1
+    assert "bindings-incomplete" in ended.err

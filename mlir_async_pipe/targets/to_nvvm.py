@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe import passes
+from mlir_async_pipe import bindings, passes
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.ir_helpers import (
@@ -36,6 +36,7 @@ from mlir_async_pipe.targets.copy_spaces import check_copy_spaces
 from mlir_async_pipe.targets.counter_limits import clamp_counts
 from mlir_async_pipe.targets.dense_buffers import flatten_buffers
 from mlir_async_pipe.targets.dynamic_shared import DynamicShared, ask_at_launch, move_large_kernels
+from mlir_async_pipe.targets.kernel_attribute import name_kernels
 from mlir_async_pipe.targets.known_layouts import check_layouts
 from mlir_async_pipe.targets.masked_llvm_loads import settle_masked_loads
 from mlir_async_pipe.targets.shared_memory import (
@@ -59,6 +60,8 @@ _LOWERED = frozenset(
     "affine arith async_pipe builtin cf func gpu index llvm math memref nvgpu nvvm scf ub "
     "vector".split()
 )
+# Their conversions emit errors and succeed, which their Python layer answers with an abort.
+_CANNOT_CONVERT = ("flydsl",)
 _FINAL = frozenset(("llvm", "nvvm"))
 _DYNAMIC_GLOBAL = "__dynamic_shmem__"
 
@@ -84,6 +87,7 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     chip = chip_of(options.chip, session)
     for gpu_module in gpu_modules(root):
         _check_known(gpu_module)
+    name_kernels(root)
     check_layouts(root)
     check_copy_spaces(root)
     align_workgroup_buffers(root)
@@ -182,6 +186,12 @@ def _convert(root: Operation) -> None:
     inner = f"gpu.module({RECIPE})"
     pipeline = RECIPE if root.name == "gpu.module" else inner
     anchor = "gpu.module" if root.name == "gpu.module" else "builtin.module"
+    if bindings.current().name in _CANNOT_CONVERT:
+        raise UsageError(
+            f"bindings '{bindings.current().name}' end the process in MLIR's conversions to NVVM",
+            code="bindings-incomplete",
+            advice="pip install 'mlir-async-pipe[nvidia]', and use(\"numba-cuda-mlir\")",
+        )
     try:
         manager = passmanager.PassManager.parse(f"{anchor}({pipeline})", root.context)
     except ValueError as error:

@@ -27,6 +27,7 @@ from mlir_async_pipe.targets.block_sizes import state_once
 from mlir_async_pipe.targets.chips import CHIPS, Chip
 from mlir_async_pipe.targets.dense_buffers import flatten_buffers
 from mlir_async_pipe.targets.empty_groups import drop_empty_groups
+from mlir_async_pipe.targets.kernel_attribute import name_kernels
 from mlir_async_pipe.targets.known_layouts import check_layouts
 from mlir_async_pipe.targets.mark_scope import check_scope
 from mlir_async_pipe.targets.other_lanes import Wave
@@ -107,6 +108,7 @@ def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     chip = chip_of(options, session)
     root = module.operation
     _check_foreign(root, chip)
+    name_kernels(root)
     check_layouts(root)
     align_workgroup_buffers(root)
     refuse = WaveCopies(root, chip).refuse
