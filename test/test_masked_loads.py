@@ -13,10 +13,11 @@ A = "memref<1024xf16>"
 MASKED = f"vector.maskedload %A[%at], %m, %z : {A}, vector<8xi1>, vector<8xf16> into vector<8xf16>"
 
 
-def lines_of(body: str, target: str) -> list[str]:
-    """The loads and stores of global memory that a kernel becomes."""
+def lines_of(body: str, target: str, kind: str = "f16") -> list[str]:
+    """The loads and stores of global memory that a kernel on arrays of 1024 elements becomes."""
+    given = f"memref<1024x{kind}> {{llvm.align = 16 : i64}}"
     text = f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
-      gpu.func @k(%A : {A} {{llvm.align = 16 : i64}}, %B : {A} {{llvm.align = 16 : i64}}) kernel {{
+      gpu.func @k(%A : {given}, %B : {given}) kernel {{
         %t = gpu.thread_id x
         %c1 = arith.constant 1 : index
         %c3 = arith.constant 3 : index
@@ -76,16 +77,23 @@ def test_a_mask_with_holes_reads_no_hole() -> None:
     assert bytes_read(lines) == 8
 
 
-def test_a_mask_that_becomes_constant_by_unrolling_keeps_its_zeros() -> None:
+@pytest.mark.parametrize(("length", "kind", "unit"), [(8, "f16", 16), (128, "i8", 8)])
+def test_a_mask_that_becomes_constant_by_unrolling_keeps_its_zeros(
+    length: int, kind: str, unit: int
+) -> None:
     """LLVM unrolls the loop; each element is then read under its own bit of the mask."""
-    body = f"""scf.for %j = %c1 to %c3 step %c1 {{
+    array, row = f"memref<1024x{kind}>", f"vector<{length}x{kind}>"
+    body = f"""%zeros = arith.constant dense<0{".0" * (kind == "f16")}> : {row}
+    scf.for %j = %c1 to %c3 step %c1 {{
       %n = arith.muli %j, %c3 : index
-      %m = vector.create_mask %n : vector<8xi1>
-      %o = arith.muli %j, %c8 : index
-      %v = {MASKED.replace("%at", "%o")}
-      vector.store %v, %B[%o] : {A}, vector<8xf16>
+      %m = vector.create_mask %n : vector<{length}xi1>
+      %size = arith.constant {length} : index
+      %o = arith.muli %j, %size : index
+      %v = vector.maskedload %A[%o], %m, %zeros
+        : {array}, vector<{length}xi1>, {row} into {row}
+      vector.store %v, %B[%o] : {array}, {row}
     }}"""
-    lines = lines_of(body, "nvvm:sm_80")
+    lines = lines_of(body, "nvvm:sm_80", kind)
     loads = [line for line in lines if line.startswith("ld.")]
     assert loads
-    assert all(line.startswith("ld.global.b16") for line in loads)
+    assert all(line.startswith(f"ld.global.b{unit}") for line in loads)

@@ -106,13 +106,14 @@ def _hidden_mask(op: Operation) -> Value:
     length = int(ir.VectorType(mask.type).shape[0])
     build = _Builder(before(op), op.location)
     wide = next((width for width in _REGISTERS if width >= length), None)
-    if wide is None:
-        return mask
     number = build.cast("llvm.bitcast", mask, build.integer(length))
-    if wide != length:
-        number = build.cast("llvm.zext", number, build.integer(wide))
-    number = build.hidden(number)
-    if wide != length:
+    if wide is None:
+        ones = build.cast("llvm.sext", build.hidden(build.number(-1)), build.integer(length))
+        number = build.both(number, ones)
+    elif wide == length:
+        number = build.hidden(number)
+    else:
+        number = build.hidden(build.cast("llvm.zext", number, build.integer(wide)))
         number = build.cast("llvm.trunc", number, build.integer(length))
     return build.cast("llvm.bitcast", number, mask.type)
 
@@ -139,6 +140,9 @@ class _Builder:
 
     def cast(self, name: str, value: Value, kind: Any) -> Value:
         return self._make(name, [value], kind, {})
+
+    def both(self, a: Value, b: Value) -> Value:
+        return self._make("llvm.and", [a, b], a.type, {})
 
     def hidden(self, value: Value) -> Value:
         """The same integer, of which LLVM knows nothing: an inline asm without instructions."""
