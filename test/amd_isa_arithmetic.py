@@ -92,7 +92,7 @@ def vector_step(wave: Wave, i: Instruction) -> None:
         no, yes = (wave.spread(o) for o in operands[1:3])
         wave.set_vector(operands[0], np.where(chosen, yes, no))
         return
-    if name in ("add_co_u32", "sub_co_u32", "addc_co_u32", "add_co_ci_u32", "subb_co_u32"):
+    if re.fullmatch(r"(add|sub|subrev)(_co|c_co|b_co|_co_ci)_u32|subbrev_co_u32", name):
         _carrying(wave, name, operands)
         return
     if name == "mad_u64_u32":
@@ -130,6 +130,8 @@ def _compare(wave: Wave, name: str, operands: tuple[str, ...]) -> None:
 
 def _carrying(wave: Wave, name: str, operands: tuple[str, ...]) -> None:
     target, carry_out, a, b, *carry_in = operands
+    if "rev" in name:
+        a, b = b, a
     carries = (
         wave.chosen_by(wave.scalar(carry_in[0], 64)) if carry_in else np.zeros(wave.lanes, int)
     )

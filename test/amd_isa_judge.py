@@ -66,7 +66,7 @@ def run(k: Kernel, program: Program) -> tuple[str | None, int, int]:
         wanted = expected(k, trips, *inputs)
         how = f"{trips} iterations, {'late' if late else 'eager'}"
         try:
-            outcome = run_block(program, memory, arguments, k.threads, late=late, backward=backward)
+            outcome = run_block(program, memory, arguments, k.block, late=late, backward=backward)
         except Hazard as hazard:
             return f"{how}: {hazard}", copies, loosened
         copies, loosened = max(copies, outcome.copies), loosened + outcome.loosened
@@ -88,7 +88,7 @@ def memory_of(k: Kernel, trips: int) -> tuple[np.ndarray, int, int]:
     words: list[int] = []
     for start in starts:
         words += [GLOBAL_BASE + start, GLOBAL_BASE + start, 0, k.length, 1]
-    words.append(trips)
+    words += [trips, k.limit]
     place = end
     memory = np.zeros(end + 8 * len(words) + 256, np.uint8)
     for start, array in zip(starts, arrays, strict=True):

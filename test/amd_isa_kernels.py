@@ -32,11 +32,23 @@ class Kernel:
     reads: str
     outer: int
     carried: bool
+    rows: int
+    masked: bool
     number: int
 
     @property
     def threads(self) -> int:
         return self.waves * LANES[self.chip]
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Threads in x and y."""
+        return self.threads // self.rows, self.rows
+
+    @property
+    def limit(self) -> int:
+        """Elements of A and C from this one on are zeros where copies are masked."""
+        return self.number % self.length
 
     @property
     def tile(self) -> int:
@@ -54,6 +66,8 @@ class Kernel:
         found += [f"reads {self.reads}", "dynamic trips" if self.dynamic else "static trips"]
         found += ["nest"] if self.outer > 1 else []
         found += ["carried sum"] if self.carried else []
+        found += ["2-D blocks"] if self.rows > 1 else []
+        found += ["masked copies"] if self.masked else []
         found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
         found += ["fewer iterations than stages"] if self.trips < self.stages else []
         return found
@@ -78,6 +92,8 @@ def random_kernel(chip: str, seed: int) -> Kernel:
         choose.choice(["own", "reversed", "rotated", "exchanged"]),
         choose.choice([1, 1, 1, 2]),
         choose.random() < 0.4,
+        choose.choice([1, 1, 2, 4]),
+        choose.random() < 0.3,
         choose.randrange(1, 1 << 20),
     )
 
@@ -88,6 +104,7 @@ def text_of(k: Kernel) -> str:
     array, tile, row = f"memref<{k.length}xi32>", f"memref<{n}xi32, {WG}>", f"vector<{w}xi32>"
     given = f"{array} {{llvm.align = 16 : i64, llvm.noalias}}"
     names = "ac"[: k.tiles]
+    kept = ", %kept" if k.masked else ""
     theirs = {
         "own": "%theirs = arith.addi %tid, %c0 : index",
         "reversed": "%theirs = arith.subi %last, %tid : index",
@@ -96,7 +113,7 @@ def text_of(k: Kernel) -> str:
         "exchanged": "%theirs = arith.xori %tid, %c1 : index",
     }[k.reads]
     copies = [
-        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[%at], %t{t}[%mine], {w} : {array} to {tile}"
+        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[%at], %t{t}[%mine], {w}{kept} : {array} to {tile}"
         for t in names
     ]
     groups = [f"%group_{t} = nvgpu.device_async_create_group %copy_{t}" for t in names]
@@ -123,6 +140,9 @@ def text_of(k: Kernel) -> str:
     inner = f"""{"%r = " if k.carried else ""}scf.for %i = %c0 to %ub step %step{carried[0]} {{
         %row = arith.addi %i, %base : index
         %at = arith.addi %row, %mine : index
+        %left = arith.subi %limit, %at : index
+        %some = arith.maxsi %left, %c0 : index
+        %kept = arith.minsi %some, %width : index
         {issued}
         {waits}
         gpu.barrier
@@ -139,9 +159,9 @@ def text_of(k: Kernel) -> str:
         else f"%ub = arith.constant {k.trips * n} : index"
     )
     return f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
-    gpu.func @k(%A : {given}, %C : {given}, %B : {given}, %n : index)
+    gpu.func @k(%A : {given}, %C : {given}, %B : {given}, %n : index, %limit : index)
       workgroup({", ".join(f"%t{t} : {tile}" for t in names)}) kernel
-      attributes {{known_block_size = array<i32: {k.threads}, 1, 1>}} {{
+      attributes {{known_block_size = array<i32: {k.block[0]}, {k.block[1]}, 1>}} {{
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %last = arith.constant {k.threads - 1} : index
@@ -151,7 +171,11 @@ def text_of(k: Kernel) -> str:
       %rows = arith.constant {k.trips * n} : index
       %all = arith.constant {k.length} : index
       {ub}
-      %tid = gpu.thread_id x
+      %x = gpu.thread_id x
+      %y = gpu.thread_id y
+      %columns = arith.constant {k.block[0]} : index
+      %before = arith.muli %y, %columns : index
+      %tid = arith.addi %x, %before : index
       %mine = arith.muli %tid, %width : index
       {theirs}
       %from = arith.muli %theirs, %width : index
@@ -190,6 +214,9 @@ def expected(k: Kernel, trips: int, a: np.ndarray, c: np.ndarray) -> np.ndarray:
         "rotated": (threads + 1) % k.threads,
         "exchanged": threads ^ 1,
     }[k.reads]
+    if k.masked:
+        inside = np.arange(k.length) < k.limit
+        a, c = a * inside, c * inside
     shape = (k.outer, k.trips, k.threads, k.width)
     own_a, own_c = a.reshape(shape)[:, :, theirs], c.reshape(shape)[:, :, theirs]
     joined = own_a ^ own_c if k.tiles == 2 else own_a + own_a

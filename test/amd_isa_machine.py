@@ -67,8 +67,10 @@ class Wave(Registers):
 
     def _note(self, i: Instruction, counter: str, left: int) -> None:
         """Whether a weakened wait leaves a copy in flight that the right one would not have."""
+        if not i.weakened or counter not in ("vm", "async"):
+            return
         own = [op for op in self.flight if op.counter == counter]
-        if i.weakened and len(own) == left and own[0].finish is not None:
+        if own and len(own) == left and own[0].finish is not None:
             self.block.loosened += 1
 
     def run(self) -> Iterator[str]:
@@ -155,21 +157,26 @@ def run_block(
     program: Program,
     memory: np.ndarray,
     arguments: int,
-    threads: int,
+    size: tuple[int, int],
     *,
     late: bool,
     backward: bool,
 ) -> Outcome:
-    """Run one block. `arguments` is the address of the kernel's arguments; raises Hazard."""
-    size = program.directives.get("group_segment_fixed_size", 0)
-    block = Block(memory.copy(), np.full(size, 0xA5, np.uint8), late)
+    """Run one block of `size` threads in x and y, whole waves.
+
+    `arguments` is the address of the kernel's arguments. Raises Hazard and Unsupported.
+    """
+    reserved = program.directives.get("group_segment_fixed_size", 0)
+    block = Block(memory.copy(), np.full(reserved, 0xA5, np.uint8), late)
     waves = []
     first, total = program.user_registers
-    for number in range(-(-threads // program.lanes)):
+    for number in range(size[0] * size[1] // program.lanes):
         wave = Wave(program, block)
         wave.s[first], wave.s[first + 1] = arguments & M32, arguments >> 32
         wave.s[total] = 0
-        wave.v[0] = np.arange(program.lanes) + number * program.lanes
+        threads = np.arange(program.lanes) + number * program.lanes
+        # x in the low ten bits of v0, y in the next ten.
+        wave.v[0] = threads % size[0] | (threads // size[0] << 10)
         waves.append(wave.run())
     if backward:
         waves.reverse()

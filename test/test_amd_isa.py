@@ -59,7 +59,7 @@ def outcome(body: str, *, late: bool = True) -> np.ndarray:
     memory = np.zeros(1024, np.uint8)
     memory[:256] = np.arange(64, dtype=np.uint32).view(np.uint8)
     memory[768:776] = np.array([GLOBAL_BASE], np.uint64).view(np.uint8)
-    found = run_block(program(body), memory, GLOBAL_BASE + 768, 64, late=late, backward=False)
+    found = run_block(program(body), memory, GLOBAL_BASE + 768, (64, 1), late=late, backward=False)
     return found.memory[256:512].view(np.uint32)
 
 
