@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs the judges at full size, half an hour on two cores, and prints one table of what they found.
+#
+#     test/nightly.sh [SEED]        SEED defaults to today's date
+#
+# Random pipelines by feature, mutants of right kernels, PTX and AMD assembly of random kernels, and
+# the property tests with more samples. What each printed, and its figures as JSON, stay in
+# build/nightly/. The exit code is 0 only if nothing was wrong or missed.
+set -u
+. "$(dirname "$0")/../cmake-free-scripts/setup.sh"
+cd "$root" || exit 1
+set_up nvidia amd upstream test
+
+seed=${1:-$(date +%Y%m%d)}
+jobs=$("$bin/python" -c 'import os; print(os.cpu_count() or 1)')
+out=build/nightly
+rm -rf "$out"
+mkdir -p "$out"
+failed=0
+
+judge() {
+  local name=$1
+  shift
+  printf '== %s\n' "$*"
+  "$bin/python" "$@" >"$out/$name.txt" 2>&1 || {
+    failed=1
+    printf '   failed, see %s\n' "$out/$name.txt"
+    tail -n 20 "$out/$name.txt"
+  }
+}
+
+judge pipelines test/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
+judge mutants test/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
+judge ptx test/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
+judge amd test/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
+ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" test/test_second_machine.py
+# Files that read this variable take more samples of their laws.
+mapfile -t laws < <(grep -l ASYNC_PIPE_NIGHTLY test/test_*.py)
+ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"
+
+"$bin/python" test/nightly_table.py "$out" "$seed" | tee "$out/table.md"
+exit "$failed"
