@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.alignment import access_alignment, element_bytes, static_strides
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.memory_layout import is_packed
 from mlir_async_pipe.targets.chips import Chip
@@ -41,6 +42,9 @@ def copy_width(
         strides = static_strides(access.memory)
         if not strides or strides[-1] != 1:
             return f"the elements of '{access.op.name}' are not next to each other in memory"
+    if str(ir.MemRefType(target.memory.type).element_type) == "index":
+        # The verifiers of the copy ops ask for the element's width, which ends the process.
+        return "no chip's copy has elements of type index"
     elements = extent[0] if extent else 1
     total = elements * element
     known = {access.kind: _known_alignment(access, arithmetic) for access in (source, target)}
