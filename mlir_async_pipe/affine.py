@@ -3,7 +3,8 @@
     %0 = arith.muli %i, %c4        linear(%1) = 4 * %i + %t + 8
     %1 = arith.addi %0, %t + 8
 
-A linear form is a constant plus multiples of *symbols*, values that are not sums themselves.
+A linear form is a constant plus multiples of *symbols*, values that are not sums themselves, or
+sums that may not fit into their type: forms are exact numbers, not numbers modulo 2^bits.
 `value_ranges` has intervals of the same values, `enumeration` their numbers.
 """
 
@@ -16,9 +17,18 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.index_splitting import JOIN, weights_of
-from mlir_async_pipe.integer_ops import ADD, CASTS, MUL, REMAINDERS, SUB, memoised
+from mlir_async_pipe.integer_ops import (
+    ADD,
+    CASTS,
+    INDEX_BITS,
+    MUL,
+    REMAINDERS,
+    SUB,
+    bits_of,
+    memoised,
+)
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
-from mlir_async_pipe.value_ranges import range_step, scale_range
+from mlir_async_pipe.value_ranges import is_exact, range_step, scale_range
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Linear:
         """The form with one symbol's term dropped."""
         return Linear(self.constant, {s: c for s, c in self.terms.items() if s != symbol})
 
+    @property
+    def is_large(self) -> bool:
+        """Whether 2^15 of a part of the form may not fit into 64 bits."""
+        return any(abs(number) > 1 << 48 for number in (self.constant, *self.terms.values()))
+
     def same_as(self, other: Linear) -> bool:
         """Whether both forms are equal for all values of the symbols."""
         difference = self - other
@@ -72,16 +87,30 @@ class Arithmetic:
 
     def linear(self, value: Value) -> Linear:
         """The linear form of an integer or index value."""
-        return memoised(value, self._linear, _linear_step)
+        return memoised(value, self._linear, self._linear_step)
+
+    def _linear_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
+        form = _linear_step(value, get)
+        op = defining_op(value)
+        if op is None or form.terms.get(value) == 1 or constant_value(value) is not None:
+            return form
+        narrow = any(bits_of(v.type) < INDEX_BITS for v in (value, *op.operands))
+        exact = not form.is_large and (not narrow or is_exact(op, self.value_range))
+        return form if exact else Linear(0, {value: 1})
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:
         """An interval [low, high] that holds the value; None is an unbounded end."""
-        return memoised(value, self._ranges, lambda v, get: range_step(v, get, self.block_size))
+        known = self._ranges
+        if value not in known:
+            # Bounds of loops are no operands of their induction variables: asked for as they come.
+            memoised(value, known, lambda v, _: range_step(v, self.value_range, self.block_size))
+        return known[value]
 
     def remainder(self, value: Value) -> tuple[Linear, int] | None:
-        """(f, V) if the value is f mod V: a remainder, or a mask for a power of two."""
+        """(f, V) if the value is f mod V: a remainder of what is not negative, or a mask for a
+        power of two."""
         op = defining_op(value)
-        while op is not None and op.name in CASTS:
+        while op is not None and op.name in CASTS and is_exact(op, self.value_range):
             op = defining_op(op.operands[0])
         if op is None or (op.name not in REMAINDERS and op.name != "arith.andi"):
             return None
@@ -92,7 +121,13 @@ class Arithmetic:
             versions += 1
             if versions & (versions - 1):
                 return None
+        elif not self._is_not_negative(op.operands[0]):
+            return None
         return (self.linear(op.operands[0]), versions) if versions > 0 else None
+
+    def _is_not_negative(self, value: Value) -> bool:
+        low, _ = self.value_range(value)
+        return low is not None and low >= 0
 
     def range_of(self, form: Linear) -> tuple[int | None, int | None]:
         """An interval that holds the linear form."""

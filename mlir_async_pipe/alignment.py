@@ -18,9 +18,18 @@ from typing import Any
 from mlir_async_pipe import memory_layout
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.integer_ops import is_induction_variable
+from mlir_async_pipe.integer_ops import (
+    ADD,
+    CASTS,
+    INDEX_BITS,
+    MUL,
+    SUB,
+    bits_of,
+    is_induction_variable,
+)
 from mlir_async_pipe.ir_helpers import (
     Value,
+    constant_value,
     defining_op,
     enclosing,
     integer_attribute,
@@ -29,6 +38,7 @@ from mlir_async_pipe.ir_helpers import (
     walk,
 )
 from mlir_async_pipe.memory_layout import UnknownLayoutError, element_layout, strides_and_offset
+from mlir_async_pipe.value_ranges import is_exact
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS
 
 LARGEST_BYTES = 4096
@@ -136,7 +146,8 @@ def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
     """What divides a value that is no sum: bit operations, choices, induction variables."""
     if is_induction_variable(symbol):
         loop = ir.BlockArgument(symbol).owner.owner.operation
-        return gcd(divisor(loop.operands[0], numbers), divisor(loop.operands[2], numbers))
+        found = gcd(divisor(loop.operands[0], numbers), divisor(loop.operands[2], numbers))
+        return gcd(found, _turn(symbol)) if "unsignedCmp" in loop.attributes else found
     op = defining_op(symbol)
     if op is None:
         return 1
@@ -149,11 +160,30 @@ def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
         return gcd(*(divisor(operand, numbers) for operand in list(op.operands)[1:]))
     if op.name in ("arith.minui", "arith.minsi", "arith.maxui", "arith.maxsi"):
         return gcd(*(divisor(operand, numbers) for operand in op.operands))
-    if op.name in ("arith.remui", "arith.remsi", "arith.muli"):
-        parts = [divisor(operand, numbers) for operand in op.operands]
-        # a mod b = a - qb; a product keeps the factors of both.
-        return parts[0] * parts[1] if op.name == "arith.muli" else gcd(*parts)
-    return 1
+    modular = _modular_divisor(op, numbers)
+    # What is only the same modulo 2^bits keeps the factors of 2 of those bits.
+    exact = is_exact(op, numbers.value_range) if modular != 1 else True
+    return modular if exact else gcd(modular, *(_turn(v) for v in (symbol, *op.operands)))
+
+
+def _modular_divisor(op: Any, numbers: Arithmetic) -> int:
+    """What divides the number that an op computes, which need not fit into its type."""
+    if op.name not in _MODULAR or any(bits_of(operand.type) == 1 for operand in op.operands):
+        return 1
+    parts = [divisor(operand, numbers) for operand in op.operands]
+    if op.name == "arith.shli":
+        shift = constant_value(op.operands[1])
+        return 1 if shift is None or not 0 <= shift < INDEX_BITS else parts[0] << shift
+    # a mod b = a - qb; a product keeps the factors of both.
+    return parts[0] * parts[1] if op.name in MUL else gcd(*parts)
+
+
+_MODULAR = (*ADD, *SUB, *MUL, *CASTS, "arith.remui", "arith.remsi", "arith.shli")
+
+
+def _turn(value: Value) -> int:
+    """2^bits of an integer value."""
+    return 1 << bits_of(value.type)
 
 
 def _offset(memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic) -> int:

@@ -17,9 +17,14 @@ from mlir_async_pipe.integer_ops import (
     CASTS,
     DIVISIONS,
     FOLLOWED,
+    INDEX_BITS,
     MUL,
     REMAINDERS,
+    SHIFTS,
     SUB,
+    UNSIGNED,
+    ZERO_EXTENDING,
+    bits_of,
     memoised,
 )
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
@@ -52,10 +57,31 @@ def evaluate(
         if op.name == JOIN:
             weights = weights_of(op)
             return None if weights is None else _weighted_sum(numbers, weights)
-        return _NUMPY.get(op.name, lambda *_: None)(*numbers)
+        return _evaluate_operator(op, numbers)
 
     result: np.ndarray | None = memoised(value, known, step)
     return result
+
+
+def _evaluate_operator(op: Any, numbers: list[Any]) -> np.ndarray | None:
+    """The result of an op modulo 2^bits, as a signed number of its type."""
+    function = _NUMPY.get(op.name)
+    bits, given = bits_of(op.results[0].type), bits_of(op.operands[0].type)
+    if function is None or (1 in (bits, given) and op.name != "arith.select"):
+        return None
+    if op.name in (*DIVISIONS, *REMAINDERS) and not np.all(numbers[1]):
+        return None
+    if op.name in SHIFTS and not np.all((numbers[1] >= 0) & (numbers[1] < bits)):
+        return None
+    if op.name in UNSIGNED or op.name in ZERO_EXTENDING:
+        numbers = [_as_unsigned(number, given) for number in numbers]
+    made = np.asarray(function(*numbers)).astype(np.int64)
+    unused = INDEX_BITS - bits
+    return np.asarray(np.right_shift(np.left_shift(made, unused), unused))
+
+
+def _as_unsigned(number: np.ndarray, bits: int) -> np.ndarray:
+    return np.asarray(number).astype(np.uint64) & np.uint64((1 << bits) - 1)
 
 
 def _evaluate_part(value: Value, op: Any, whole: Any) -> np.ndarray | None:
@@ -101,14 +127,19 @@ def _evaluate_affine(op: Any, numbers: list[Any]) -> np.ndarray | None:
     return result
 
 
+def _rounded_to_zero(a: Any, b: Any) -> Any:
+    return (a - np.fmod(a, b)) // b
+
+
 _NUMPY: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(ADD, np.add),
     **dict.fromkeys(SUB, np.subtract),
     **dict.fromkeys(MUL, np.multiply),
     **dict.fromkeys(CASTS, lambda a: a),
-    # Address arithmetic is non-negative, where signed and unsigned division agree.
-    **dict.fromkeys(DIVISIONS, np.floor_divide),
-    **dict.fromkeys(REMAINDERS, np.remainder),
+    **dict.fromkeys(("arith.divui", "index.divu", "arith.floordivsi"), np.floor_divide),
+    **dict.fromkeys(("arith.divsi", "index.divs"), _rounded_to_zero),
+    # fmod has the sign of the dividend.
+    **dict.fromkeys(REMAINDERS, np.fmod),
     "arith.shli": np.left_shift,
     "arith.shrui": np.right_shift,
     "arith.andi": np.bitwise_and,

@@ -11,14 +11,20 @@ from functools import reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Value, defining_op, is_block_argument
+from mlir_async_pipe.ir_helpers import Value, defining_op, is_block_argument, is_function
 
-CASTS = ("arith.index_cast", "arith.index_castui", "index.casts", "index.castu")
+ZERO_EXTENDING = ("arith.index_castui", "index.castu")
+CASTS = ("arith.index_cast", "index.casts", *ZERO_EXTENDING)
 ADD = ("arith.addi", "index.add")
 SUB = ("arith.subi", "index.sub")
 MUL = ("arith.muli", "index.mul")
 DIVISIONS = ("arith.divui", "arith.divsi", "arith.floordivsi", "index.divu", "index.divs")
 REMAINDERS = ("arith.remui", "arith.remsi", "index.remu", "index.rems")
+SHIFTS = ("arith.shli", "arith.shrui")
+# They read the bits of their operands as numbers that are not negative.
+UNSIGNED = frozenset(
+    "arith.divui arith.remui arith.shrui arith.minui arith.maxui index.divu index.remu".split()
+)
 FOLLOWED = frozenset(
     (
         *ADD,
@@ -78,6 +84,32 @@ def thread_dimension(op: Any) -> int:
 def product(sizes: Any) -> int:
     """The product of a sequence of integers."""
     return reduce(lambda a, b: a * b, sizes, 1)
+
+
+INDEX_BITS = 64
+
+
+def bits_of(kind: Any) -> int:
+    """Bits of an integer type; index has 64."""
+    text = str(kind)
+    return int(text[1:]) if text[0] == "i" and text[1:].isdigit() else INDEX_BITS
+
+
+def does_not_wrap(op: Any) -> bool:
+    """Whether an op says that its result fits into its type as a signed number."""
+    return "overflowFlags" in op.attributes and "nsw" in str(op.attributes["overflowFlags"])
+
+
+def is_size(value: Value) -> bool:
+    """Whether a value is an argument of type index of a function or launch: taken to be 0 or
+    more. What loops carry, and what branches hand on, may be anything."""
+    if not is_block_argument(value) or str(value.type) != "index":
+        return False
+    block = ir.BlockArgument(value).owner
+    holder = block.owner.operation
+    if not is_function(holder) and holder.name != "gpu.launch":
+        return False
+    return bool(block == holder.regions[0].blocks[0])
 
 
 def is_induction_variable(value: Value) -> bool:

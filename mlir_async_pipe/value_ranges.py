@@ -3,7 +3,8 @@
     %lane = arith.remui %tid, %c32      [0, 31]
     %row = arith.divui %tid, %c4        [0, 31] with 128 threads
 
-An unbounded end is None.
+An unbounded end is None. Integers are held as signed numbers: what does not provably fit its type
+has the whole range of it, of index (64 bits) no range. i1 has none at all.
 """
 
 from __future__ import annotations
@@ -18,17 +19,25 @@ from mlir_async_pipe.integer_ops import (
     CASTS,
     DIVISIONS,
     FOLLOWED,
+    INDEX_BITS,
     MUL,
     REMAINDERS,
     SUB,
+    UNSIGNED,
+    ZERO_EXTENDING,
+    bits_of,
+    does_not_wrap,
+    is_induction_variable,
+    is_size,
 )
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
 from mlir_async_pipe.launch_ids import LaunchId, launch_id
 
+Interval = tuple[int | None, int | None]
+ANYTHING: Interval = (None, None)
 
-def scale_range(
-    interval: tuple[int | None, int | None], factor: int
-) -> tuple[int | None, int | None]:
+
+def scale_range(interval: Interval, factor: int) -> Interval:
     """The interval of `factor * x` for x in `interval`."""
     low, high = interval
     a = None if low is None else low * factor
@@ -38,10 +47,49 @@ def scale_range(
 
 def range_step(
     value: Value,
-    get: Callable[[Value], tuple[int | None, int | None]],
+    get: Callable[[Value], Interval],
     block_size: tuple[int, int, int] | None,
-) -> tuple[int | None, int | None]:
-    """The interval of one value; `get` gives those of its operands."""
+) -> Interval:
+    """The interval of one value; `get` gives those of others, its operands above all."""
+    bits = bits_of(value.type)
+    if bits == 1:
+        return ANYTHING
+    exact = _exact_range(value, get, block_size)
+    return exact if fits(exact, bits) else _type_range(bits)
+
+
+def fits(interval: Interval, bits: int) -> bool:
+    """Whether all numbers of an interval are signed numbers of a type: for 64 bits those are
+    that nothing bounds, sizes and what is made of them."""
+    low, high = interval
+    half = 1 << (bits - 1)
+    if bits < INDEX_BITS and (low is None or high is None):
+        return False
+    return (low is None or low >= -half) and (high is None or high < half)
+
+
+def _type_range(bits: int) -> Interval:
+    half = 1 << (bits - 1)
+    return ANYTHING if bits >= INDEX_BITS else (-half, half - 1)
+
+
+def is_exact(op: Any, get: Callable[[Value], Interval]) -> bool:
+    """Whether the result of an op with one is the number that it computes, and not only the same
+    modulo 2^bits; `get` gives the intervals of its operands."""
+    bits = bits_of(op.results[0].type)
+    if bits == 1 or any(bits_of(operand.type) == 1 for operand in op.operands):
+        return False
+    if op.name in ZERO_EXTENDING and bits > bits_of(op.operands[0].type):
+        low, _ = get(op.operands[0])
+        return low is not None and low >= 0
+    if does_not_wrap(op):
+        return True
+    return fits(_operator_range(op, op.name, [get(operand) for operand in op.operands]), bits)
+
+
+def _exact_range(
+    value: Value, get: Callable[[Value], Interval], block_size: tuple[int, int, int] | None
+) -> Interval:
     constant = constant_value(value)
     if constant is not None:
         return constant, constant
@@ -50,12 +98,12 @@ def range_step(
         return _launch_range(known, block_size)
     op = defining_op(value)
     if op is None:
-        return _induction_range(value)
+        return (0, None) if is_size(value) else _induction_range(value, get)
     name = op.name
     if name == "memref.dim":
         return 0, None
     if name not in FOLLOWED:
-        return None, None
+        return ANYTHING
     ranges = [get(operand) for operand in op.operands]
     if name == SPLIT:
         return _part_range(value, op, ranges[0])
@@ -104,19 +152,17 @@ def _joined_range(
     )
 
 
-def _operator_range(
-    op: Any, name: str, ranges: list[tuple[int | None, int | None]]
-) -> tuple[int | None, int | None]:
+def _operator_range(op: Any, name: str, ranges: list[Interval]) -> Interval:
+    """The interval of the number that an op computes, before it is fitted into a type."""
+    given = bits_of(op.operands[0].type)
     if name in CASTS:
-        return ranges[0]
+        return _as_unsigned(ranges[0], given) if name in ZERO_EXTENDING else ranges[0]
     if name == "arith.select":
-        (a, b), (c, d) = ranges[1], ranges[2]
-        return (
-            None if a is None or c is None else min(a, c),
-            None if b is None or d is None else max(b, d),
-        )
+        return _joint(ranges[1], ranges[2])
     if len(ranges) != 2:
-        return None, None
+        return ANYTHING
+    if name in UNSIGNED:
+        ranges = [_as_unsigned(interval, given) for interval in ranges]
     (a, b), (c, d) = ranges
     if name in ADD:
         return (
@@ -132,17 +178,19 @@ def _operator_range(
         return 0, c - 1 if b is None else min(b, c - 1)
     if name == "arith.andi":
         masks = [high for low, high in ranges if low is not None and low >= 0 and high is not None]
-        return (0, min(masks)) if masks else (None, None)
+        return (0, min(masks)) if masks else ANYTHING
     if name in ("arith.minui", "arith.minsi") and a is not None and c is not None:
         highs = [h for h in (b, d) if h is not None]
         return min(a, c), (min(highs) if highs else None)
+    if name == "arith.shli" and (d is None or d >= given):
+        return ANYTHING
     if a is None or b is None or c is None or d is None or a < 0 or c < 0:
-        return None, None
+        return ANYTHING
     if name in MUL:
         return a * c, b * d
     if name in DIVISIONS and c > 0:
         return a // d, b // c
-    if name == "arith.shli" and d < 63:
+    if name == "arith.shli":
         return a << c, b << d
     if name == "arith.shrui":
         return a >> d, b >> c
@@ -150,14 +198,35 @@ def _operator_range(
         return 0, (1 << max(b.bit_length(), d.bit_length())) - 1
     if name in ("arith.maxui", "arith.maxsi"):
         return max(a, c), max(b, d)
-    return None, None
+    return ANYTHING
 
 
-def _induction_range(value: Value) -> tuple[int | None, int | None]:
-    """The range of an scf.for induction variable with constant bounds."""
-    block = ir.BlockArgument(value).owner
-    loop = block.owner.operation
-    if loop.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
-        return None, None
-    lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
-    return lower, (None if upper is None else upper - 1)
+def _joint(first: Interval, second: Interval) -> Interval:
+    (a, b), (c, d) = first, second
+    return (
+        None if a is None or c is None else min(a, c),
+        None if b is None or d is None else max(b, d),
+    )
+
+
+def _as_unsigned(interval: Interval, bits: int) -> Interval:
+    """What unsigned ops read of signed numbers in an interval."""
+    low, high = interval
+    if low is not None and low >= 0:
+        return interval
+    turn = 1 << bits
+    if low is not None and high is not None and high < 0:
+        return low + turn, high + turn
+    return 0, turn - 1
+
+
+def _induction_range(value: Value, get: Callable[[Value], Interval]) -> Interval:
+    """The range of an scf.for induction variable, by the ranges of its bounds."""
+    if not is_induction_variable(value):
+        return ANYTHING
+    loop = ir.BlockArgument(value).owner.owner.operation
+    lower, upper = get(loop.operands[0]), get(loop.operands[1])
+    if "unsignedCmp" in loop.attributes:
+        bits = bits_of(value.type)
+        lower, upper = _as_unsigned(lower, bits), _as_unsigned(upper, bits)
+    return lower[0], (None if upper[1] is None else upper[1] - 1)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
-from mlir_async_pipe.checker.widths import INDEX_BITS, Typed, constant_attribute, signed
+from mlir_async_pipe.checker.widths import Typed, constant_attribute, signed
+from mlir_async_pipe.integer_ops import INDEX_BITS
 
 ONE = Form(1)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker.type_kinds import is_data
-from mlir_async_pipe.checker.widths import INDEX_BITS
+from mlir_async_pipe.integer_ops import INDEX_BITS
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import rewrite
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.checker.widths import INDEX_BITS, stored, unsigned
+from mlir_async_pipe.checker.widths import stored, unsigned
+from mlir_async_pipe.integer_ops import INDEX_BITS
 
 
 @dataclass

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.ir_helpers import defining_op, is_block_argument, is_function
+from mlir_async_pipe.ir_helpers import defining_op
 
 SIZE = Known(0, None)
 
@@ -49,15 +48,3 @@ def launch_range(value: Any) -> Known | None:
         return None
     name = op.name
     return next((known for start, known in _OF_REGISTERS.items() if name == start + name[-1]), None)
-
-
-def is_size(value: Any) -> bool:
-    """Whether a value is an argument of type index of a function or launch: taken to be 0 or
-    more. What loops carry, and what branches hand on, may be anything."""
-    if str(value.type) != "index" or not is_block_argument(value):
-        return False
-    block = ir.BlockArgument(value).owner
-    holder = block.owner.operation
-    return (is_function(holder) or holder.name == "gpu.launch") and block == holder.regions[
-        0
-    ].blocks[0]

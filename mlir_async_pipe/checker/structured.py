@@ -21,7 +21,7 @@ from mlir_async_pipe.checker.graph import (
 )
 from mlir_async_pipe.checker.loops import COUNTED, carried_into
 from mlir_async_pipe.checker.type_kinds import is_bit
-from mlir_async_pipe.checker.widths import bits_of
+from mlir_async_pipe.integer_ops import bits_of
 from mlir_async_pipe.ir_helpers import operations
 from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,

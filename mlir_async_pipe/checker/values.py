@@ -18,7 +18,7 @@ from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.checker import addresses, arithmetic, forms, memory, widths
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Constant, Flow, Run
-from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE, is_size, launch_range
+from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE, launch_range
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
@@ -26,6 +26,7 @@ from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.checker.thread_ids import ID_RULES, argument_form, differs
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
+from mlir_async_pipe.integer_ops import is_size
 from mlir_async_pipe.ir_helpers import constant_value
 
 Evaluation = Callable[[State], Value | None]

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
-
-INDEX_BITS = 64
+from mlir_async_pipe.integer_ops import INDEX_BITS, bits_of
 
 
 class Typed(NamedTuple):
@@ -38,12 +37,6 @@ def typed(op: Any) -> Typed:
     operands = op.operands
     given = bits_of(operands[0].type) if len(operands) else bits
     return Typed(op, bits, given, "nsw" in flags, "nuw" in flags)
-
-
-def bits_of(kind: Any) -> int:
-    """Bits of an integer type; index has 64."""
-    text = str(kind)
-    return int(text[1:]) if text[0] == "i" and text[1:].isdigit() else INDEX_BITS
 
 
 def values_of(kind: Any) -> Known | None:
