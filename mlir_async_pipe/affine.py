@@ -20,11 +20,9 @@ from mlir_async_pipe.index_splitting import JOIN, weights_of
 from mlir_async_pipe.integer_ops import (
     ADD,
     CASTS,
-    INDEX_BITS,
     MUL,
     REMAINDERS,
     SUB,
-    bits_of,
     memoised,
 )
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op
@@ -94,8 +92,7 @@ class Arithmetic:
         op = defining_op(value)
         if op is None or form.terms.get(value) == 1 or constant_value(value) is not None:
             return form
-        narrow = any(bits_of(v.type) < INDEX_BITS for v in (value, *op.operands))
-        exact = not form.is_large and (not narrow or is_exact(op, self.value_range))
+        exact = not form.is_large and is_exact(op, self.value_range)
         return form if exact else Linear(0, {value: 1})
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:

@@ -4,7 +4,8 @@
     %row = arith.divui %tid, %c4        [0, 31] with 128 threads
 
 An unbounded end is None. Integers are held as signed numbers: what does not provably fit its type
-has the whole range of it, of index (64 bits) no range. i1 has none at all.
+has the whole range of it; of 64 bits that are only numbers whose ends are known to be too large.
+i1 has no range.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def fits(interval: Interval, bits: int) -> bool:
 
 def _type_range(bits: int) -> Interval:
     half = 1 << (bits - 1)
-    return ANYTHING if bits >= INDEX_BITS else (-half, half - 1)
+    return -half, half - 1
 
 
 def is_exact(op: Any, get: Callable[[Value], Interval]) -> bool:
@@ -182,16 +183,19 @@ def _operator_range(op: Any, name: str, ranges: list[Interval]) -> Interval:
     if name in ("arith.minui", "arith.minsi") and a is not None and c is not None:
         highs = [h for h in (b, d) if h is not None]
         return min(a, c), (min(highs) if highs else None)
-    if name == "arith.shli" and (d is None or d >= given):
+    if name == "arith.shli" and (c is None or d is None or c < 0 or d >= given):
         return ANYTHING
-    if a is None or b is None or c is None or d is None or a < 0 or c < 0:
+    if a is None or b is None or c is None or d is None:
         return ANYTHING
     if name in MUL:
-        return a * c, b * d
+        corners = (a * c, a * d, b * c, b * d)
+        return min(corners), max(corners)
+    if name == "arith.shli":
+        return min(a << c, a << d), max(b << c, b << d)
+    if a < 0 or c < 0:
+        return ANYTHING
     if name in DIVISIONS and c > 0:
         return a // d, b // c
-    if name == "arith.shli":
-        return a << c, b << d
     if name == "arith.shrui":
         return a >> d, b >> c
     if name in ("arith.ori", "arith.xori"):

@@ -18,7 +18,15 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.comparisons import cmp
 from mlir_async_pipe.checker.forms import Atom, Facts, Form
-from mlir_async_pipe.checker.widths import Typed, result, signed, stored, typed, unsigned
+from mlir_async_pipe.checker.widths import (
+    Typed,
+    in_64_bits,
+    result,
+    signed,
+    stored,
+    typed,
+    unsigned,
+)
 from mlir_async_pipe.index_splitting import SPLIT, Part, parts_of, weights_of
 
 Rule = Callable[[Typed, list[Form], Facts], Form | None]
@@ -159,6 +167,8 @@ def _divide(sign: str, *, down: bool = False, up: bool = False) -> Rule:
         a, divisor = found
         if up:
             a = forms.add(a, Form(divisor - 1))
+            if not in_64_bits(a, facts):
+                return None
         return stored(operators.floor_divide(a, divisor, facts), op.bits, facts)
 
     return rule

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
-from mlir_async_pipe.checker.widths import Typed, constant_attribute, signed
+from mlir_async_pipe.checker.widths import Typed, constant_attribute, in_64_bits, signed
 from mlir_async_pipe.integer_ops import INDEX_BITS
 
 ONE = Form(1)
@@ -37,8 +37,9 @@ def is_zero(form: Form, facts: Facts) -> Form:
     return forms.call("cmp=", form)
 
 
-def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -> Form:
-    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …)."""
+def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -> Form | None:
+    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …); None for
+    64-bit numbers from the two ends of the type, whose difference does not fit."""
     if name in ("eq", "ne"):
         equal = is_zero(forms.subtract(a, b), facts)
         return equal if name == "eq" else negation(equal)
@@ -47,6 +48,8 @@ def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -
     kind = name[1:]
     if kind in ("gt", "le"):
         a, b = b, a
+    if not in_64_bits(forms.subtract(a, b), facts):
+        return None
     less = _below(a, b, facts) if name[0] == "u" else is_negative(forms.subtract(a, b), facts)
     return less if kind in ("lt", "gt") else negation(less)
 

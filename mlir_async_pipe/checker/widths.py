@@ -63,6 +63,13 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
     return operators.wrap(form, bits, facts)
 
 
+def in_64_bits(form: Form, facts: Facts) -> bool:
+    """Whether numbers of the form may stand under an operator: they are enumerated in 64 bits."""
+    low, high = forms.bounds(form, facts)
+    least, most = forms.type_range(INDEX_BITS)[:2]
+    return (low is None or low >= (least or 0)) and (high is None or high <= (most or 0))
+
+
 def result(op: Typed, form: Form, operands: list[Form], facts: Facts) -> Form:
     """What an op makes of the number that it computes, its flags believed."""
     if op.bits > 1 and (op.nsw or (op.nuw and _stays_small(form, operands, facts))):

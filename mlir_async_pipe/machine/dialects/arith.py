@@ -29,6 +29,15 @@ def on_unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *values: function(*(unsigned(value) for value in values))
 
 
+def on_signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` on signed integers: of one bit those are 0 and -1."""
+
+    def apply(*values: Array) -> Any:
+        return function(*(-v.astype(np.int8) if v.dtype == np.bool_ else v for v in values))
+
+    return apply
+
+
 def truncating_division(left: Array, right: Array) -> Array:
     """Signed division rounded towards zero; numpy rounds down."""
     safe = np.where(right == 0, 1, right)
@@ -94,8 +103,8 @@ INTEGER_BINARY: dict[str, Callable[..., Any]] = {
     "shli": _shift(np.left_shift),
     "shrsi": _shift(np.right_shift),
     "shrui": on_unsigned(_shift(np.right_shift)),
-    "maxsi": np.maximum,
-    "minsi": np.minimum,
+    "maxsi": on_signed(np.maximum),
+    "minsi": on_signed(np.minimum),
     "maxui": on_unsigned(np.maximum),
     "minui": on_unsigned(np.minimum),
 }
@@ -131,10 +140,10 @@ semantics("arith.negf")(elementwise(np.negative))
 INTEGER_PREDICATES: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("eq", np.equal),
     ("ne", np.not_equal),
-    ("slt", np.less),
-    ("sle", np.less_equal),
-    ("sgt", np.greater),
-    ("sge", np.greater_equal),
+    ("slt", on_signed(np.less)),
+    ("sle", on_signed(np.less_equal)),
+    ("sgt", on_signed(np.greater)),
+    ("sge", on_signed(np.greater_equal)),
     ("ult", on_unsigned(np.less)),
     ("ule", on_unsigned(np.less_equal)),
     ("ugt", on_unsigned(np.greater)),
