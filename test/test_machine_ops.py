@@ -357,3 +357,23 @@ def test_arguments_are_not_changed_in_place():
       return
     }"""
     assert run(program, given, 5.0).arrays[0][0] == 5 and given[0] == 0
+
+
+def test_a_loop_up_to_the_largest_index_ends():
+    """The step after the last iteration passes 2^63 - 1."""
+    program = """
+    func.func @f(%out: memref<1xi64>) {
+      %c0 = arith.constant 0 : index
+      %one = arith.constant 1 : i64
+      %lo = arith.constant 9223372036854775797 : index
+      %hi = arith.constant 9223372036854775807 : index
+      %st = arith.constant 4 : index
+      scf.for %i = %lo to %hi step %st {
+        %x = memref.load %out[%c0] : memref<1xi64>
+        %y = arith.addi %x, %one : i64
+        memref.store %y, %out[%c0] : memref<1xi64>
+      }
+      return
+    }"""
+    result = run(program, np.zeros(1, np.int64), step_limit=1000)
+    assert result.arrays[0][0] == 3

@@ -133,7 +133,7 @@ def _covered(
                 return False
             if missing.any() and not written_elsewhere:
                 # What nobody ever writes has no value to lose.
-                missing = _written(missing, every_write, shape, size)
+                missing = _written(missing, read.base, every_write, shape, size)
         except OutOfBounds:
             continue
         if missing is None or missing.any():
@@ -157,12 +157,17 @@ def _missing(
 
 
 def _written(
-    missing: np.ndarray, writes: list[Region], shape: tuple[int, ...], block: Size
+    missing: np.ndarray,
+    base: object,
+    writes: list[Region],
+    shape: tuple[int, ...],
+    block: Size,
 ) -> np.ndarray | None:
-    """The part of `missing` that some write of the loop touches, None if not computable."""
+    """The part of `missing` that some write of the loop touches, None if not computable: a write
+    through another view has other coordinates."""
     touched = np.zeros(shape, dtype=bool)
     for write in writes:
-        covered = footprint(write, shape, block)
+        covered = footprint(write, shape, block) if write.base == base else None
         if covered is None:
             return None
         touched |= covered

@@ -27,7 +27,7 @@ def packer(site: Site) -> Any:
 
 @semantics("scf.for")
 def for_loop(site: Site) -> Execute:
-    """iv = lb, lb + step, … while iv < ub; lanes that are done wait for the others."""
+    """iv = lb, lb + step, … while iv < ub, where sums do not wrap; lanes that are done wait for the others."""
     body = site.region()
     pack = packer(site)
     read = unsigned if site.has("unsignedCmp") else _as_is
@@ -58,7 +58,10 @@ def turn(
             # Lanes that have left keep what they left with.
             keep = go if go is not outer else None
             values = tuple(merge(keep, new, old) for new, old in zip(given, values, strict=True))
-            variable = merge(keep, variable + step, variable)
+            following = variable + step
+            # The last step may pass the largest number of 64 bits: no iteration is after it.
+            following = np.where(read(following) < read(variable), upper, following)
+            variable = merge(keep, following, variable)
     finally:
         unit.mask = outer
     trace = unit.launch.trace_of(unit)
