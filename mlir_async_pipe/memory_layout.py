@@ -11,6 +11,7 @@ places in it, or executes it asks here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class TypeLayout:
 
 
 def layout_of(kind: Any) -> TypeLayout:
-    """The layout of a scalar, complex, pointer or vector type.
+    """The layout of a scalar, complex, pointer, vector or LLVM array type.
 
     Raises UnknownLayoutError for any other, also for f80 and tf32: registers of other machines
     and of tensor cores, which a GPU's memory does not hold.
@@ -39,6 +40,13 @@ def layout_of(kind: Any) -> TypeLayout:
     bits = _FLOAT_BITS.get(str(kind))
     if bits is not None:
         return _scalar(bits)
+    array = _LLVM_ARRAY.match(str(kind))
+    if array is not None:
+        element = layout_of(ir.Type.parse(array[2], kind.context))
+        count = int(array[1])
+        return TypeLayout(
+            count * 8 * element.stride_bytes, count * element.stride_bytes, element.alignment
+        )
     try:
         return _scalar(int(ir.IntegerType(kind).width))
     except ValueError:
@@ -80,6 +88,7 @@ _FLOAT_BITS = {
     "f6E3M2FN": 6,
     "f4E2M1FN": 4,
 }
+_LLVM_ARRAY = re.compile(r"^!llvm\.array<(\d+) x (.+)>$")
 # Integers of more than 64 bits are aligned to 16 bytes on NVIDIA and to 8 on AMD.
 _LARGEST_SCALAR_ALIGNMENT = 16
 

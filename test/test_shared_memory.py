@@ -221,3 +221,38 @@ def test_an_allocation_that_outlives_its_iteration_is_refused() -> None:
     with pytest.raises(LoweringError) as caught:
         moved(kernel("f", body))
     assert caught.value.code == "workgroup-alloc-escapes"
+
+
+def test_barriers_and_llvm_globals_count_and_stay_static() -> None:
+    """32 KiB move; 16 KiB of an LLVM global and 24 bytes of barriers are static beside them."""
+    barriers = (
+        "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 3>"
+    )
+    body = f"""
+      %b = nvgpu.mbarrier.create -> {barriers}
+      %g = llvm.mlir.addressof @fixed : !llvm.ptr<3>
+    """
+    text = (
+        "llvm.mlir.global internal @fixed() {addr_space = 3 : i32} : !llvm.array<4096 x f32>\n"
+        + kernel("f", body + use("a", KIB_32), f"%a : {KIB_32}")
+        + kernel("g", body + use("a", KIB_16), f"%a : {KIB_16}")
+    )
+    shared, result = moved(text)
+    assert shared.bytes_of == {"f": 32768}
+    assert result.count("workgroup(") == 1
+
+
+def test_what_stays_static_counts_against_the_chip() -> None:
+    text = (
+        "llvm.mlir.global internal @fixed() {addr_space = 3 : i32} : !llvm.array<4096 x f32>\n"
+        + kernel(
+            "f",
+            "%g = llvm.mlir.addressof @fixed : !llvm.ptr<3>\n"
+            + "".join(use(name, KIB_32) for name in "abc"),
+            ", ".join(f"%{name} : {KIB_32}" for name in "abc"),
+        )
+    )
+    with pytest.raises(LoweringError) as caught:
+        moved(text, chip="sm_86")
+    assert caught.value.code == "workgroup-memory"
+    assert moved(text, chip="sm_80")[0].bytes_of == {"f": 98304}

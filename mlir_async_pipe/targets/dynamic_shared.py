@@ -109,7 +109,7 @@ def _move(
         sizes[name] = max([given[name], *used])
         if name in large:
             sizes[name] = max(sizes[name], _move_attributions(large[name], max([start, *used])))
-            buffers = []
+            buffers = [buffer for buffer in buffers if buffer.argument is None]
         static[name] = end_of(buffer for buffer in buffers if buffer.name not in offsets)
     return sizes, static
 

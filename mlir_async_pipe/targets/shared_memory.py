@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import space_of
+from mlir_async_pipe.buffers import space_of, space_of_type
 from mlir_async_pipe.diagnostics import LoweringError
 from mlir_async_pipe.ir_helpers import (
     Operation,
@@ -36,6 +36,7 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.memory_layout import UnknownLayoutError, element_layout, span_bytes
 from mlir_async_pipe.targets.chips import Chip
+from mlir_async_pipe.targets.fixed_shared import fixed_layout
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
@@ -132,7 +133,8 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True)
 class SharedBuffer:
-    """One workgroup buffer of a kernel: an attribution (`argument`) or a global (`name`)."""
+    """Workgroup memory of a kernel: an attribution (`argument`), a global (`name`), or neither:
+    what cannot move (`fixed_shared`)."""
 
     bytes: int
     alignment: int
@@ -141,22 +143,42 @@ class SharedBuffer:
 
 
 def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBuffer]:
-    """The workgroup buffers that a kernel declares or reaches, also through calls."""
+    """The workgroup memory that a kernel declares or reaches, also through calls."""
     found = attributions(kernel)
-    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name == "memref.global"}
+    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name in _GLOBALS}
     seen: set[str] = set()
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
-            if op.name != "memref.get_global" or space_of(op.results[0]) != "workgroup":
+            name = _named(op)
+            if name is not None and name in seen:
                 continue
-            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-            if name in globals_ and name not in seen:
+            if name is not None:
                 seen.add(name)
-                declared = globals_[name]
-                kind = ir.TypeAttr(declared.attributes["type"]).value
-                alignment = max(integer_attribute(declared, "alignment") or 1, ALIGNMENT_BYTES)
-                found.append(SharedBuffer(buffer_bytes(kind, declared), alignment, name=name))
+            fixed = fixed_layout(op, globals_)
+            if fixed is not None:
+                found.append(SharedBuffer(fixed.stride_bytes, fixed.alignment))
+            elif op.name == "memref.get_global" and name in globals_:
+                found += _declared(globals_[name])
     return found
+
+
+_GLOBALS = ("memref.global", "llvm.mlir.global")
+_NAMES = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
+
+
+def _named(op: Operation) -> str | None:
+    """The global whose address an op takes."""
+    if op.name not in _NAMES:
+        return None
+    return str(ir.FlatSymbolRefAttr(op.attributes[_NAMES[op.name]]).value)
+
+
+def _declared(declared: Operation) -> list[SharedBuffer]:
+    kind = ir.TypeAttr(declared.attributes["type"]).value
+    if space_of_type(kind) != "workgroup":
+        return []
+    alignment = max(integer_attribute(declared, "alignment") or 1, ALIGNMENT_BYTES)
+    return [SharedBuffer(buffer_bytes(kind, declared), alignment, name=symbol_name(declared))]
 
 
 def attributions(function: Operation) -> list[SharedBuffer]:
