@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import (
     Operation,
@@ -15,10 +17,10 @@ from mlir_async_pipe.ir_helpers import (
 
 Size = tuple[int, int, int]
 
-
 # What the vendors call a block size that is exact, not the largest.
 _EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
 
+Extent = Literal["grid", "block"]
 Launches = dict[str, set[Size | None]]
 
 
@@ -41,18 +43,28 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
 
 def launched_sizes(root: Operation) -> Launches:
     """For each kernel that a gpu.launch_func below `root` names, the block sizes of all."""
+    return sizes_of(launches_below(root), "block")
+
+
+def launches_below(root: Operation) -> list[Operation]:
+    """All gpu.launch_func below `root`."""
+    return [op for op in walk(root) if op.name == "gpu.launch_func"]
+
+
+def sizes_of(launches: list[Operation], extent: Extent) -> Launches:
+    """For each kernel that is launched, the sizes of its blocks, or of its grids, in all."""
     found: Launches = {}
-    for op in walk(root):
-        if op.name == "gpu.launch_func":
-            name = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
-            found.setdefault(name, set()).add(_constant_sizes(op))
+    for op in launches:
+        name = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
+        found.setdefault(name, set()).add(constant_sizes(op, extent))
     return found
 
 
-def _constant_sizes(launch: Operation) -> Size | None:
-    """The block operands of a gpu.launch_func: asynchronous tokens, grid x y z, block x y z."""
+def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
+    """Operands of a gpu.launch or gpu.launch_func: asynchronous tokens, grid x y z, block x y z;
+    None where they are not constant."""
     segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
-    first = segments[0] + 3
+    first = segments[0] + (3 if extent == "block" else 0)
     sizes = [constant_value(launch.operands[first + axis]) for axis in range(3)]
     if any(size is None for size in sizes):
         return None
@@ -64,7 +76,7 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
     """The block size of the gpu.launch or function around `op`, see `block_size`."""
     for above in ancestors(op):
         if above.name == "gpu.launch":
-            return _constant_sizes(above)
+            return constant_sizes(above, "block")
         if is_function(above):
             return block_size(above, launches)
     return None

@@ -80,7 +80,12 @@ def test_the_lowered_gemm_is_proven(lowered: str) -> None:
     checked = check_text(lowered, "nvvm:sm_80")
     print(f"\nlowered GEMM: {checked.accesses} accesses, {checked.unknown_accesses} unknown")
     assert checked.accesses > 100
-    assert (checked.unsafe, checked.unknown) == (frozenset(), frozenset())
+    assert not checked.unsafe
+    # A row of C is a product with a stride that nobody knows: whether two rows overlap cannot
+    # be told. All that is async, and all workgroup memory, is proven.
+    unknown = [h for h in checked.report.of("hazards") if h.verdict == "unknown"]
+    assert {(h.op, h.other_op) for h in unknown} == {("llvm.store", "llvm.store")}
+    assert {h.reason for h in unknown} == {"opaque-subscript", "other-blocks"}
 
 
 def test_the_lowered_gemm_with_a_weaker_wait_is_unsafe(lowered: str) -> None:

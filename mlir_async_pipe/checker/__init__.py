@@ -32,11 +32,13 @@ class CheckOptions:
     """Options of `async-pipe-check`.
 
     `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory.
+    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
+    several blocks along axes whose block id the kernel never reads.
     """
 
     chip: str = ""
     assume_noalias_arguments: bool = False
+    assume_several_blocks: bool = False
 
 
 @passes.register(
@@ -49,7 +51,11 @@ def run(module: Any, options: CheckOptions, session: Session) -> None:
     around = surroundings(module, found)
     for kernel in found:
         outcome = check_kernel(
-            kernel, around, target, assume_noalias_arguments=options.assume_noalias_arguments
+            kernel,
+            around,
+            target,
+            assume_noalias_arguments=options.assume_noalias_arguments,
+            assume_several_blocks=options.assume_several_blocks,
         )
         _tell(outcome, session)
         _remark(outcome, session)

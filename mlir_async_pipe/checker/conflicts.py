@@ -26,7 +26,13 @@ from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
 
 Cause = Literal[
-    "in-flight", "uncommitted", "not-visible", "missing-barrier", "same-op", "unfollowed"
+    "in-flight",
+    "uncommitted",
+    "not-visible",
+    "missing-barrier",
+    "same-op",
+    "other-block",
+    "unfollowed",
 ]
 
 
@@ -69,12 +75,17 @@ class Finding:
 
 @dataclass
 class Judge:
-    """Collects findings while the paths are followed."""
+    """Collects findings while the paths are followed.
+
+    `tracked` are the roots outside workgroup memory at which threads of a block may meet: their
+    synchronous accesses are compared too.
+    """
 
     sites: list[Site]
     roots: Roots
     comparer: Comparer
     base_facts: Mapping[Atom, Any]
+    tracked: frozenset[int] = frozenset()
     findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
@@ -100,15 +111,26 @@ class Judge:
             site.access is not None
             and site.writes
             and not site.atomic
-            and _may_miss_a_barrier(site, site)
+            and self._may_miss_a_barrier(later, later)
         ):
             self._against_itself(later, state)
         waits = dict(state.done)
         for event in self._close(later, waits, state.facts):
             self._compare_threads(later, event, state, "not-visible", wait=waits[event])
         for event in self._close(later, state.log, state.facts):
-            if _may_miss_a_barrier(site, self.sites[event.site]):
+            if self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def _may_miss_a_barrier(self, later: Event, earlier: Event) -> bool:
+        """Whether an access and an earlier synchronous one are checked: through workgroup or
+        tracked memory, or if the later one is asynchronous. Two atomics do not race."""
+        one, other = self.sites[later.site], self.sites[earlier.site]
+        compared = (
+            one.asynchronous
+            or one.space == other.space == "workgroup"
+            or (later.region.root in self.tracked and earlier.region.root in self.tracked)
+        )
+        return compared and not (one.atomic and other.atomic)
 
     def _against_itself(self, event: Event, state: State) -> None:
         """An op that writes, in two threads at once."""
@@ -121,9 +143,8 @@ class Judge:
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch on which threads went different ways."""
         site, other = self.sites[later.site], self.sites[earlier.site]
-        if other.asynchronous:
-            site, other = other, site
-        if "private" in (site.space, other.space) or not _may_miss_a_barrier(site, other):
+        ends = (earlier, later) if other.asynchronous else (later, earlier)
+        if "private" in (site.space, other.space) or not self._may_miss_a_barrier(*ends):
             return
         for event in self._close(later, (earlier,), state.facts):
             overlap = self._overlap(later, event, state, same_thread=False)
@@ -230,6 +251,13 @@ class Judge:
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
         )
 
+    def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
+        """Accesses of which it cannot be told whether they race."""
+        key = (later, earlier, cause)
+        self.findings.setdefault(
+            key, Finding(later, earlier, cause, False, certain=False, reason=reason)
+        )
+
     def _finding(
         self,
         later: Event,
@@ -251,13 +279,6 @@ class Judge:
                 later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
             )
         return found
-
-
-def _may_miss_a_barrier(later: Site, earlier: Site) -> bool:
-    """Whether an access and an earlier synchronous one are checked: through workgroup memory,
-    or if the later one is asynchronous. Two atomics do not race."""
-    through_workgroup = later.space == earlier.space == "workgroup"
-    return (later.asynchronous or through_workgroup) and not (later.atomic and earlier.atomic)
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

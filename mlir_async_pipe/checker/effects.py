@@ -18,6 +18,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Run
 from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.memory import Region, View
+from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
@@ -39,12 +40,14 @@ REMEMBERED_EVENTS = 8
 
 class _Accessed(NamedTuple):
     """The accesses of one op that matter; `queue` is where they are issued, None if they are
-    synchronous, and `own_group` if each op is a group."""
+    synchronous, and `own_group` if each op is a group. `near`: what a path remembers may
+    conflict with them."""
 
     sites: tuple[int, ...]
     queue: str | None
     own_group: bool
     maybe: bool
+    near: bool
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Effects:
     sites: Sites
     judge: Judge
     groups: Groups
+    owners: Owners
     _made: dict[int, list[tuple[Any, Event]]] = field(default_factory=dict)
 
     def prepare(self, run: Run) -> Callable[[State], None] | None:
@@ -67,7 +71,9 @@ class Effects:
         parts: list[Callable[[State], None]] = []
         if row.accesses and self.sites.of(op, run.frame):
             accessed = self._accessed(run, row)
-            if accessed.sites or accessed.queue is not None:
+            if accessed.queue is None and accessed.sites and not accessed.near:
+                parts.append(self._outside(accessed))
+            elif accessed.sites or accessed.queue is not None:
                 parts.append(partial(self._access, accessed))
             if row.asynchronous(op):
                 parts += [partial(self._against_itself, accessed, v) for v in run.variables]
@@ -95,7 +101,31 @@ class Effects:
         mattering = tuple(number for number in numbers if self.sites.matters(number))
         site = self.judge.sites[numbers[0]]
         queue = site.queue if site.asynchronous else None
-        return _Accessed(mattering, queue, row.commits == "self", run.maybe)
+        near = any(map(self.sites.is_near, mattering))
+        return _Accessed(mattering, queue, row.commits == "self", run.maybe, near)
+
+    def _outside(self, accessed: _Accessed) -> Callable[[State], None]:
+        """Accesses that only other blocks, or threads that meet nowhere else, may conflict with.
+
+        Where all states give the same event, one of them is enough.
+        """
+        fixed = all(
+            self.values.is_fixed(memory) and all(map(self.values.is_fixed, indices))
+            for memory, indices in map(self.sites.operands, accessed.sites)
+        )
+        settled = False
+
+        def execute(state: State) -> None:
+            nonlocal settled
+            if settled:
+                return
+            threads = thread_ranges(state, self.judge.base_facts)
+            events = [self._event(state, n, threads, accessed.maybe) for n in accessed.sites]
+            for event in events:
+                self.owners.meet(event, state)
+            settled = fixed and all(map(self.owners.adds_nothing, events))
+
+        return execute
 
     def _access(self, accessed: _Accessed, state: State) -> None:
         queue = accessed.queue
@@ -108,6 +138,8 @@ class Effects:
             self.judge.access(event, state, skip)
             for other, certain in others(event, state):
                 self.judge.parted(event, other, state, certain=certain)
+            if self.sites.is_outside(event.site):
+                self.owners.meet(event, state)
         if queue is not None:
             self.groups.issue(state, queue, events, own_group=accessed.own_group)
         elif self.judge.comparer.threads.several:

@@ -183,7 +183,16 @@ def knowledge(atom: Atom, facts: Facts) -> Known:
         return _call_knowledge(*operator_of(atom), facts)
     if atom.kind == "any":
         return range_of(atom)
-    return ANYTHING
+    return Known(0, None) if is_launch_symbol(atom) else ANYTHING
+
+
+def is_launch_symbol(atom: Atom) -> bool:
+    """Whether the atom is an id or a size that the launch gives: it is named by its op, and not
+    negative. So is the number that such an id begins with in a loop."""
+    if atom.kind != "symbol" or not isinstance(atom.key, tuple):
+        return False
+    name = atom.key[0]
+    return isinstance(name, tuple) or (isinstance(name, str) and "." in name)
 
 
 def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Known:

@@ -71,6 +71,8 @@ def code_of(finding: Finding, sites: list[Site]) -> str:
         return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
+    if finding.cause == "other-block":
+        return "cross-block"
     if finding.cause == "same-op":
         return "overwrite-in-flight" if later.asynchronous else "missing-barrier"
     if not earlier.writes:
@@ -104,6 +106,7 @@ _SENTENCES = {
     "atomic-in-flight": "'{op}' is atomic on what '{other}' may still be writing",
     "not-visible": "'{op}' uses what '{other}' of another thread did, without a barrier behind its wait",
     "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
+    "cross-block": "'{op}' and '{other}' of another block touch the same memory",
 }
 
 
@@ -154,6 +157,11 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
         return (
             ("another thread of the block runs it too, and nothing orders the two", later.op),
             ("let one thread write, or give each thread a place of its own", later.op),
+        )
+    if finding.cause == "other-block":
+        return (
+            ("the other access, in another block of the grid", earlier.op),
+            ("blocks run in any order: let the block id decide the place, or use atomics", later.op),
         )
     if finding.cause == "missing-barrier":
         return (

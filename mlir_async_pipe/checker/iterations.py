@@ -14,9 +14,10 @@ from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.bounding import bound
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.graph import Flow, Loop
+from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.paths import at_least, at_most
-from mlir_async_pipe.checker.rewriting import rewrite
+from mlir_async_pipe.checker.rewriting import rewrite, stale
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.values import Values
 from mlir_async_pipe.checker.widths import stored, unsigned
@@ -149,11 +150,26 @@ class Iterations:
 
     def _free_test(self, number: int, state: State) -> State:
         """The body with any induction variable: the bounds or the step are not known."""
-        variable = self.flow.loops[number].variable
+        loop = self.flow.loops[number]
+        variable = loop.variable
         again = state.copy()
         if variable is not None:
             self.values.forget(again, variable, self.flow.values[variable][1].type)
+            own = self._own_number(state, loop, ("symbol", number))
+            if own is not None:
+                for atom in forms.atoms_of(own):
+                    if is_own_of_block(atom):
+                        stale(again, atom)
+                again.env[variable] = own
         return again
+
+    def _own_number(self, state: State, loop: Loop, named: tuple[str, object]) -> Form | None:
+        """The variable of a loop in which each block of the grid has numbers of its own."""
+        if loop.lower is None or loop.step is None:
+            return None
+        return own_number(
+            self.values.form(state, loop.lower), self.values.form(state, loop.step), named
+        )
 
     def any_iteration(self, number: int, variable: int, state: State) -> None:
         """Bind the induction variable of a summary loop to any value of its range."""
@@ -162,7 +178,8 @@ class Iterations:
     def _any_value(self, state: State, number: int, variable: int) -> Form:
         bounds = self._bounds(number, state)
         if bounds is None:
-            return forms.of_atom(Atom("any", (("variable", variable), ANYTHING)))
+            own = self._own_number(state, self.flow.loops[number], ("any", variable))
+            return own or forms.of_atom(Atom("any", (("variable", variable), ANYTHING)))
         lower, upper, step = bounds
         _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
         count = None if high is None else -(-high // step)

@@ -11,9 +11,11 @@ from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.explore import BudgetError, Explorer
 from mlir_async_pipe.checker.flow import build
 from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.periods import PeriodError
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
@@ -21,12 +23,19 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
 from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.ir_helpers import operations, outermost, symbol_name
+from mlir_async_pipe.ir_helpers import (
+    ancestors,
+    is_block_argument,
+    operations,
+    outermost,
+    symbol_name,
+)
 from mlir_async_pipe.launch import (
     Launches,
     block_size,
     enclosing_launch_size,
-    launched_sizes,
+    launches_below,
+    sizes_of,
     usual_lanes,
 )
 from mlir_async_pipe.targets import Target
@@ -53,16 +62,19 @@ class Outcome:
 @dataclass(frozen=True)
 class Surroundings:
     """What kernels of a module share: its functions by name, and the block sizes with which
-    it launches them."""
+    it launches them and the sizes of their grids."""
 
     callees: Callees
     launches: Launches
+    grids: Launches
 
 
 def surroundings(module: Any, found: list[Any]) -> Surroundings:
     """Read a module once, for all the kernels that were `found` in it."""
-    launches = launched_sizes(outermost(found[0])) if found else {}
-    return Surroundings(callable_functions(module), launches)
+    launches = launches_below(outermost(found[0])) if found else []
+    return Surroundings(
+        callable_functions(module), sizes_of(launches, "block"), sizes_of(launches, "grid")
+    )
 
 
 def threads_of(kernel: Any, target: Target | None, around: Surroundings | None = None) -> Threads:
@@ -93,13 +105,15 @@ def check_kernel(
     target: Target | None,
     *,
     assume_noalias_arguments: bool = False,
+    assume_several_blocks: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding."""
     name = symbol_name(kernel) or kernel.name
     flow = build(kernel, around.callees)
     missing = tuple(unfollowed(kernel, flow, around.callees))
     threads = threads_of(kernel, target, around)
-    run = _Run(name, flow, missing, threads, target, assume_noalias_arguments)
+    grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
+    run = _Run(kernel, name, flow, missing, threads, grid, target, assume_noalias_arguments)
     outcome = run.symbolic()
     return run.slot_by_slot() if outcome is None else outcome
 
@@ -109,51 +123,77 @@ class _Run:
     """Following all paths of one kernel: with slots as symbols first, which proves most
     kernels, else slot by slot. `missing` are the ops that no path of the graph comes to."""
 
+    kernel: Any
     name: str
     flow: Flow
     missing: tuple[Any, ...]
     threads: Threads
+    grid: GridBlocks
     target: Target | None
     assume_noalias_arguments: bool
 
     def symbolic(self) -> Outcome | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
-        explorer = self._explorer(symbolic=True, budget=SYMBOLIC_STATES)
-        try:
-            explorer.run()
-        except BudgetError:
-            return None
-        outcome = self._outcome(explorer, exhausted=False)
-        return None if outcome.findings or (outcome.left and explorer.tainted) else outcome
+        tracked: frozenset[int] = frozenset()
+        while True:
+            explorer = self._explorer(tracked, symbolic=True, budget=SYMBOLIC_STATES)
+            try:
+                explorer.run()
+            except BudgetError:
+                return None
+            judge = explorer.effects.judge
+            if judge.findings or (judge.left and explorer.tainted):
+                return None
+            shared = explorer.effects.owners.shared_roots()
+            if shared <= tracked:
+                return self._outcome(explorer, exhausted=False)
+            tracked |= shared
 
     def slot_by_slot(self) -> Outcome:
         """The outcome with iteration numbers modulo what slots need."""
         periods: dict[int, int] = {}
+        tracked: frozenset[int] = frozenset()
         while True:
-            explorer = self._explorer(periods=periods)
+            explorer = self._explorer(tracked, periods=periods)
             try:
                 explorer.run()
             except PeriodError as needed:
                 periods = {**periods, needed.loop: needed.period}
+                continue
             except BudgetError:
                 return self._outcome(explorer, exhausted=True)
-            else:
+            shared = explorer.effects.owners.shared_roots()
+            if shared <= tracked:
                 return self._outcome(explorer, exhausted=False)
+            tracked |= shared
 
-    def _explorer(self, **options: Any) -> Explorer:
+    def _explorer(self, tracked: frozenset[int], **options: Any) -> Explorer:
         roots = Roots(self.assume_noalias_arguments)
         values = Values(self.flow, self.threads, roots, fold_iterations=not options.get("symbolic"))
-        sites = Sites(self.flow, roots, self.target.chip if self.target is not None else None)
-        judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts())
+        chip = self.target.chip if self.target is not None else None
+        shared = self.threads.several or self.grid.several
+        sites = Sites(self.flow, roots, chip, shared, tracked)
+        judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts(), tracked)
+        groups = Groups(values, sites, self.threads.several)
+        owners = Owners(judge, self.threads, self.grid, self._is_argument)
         return Explorer(
-            self.flow,
-            values,
-            Effects(values, sites, judge, Groups(values, sites, self.threads.several)),
-            **options,
+            self.flow, values, Effects(values, sites, judge, groups, owners), **options
         )
+
+    def _is_argument(self, number: int) -> bool:
+        """Whether a value is one number for all blocks: it comes from outside the kernel."""
+        frame, value = self.flow.values[number]
+        if frame or not hasattr(value, "type"):
+            return False
+        around = value.owner.owner if is_block_argument(value) else value.owner.operation
+        if is_block_argument(value):
+            return around.operation == self.kernel and value.owner == self.kernel.regions[0].blocks[0]
+        return self.kernel not in ancestors(around)
 
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
+        explorer.effects.owners.judge_blocks()
+        explorer.effects.owners.judge_aliases()
         for step in lost_steps(self.flow) if exhausted else explorer.lost:
             judge.unfollowed(sites.opaque(step.op, step.frame), REASON)
         for op in self.missing:

@@ -1,8 +1,8 @@
 """The accesses of a kernel, numbered, and which of them can conflict at all.
 
 An access matters if another access may alias it, one of the two writes, and one of them is
-async or both are to workgroup memory (where threads meet). Everything else, such as a GEMM's
-result in global memory, is left out before any path is followed.
+async, both are to workgroup memory (where threads meet) or both to global memory (where blocks
+meet, see `owners`). Everything else is left out before any path is followed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,23 @@ TOKEN_AGES = 16
 # Every wait with a larger count keeps nothing apart that these do not.
 LARGEST_TRACKED_WAIT = 64
 
+# Root, writes, asynchronous, space.
+_Kind = tuple[int, bool, bool, str]
+
 
 @dataclass
 class Sites:
-    """All accesses of one kernel."""
+    """All accesses of one kernel.
+
+    `shared`: other threads or blocks see global memory too. Of the roots `tracked` synchronous
+    accesses are remembered up to the next barrier.
+    """
 
     flow: Flow
     roots: Roots
     chip: Chip | None
+    shared: bool = False
+    tracked: frozenset[int] = frozenset()
     sites: list[Site] = field(default_factory=list)
     ops: list[Any] = field(default_factory=list)
     largest_wait: int = 0
@@ -52,6 +61,8 @@ class Sites:
     _roots_of: dict[int, tuple[int, str]] = field(default_factory=dict)
     _matters: list[bool] = field(default_factory=list)
     _logged: list[bool] = field(default_factory=list)
+    _near: list[bool] = field(default_factory=list)
+    _outside: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         steps = [step for block in self.flow.blocks for step in block.steps]
@@ -107,36 +118,61 @@ class Sites:
         return self.roots.number(root, frame), space_of(memory, defining_op(root.value))
 
     def _find_conflicting(self) -> None:
-        # Between two synchronous accesses only threads can race, through workgroup memory.
         kinds = [
-            (self._static[n], site.writes, site.asynchronous, site.space == "workgroup")
+            (self._static[n], site.writes, site.asynchronous, site.space)
             for n, site in enumerate(self.sites)
         ]
         distinct = set(kinds)
-        conflicting = {
-            kind: any(
-                (kind[2] or other[2] or (kind[3] and other[3]))
-                and (kind[1] or other[1])
-                and self.roots.may_alias(kind[0], other[0])
-                for other in distinct
-            )
+        near = {kind: any(self._conflict(kind, k) for k in distinct) for kind in distinct}
+        far = {
+            kind: self.shared and any(self._meet_outside(kind, k) for k in distinct)
             for kind in distinct
         }
-        for kind, site in zip(kinds, self.sites, strict=True):
-            self._matters.append(conflicting[kind])
-            self._logged.append(conflicting[kind] and site.space != "private")
+        for kind in kinds:
+            self._matters.append(near[kind] or far[kind])
+            self._near.append(near[kind])
+            self._logged.append(near[kind] and kind[3] != "private")
+            self._outside.append(far[kind])
+
+    def _conflict(self, one: _Kind, other: _Kind) -> bool:
+        """Whether accesses of two kinds may race on one path: one is async, or threads meet in
+        workgroup memory or at a tracked root."""
+        threads = one[3] == other[3] == "workgroup" or (
+            one[0] in self.tracked and other[0] in self.tracked
+        )
+        return (
+            (one[2] or other[2] or threads)
+            and (one[1] or other[1])
+            and self.roots.may_alias(one[0], other[0])
+        )
+
+    def _meet_outside(self, one: _Kind, other: _Kind) -> bool:
+        """Whether accesses of two kinds may race through memory that all blocks see."""
+        return (
+            one[3] == other[3] == "global"
+            and (one[1] or other[1])
+            and self.roots.may_alias(one[0], other[0])
+        )
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         """The numbers of the accesses of an op."""
         return self._of.get((op, frame), ())
 
     def matters(self, number: int) -> bool:
-        """Whether an async op may ever conflict with this access."""
+        """Whether any other access may ever conflict with this one."""
         return self._matters[number]
 
     def mattering(self) -> set[int]:
         """All accesses of rows that may conflict."""
         return {number for number, matters in enumerate(self._matters) if matters}
+
+    def is_near(self, number: int) -> bool:
+        """Whether what is remembered on a path may conflict with this access."""
+        return self._near[number]
+
+    def is_outside(self, number: int) -> bool:
+        """Whether other blocks, or any thread of this one, may conflict with this access."""
+        return self._outside[number]
 
     def is_logged(self, number: int) -> bool:
         """Whether a later copy of another thread may conflict with this access."""
@@ -224,6 +260,8 @@ class Sites:
             self._matters.append(False)
             # Through workgroup memory other threads see what it did.
             self._logged.append(space == "workgroup")
+            self._near.append(False)
+            self._outside.append(False)
         return found
 
     def reachable(self, op: Any, given: set[int]) -> set[int]:

@@ -145,8 +145,8 @@ class Grid:
             return Overlap("cannot tell", "enumeration-limit")
         rows_a = _restrict(starts_a, lanes[0], self.threads.lanes)
         rows_b = _restrict(starts_b, lanes[1], self.threads.lanes)
-        rows_a = self._within(rows_a, self.ranges[0], size)
-        rows_b = self._within(rows_b, self.ranges[1], size)
+        rows_a = _within(rows_a, self.ranges[0], size, self.threads.lanes)
+        rows_b = _within(rows_b, self.ranges[1], size, self.threads.lanes)
         lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
         return self._meet(rows_a, rows_b, lengths)
 
@@ -177,7 +177,7 @@ class Grid:
         values: dict[Atom, np.ndarray] = {}
         for position, atom in enumerate(free):
             values[atom] = axes[1 + position] + (forms.range_of(atom).low or 0)
-        values.update(_thread_values(axes[0], size, self.threads.lanes))
+        values.update(thread_values(axes[0], size, self.threads.lanes))
         columns: list[np.ndarray] = [axes[0]]
         for dimension, piece in enumerate(pieces):
             column = number_of(piece.start, values) + np.zeros_like(axes[0])
@@ -186,21 +186,6 @@ class Grid:
                     column = column + axes[1 + len(free) + position] * step
             columns.append(column)
         return np.unique(np.stack(columns, axis=1), axis=0)
-
-    def _within(
-        self, rows: np.ndarray, ranges: ThreadRange, size: tuple[int, int, int]
-    ) -> np.ndarray:
-        if not ranges:
-            return rows
-        values = _thread_values(rows[:, 0], size, self.threads.lanes)
-        keep = np.ones(len(rows), dtype=bool)
-        for atom, known in ranges:
-            number = number_of(form_under(atom), values)
-            if known.low is not None:
-                keep &= number >= known.low
-            if known.high is not None:
-                keep &= number <= known.high
-        return rows[keep]
 
     def _meet(self, a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> Overlap:
         """Whether boxes of `a` and `b` meet in threads that are equal, or differ."""
@@ -245,6 +230,29 @@ def _restrict(rows: np.ndarray, lanes: int | None, warp: int) -> np.ndarray:
     return rows if lanes is None else rows[rows[:, 0] % warp < lanes]
 
 
+def _within(
+    rows: np.ndarray, ranges: ThreadRange, size: tuple[int, int, int], lanes: int
+) -> np.ndarray:
+    """The rows of threads that meet conditions."""
+    if not ranges:
+        return rows
+    return rows[within(rows[:, 0], ranges, thread_values(rows[:, 0], size, lanes))]
+
+
+def within(
+    threads: np.ndarray, ranges: ThreadRange, ids: dict[Atom, np.ndarray]
+) -> np.ndarray:
+    """Which of the threads, given by number and by their ids, meet conditions."""
+    keep = np.ones(len(threads), dtype=bool)
+    for atom, known in ranges:
+        number = number_of(form_under(atom), ids)
+        if known.low is not None:
+            keep &= number >= known.low
+        if known.high is not None:
+            keep &= number <= known.high
+    return keep
+
+
 def _by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows with equal positions merged: with the lowest and the highest thread of each."""
     boxes, inverse = np.unique(rows[:, 1:], axis=0, return_inverse=True)
@@ -256,9 +264,10 @@ def _by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.concatenate([np.zeros((len(boxes), 1), np.int64), boxes], axis=1), least, most
 
 
-def _thread_values(
+def thread_values(
     linear: np.ndarray, size: tuple[int, int, int], warp: int
 ) -> dict[Atom, np.ndarray]:
+    """The ids of threads by their linear number."""
     return {
         Atom("tid", "x"): linear % size[0],
         Atom("tid", "y"): linear // size[0] % size[1],

@@ -17,6 +17,11 @@ from mlir_async_pipe.ir_helpers import is_function
 from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.uniformity import sources
 
+_LAUNCH_SYMBOLS = {
+    "block": "gpu.block_id",
+    "grid_size": "gpu.grid_dim",
+    "block_size": "gpu.block_dim",
+}
 IdRule = Callable[[Threads, Any], Form]
 
 
@@ -29,7 +34,8 @@ def argument_form(value: Any, threads: Threads) -> Form | None:
         return _id_of(threads, known.axis)
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
-    return None
+    name = _LAUNCH_SYMBOLS.get(known.kind)
+    return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
 
 
 def differs(value: Any, frame: int) -> bool:
@@ -80,7 +86,13 @@ def _uniform_id(threads: Threads, op: Any) -> Form:
 
 
 def _global_id(threads: Threads, op: Any) -> Form:
-    return forms.add(_thread_id(threads, op), _uniform_id(threads, op))
+    axis = thread_dimension(op)
+    block = forms.of_atom(Atom("symbol", ("gpu.block_id", axis)))
+    if threads.size is not None:
+        start = forms.scale(block, threads.size[axis])
+    else:
+        start = forms.call("mul", block, forms.of_atom(Atom("symbol", ("gpu.block_dim", axis))))
+    return forms.add(_id_of(threads, axis), start)
 
 
 ID_RULES: dict[str, IdRule] = {

@@ -58,6 +58,19 @@ class Values:
     def _base_facts(self) -> Mapping[Atom, Known]:
         return {**LAUNCH_FACTS, **thread_facts(self.threads)}
 
+    def is_fixed(self, number: int) -> bool:
+        """Whether a value is the same in all states: a constant, a number of the thread, or
+        memory that the kernel is given."""
+        if number in self._fixed:
+            return True
+        _, ssa = self.flow.values[number]
+        if not hasattr(ssa, "type"):
+            return False
+        if is_memory(ssa.type):
+            root = root_of(ssa)
+            return root.value == ssa and root.kind in ("argument", "global")
+        return constant_value(ssa) is not None
+
     # Looking up ---------------------------------------------------------------------------
 
     def get(self, state: State, number: int) -> Value | None:

@@ -1,0 +1,121 @@
+"""Which differences between the unknowns of two accesses let both touch one place.
+
+    C[128 by + row, 128 bx + col]     row, col < 128, and by', bx' in the other block:
+    128 (by - by') + row - row' = 0   |row - row'| <= 127, so by = by'
+
+Each dimension is one constraint: low <= sum of factor * difference <= high. Bounds of one
+unknown follow from those of the others; what can only be 0 is equal at both ends. Where
+x div c and x mod c are equal, so is x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom
+
+# Each round carries bounds from one dimension to the others.
+ROUNDS = 8
+
+
+class Constraint(NamedTuple):
+    """low <= sum of factor * unknown <= high; None is no bound."""
+
+    factors: tuple[tuple[Atom, int], ...]
+    low: int | None
+    high: int | None
+
+
+@dataclass
+class Differences:
+    """The differences of unknowns, each with its bounds (None: none on that side)."""
+
+    bounds: dict[Atom, tuple[int | None, int | None]]
+    constraints: list[Constraint] = field(default_factory=list)
+
+    def solve(self) -> bool:
+        """Narrow all bounds; False if no differences satisfy the constraints."""
+        joined: set[Atom] = set()
+        for _ in range(ROUNDS):
+            before = dict(self.bounds)
+            if not all(self._narrow(constraint) for constraint in self.constraints):
+                return False
+            self._join_parts(joined)
+            if self.bounds == before:
+                break
+        return True
+
+    def is_zero(self, atom: Atom) -> bool:
+        """Whether both ends have the same value."""
+        return self.bounds.get(atom) == (0, 0)
+
+    def _narrow(self, constraint: Constraint) -> bool:
+        for atom, factor in constraint.factors:
+            low, high = constraint.low, constraint.high
+            for other, other_factor in constraint.factors:
+                if other == atom:
+                    continue
+                least, most = _scaled(self.bounds[other], other_factor)
+                low = None if low is None or most is None else low - most
+                high = None if high is None or least is None else high - least
+            if not self._cut(atom, factor, low, high):
+                return False
+        return bool(constraint.factors) or _holds_zero(constraint)
+
+    def _cut(self, atom: Atom, factor: int, low: int | None, high: int | None) -> bool:
+        """low <= factor * atom <= high."""
+        if factor < 0:
+            low, high, factor = _negative(high), _negative(low), -factor
+        first, last = self.bounds[atom]
+        if low is not None:
+            least = -(-low // factor)
+            first = least if first is None else max(first, least)
+        if high is not None:
+            most = high // factor
+            last = most if last is None else min(last, most)
+        self.bounds[atom] = (first, last)
+        return first is None or last is None or first <= last
+
+    def _join_parts(self, joined: set[Atom]) -> None:
+        """Where quotient and remainder of one form by one number are equal, the form is."""
+        for atom in list(self.bounds):
+            if atom in joined or atom.kind != "call" or not self.is_zero(atom):
+                continue
+            name, arguments = forms.operator_of(atom)
+            if name != "div" or not self.is_zero(Atom("call", ("mod", arguments))):
+                continue
+            joined.add(atom)
+            inner = arguments[0]
+            for part, _ in inner.terms:
+                self.bounds.setdefault(part, (None, None))
+            self.constraints.append(Constraint(tuple(inner.terms), 0, 0))
+
+
+def _scaled(bounds: tuple[int | None, int | None], factor: int) -> tuple[int | None, int | None]:
+    low, high = bounds if factor > 0 else (bounds[1], bounds[0])
+    return (
+        None if low is None else low * factor,
+        None if high is None else high * factor,
+    )
+
+
+def _negative(value: int | None) -> int | None:
+    return None if value is None else -value
+
+
+def _holds_zero(constraint: Constraint) -> bool:
+    low, high = constraint.low, constraint.high
+    return (low is None or low <= 0) and (high is None or high >= 0)
+
+
+def width_of(
+    a: tuple[int | None, int | None], b: tuple[int | None, int | None]
+) -> tuple[int | None, int | None]:
+    """Bounds of x - y for x in `a` and y in `b`."""
+    low = None if a[0] is None or b[1] is None else a[0] - b[1]
+    high = None if a[1] is None or b[0] is None else a[1] - b[0]
+    return low, high
+
+

@@ -1,0 +1,189 @@
+"""The grid that runs a kernel, and which atoms tell its blocks apart.
+
+    %b = gpu.block_id x                         a symbol of block x
+    for %i = %b to %n step %grid_dim_x          %i is another one in each block: *own* of x
+    mul(block_id x, block_dim x) + tid x        one number for each thread of the grid
+
+Along an axis whose size nothing says, a kernel that reads its block id runs as any number of
+blocks; one that never reads it runs as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.graph import Flow, Run
+from mlir_async_pipe.ir_helpers import Operation, Value, is_function, symbol_name
+from mlir_async_pipe.launch import Launches, Size, constant_sizes
+
+OWN = "own of block"
+EVERYWHERE = "own of thread"
+
+_BLOCK_IDS = ("gpu.block_id", "nvvm.read.ptx.sreg.ctaid.", "rocdl.workgroup.id.")
+_GRID_SIZES = ("gpu.grid_dim", "nvvm.read.ptx.sreg.nctaid.")
+_BLOCK_SIZES = ("gpu.block_dim", "nvvm.read.ptx.sreg.ntid.", "rocdl.workgroup.dim.")
+
+
+@dataclass(frozen=True)
+class GridBlocks:
+    """Blocks in x, y, z; None where a kernel may run as any number of them."""
+
+    sizes: tuple[int | None, int | None, int | None] = (1, 1, 1)
+
+    @property
+    def several(self) -> bool:
+        """Whether two blocks may run."""
+        return any(size != 1 for size in self.sizes)
+
+    @property
+    def open_axes(self) -> list[int]:
+        """The axes along which there may be several."""
+        return [axis for axis, size in enumerate(self.sizes) if size != 1]
+
+
+def grid_of(kernel: Operation, flow: Flow, grids: Launches, *, several: bool) -> GridBlocks:
+    """The grid of a kernel; `several`: axes whose block id is never read may have blocks too."""
+    known = _known_size(kernel, grids)
+    if known is not None:
+        return GridBlocks(known)
+    read = set(range(3)) if several else _axes_read(kernel, flow)
+    x, y, z = (None if axis in read else 1 for axis in range(3))
+    return GridBlocks((x, y, z))
+
+
+def _known_size(kernel: Operation, grids: Launches) -> Size | None:
+    if kernel.name == "gpu.launch":
+        return constant_sizes(kernel, "grid")
+    for name in ("known_grid_size", "gpu.known_grid_size"):
+        if name in kernel.attributes:
+            x, y, z = [*map(int, ir.DenseI32ArrayAttr(kernel.attributes[name])), 1, 1, 1][:3]
+            return x, y, z
+    found = grids.get(symbol_name(kernel), set()) if is_function(kernel) else set()
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
+    found = set()
+    for block in flow.blocks:
+        for step in block.steps:
+            if isinstance(step, Run) and any(_is_used(result) for result in step.op.results):
+                axis = _axis(step.op.name, _BLOCK_IDS)
+                if axis is None and step.op.name in ("gpu.block_id", "gpu.global_id"):
+                    axis = "xyz".index(str(step.op.attributes["dimension"]).rstrip(">")[-1])
+                if axis is not None:
+                    found.add(axis)
+    if kernel.name == "gpu.launch":
+        arguments = list(kernel.regions[0].blocks[0].arguments)[:3]
+        found |= {n for n, a in enumerate(arguments) if _is_used(a)}
+    return found
+
+
+def _is_used(value: Value) -> bool:
+    return next(iter(value.uses), None) is not None
+
+
+def _axis(name: str, names: Iterable[str]) -> int | None:
+    """The axis that a name ends in, if it is one of `names`."""
+    if any(name.startswith(known) for known in names if known.endswith(".")):
+        return "xyz".index(name[-1])
+    return None
+
+
+def block_axis(atom: Atom) -> int | None:
+    """The axis of a block id."""
+    return _axis_of(atom, _BLOCK_IDS)
+
+
+def distinct_axis(atom: Atom) -> int | None:
+    """The axis along which blocks with equal values of the atom are the same one."""
+    if atom.kind in ("symbol", "any") and isinstance(atom.key, tuple):
+        tag = atom.key[0]
+        if isinstance(tag, tuple) and tag[0] in (OWN, EVERYWHERE):
+            return int(tag[1])
+    return block_axis(atom)
+
+
+def thread_axis(atom: Atom) -> int | None:
+    """The axis along which threads of the grid with equal values of the atom are the same one."""
+    if atom.kind == "symbol" and isinstance(atom.key, tuple):
+        tag = atom.key[0]
+        if isinstance(tag, tuple) and tag[0] == EVERYWHERE:
+            return int(tag[1])
+    return None
+
+
+def is_own_of_block(atom: Atom) -> bool:
+    """Whether the atom is a number that each block has for itself in a loop."""
+    return distinct_axis(atom) is not None and block_axis(atom) is None
+
+
+def is_of_launch(atom: Atom) -> bool:
+    """Whether the atom is the size of the grid or of a block."""
+    return _axis_of(atom, (*_GRID_SIZES, *_BLOCK_SIZES)) is not None
+
+
+def _axis_of(atom: Atom, names: Iterable[str]) -> int | None:
+    if atom.kind != "symbol" or not isinstance(atom.key, tuple) or len(atom.key) != 2:
+        return None
+    name, axis = atom.key
+    if isinstance(name, str) and any(name.startswith(known) for known in names):
+        return int(axis)
+    return None
+
+
+def own_number(lower: Form, step: Form, own: tuple[str, object]) -> Form | None:
+    """The variable of a loop from a block's own number on, in steps of as many as there are:
+
+        lower = 4 * block_id x + 1, step = 4 * grid_dim x      4 * own + 1
+
+    `own` names it: a kind of atom, and what tells it from others. None for other loops.
+    """
+    blocks = {a: axis for a in forms.atoms_of(lower) if (axis := block_axis(a)) is not None}
+    sizes = {axis: a for a in forms.atoms_of(step) if (axis := _axis_of(a, _GRID_SIZES)) is not None}
+    for block, axis in blocks.items():
+        if axis not in sizes:
+            continue
+        mine = Form(0, frozenset(t for t in lower.terms if block in forms.atoms_of(_one(t[0]))))
+        if forms.substitute(mine, {block: forms.of_atom(sizes[axis])}, {}) != step:
+            continue
+        kind, key = own
+        tag = (OWN, axis, key)
+        atom = Atom(kind, (tag, forms.Known(0, None)))
+        return forms.substitute(lower, {block: forms.of_atom(atom)}, {})
+    return None
+
+
+def with_thread_numbers(form: Form) -> Form:
+    """The form with block * size + thread along an axis as one number of the thread."""
+    terms = dict(form.terms)
+    for atom, factor in form.terms:
+        axis = _start_of_block(atom)
+        if axis is None:
+            continue
+        thread = Atom("tid", "xyz"[axis])
+        if terms.get(thread) == factor:
+            del terms[thread], terms[atom]
+            number = Atom("symbol", ((EVERYWHERE, axis, atom), None))
+            terms[number] = terms.get(number, 0) + factor
+    return Form(form.constant, frozenset(terms.items()))
+
+
+def _start_of_block(atom: Atom) -> int | None:
+    """The axis of block id * block size."""
+    if atom.kind != "call" or forms.operator_of(atom)[0] != "mul":
+        return None
+    inner = [form for form in forms.operator_of(atom)[1] if len(form.terms) == 1]
+    if len(inner) != 2 or any(form.constant for form in inner):
+        return None
+    parts = [next(iter(form.terms)) for form in inner]
+    axes = {distinct_axis(a) for a, c in parts if c == 1} - {None}
+    sizes = {_axis_of(a, _BLOCK_SIZES) for a, c in parts if c == 1} - {None}
+    return axes.pop() if len(axes) == 1 and axes == sizes else None
+
+
+def _one(atom: Atom) -> Form:
+    return forms.of_atom(atom)

@@ -1,0 +1,432 @@
+"""Accesses of global memory by different threads and blocks: does each own what it touches?
+
+    out[128 block + thread] = …        one place for each thread of the grid: nobody else's
+    out[thread] = …                    every block stores there: `cross-block`
+
+No barrier orders blocks, and most kernels need none for global memory between threads either:
+each thread has places of its own, whatever the iteration. That is shown here, once for all
+paths. Accesses that differ by constants and thread ids alone are one group, so that the 64
+stores of a GEMM's tile are one comparison. Roots that several threads of a block may share are
+followed path by path, with their barriers, in another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.grid_blocks import (
+    GridBlocks,
+    block_axis,
+    distinct_axis,
+    is_of_launch,
+    thread_axis,
+    with_thread_numbers,
+)
+from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
+from mlir_async_pipe.checker.paths import hull
+from mlir_async_pipe.checker.places import Places, is_of_thread
+from mlir_async_pipe.checker.slots import span
+from mlir_async_pipe.checker.state import Event, State
+from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+
+REASON = "other-blocks"
+
+
+@dataclass
+class Touched:
+    """One access as it was met on some paths: what all of them knew of its unknowns."""
+
+    event: Event
+    facts: dict[Atom, Known]
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Accesses of one kind to one root that differ in constants and thread ids only.
+
+    `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
+    the length of what one access touches.
+    """
+
+    kind: str
+    shared: tuple[Form, ...]
+    members: tuple[tuple[Touched, Region], ...]
+    bounds: tuple[tuple[int | None, int | None], ...]
+    spans: tuple[int, ...]
+    facts: dict[Atom, Known]
+
+
+@dataclass
+class Owners:
+    """Collects the accesses to shared global memory, and compares them at the end."""
+
+    judge: Judge
+    threads: Threads
+    grid: GridBlocks
+    is_argument: Callable[[int], bool]
+    _touched: dict[int, Touched] = field(default_factory=dict)
+    _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
+
+    def meet(self, event: Event, state: State) -> None:
+        """An access on one path."""
+        met = self._touched.get(id(event))
+        if met is not None and met.certain and all(
+            state.facts.get(atom) == known for atom, known in met.facts.items()
+        ):
+            return
+        facts = {
+            atom: state.facts[atom]
+            for atom in event.mentions
+            if atom.kind != "tid" and atom in state.facts
+        }
+        certain = not state.tainted and not event.maybe
+        for atom, known in state.facts.items():
+            if block_axis(atom) is not None:
+                facts[atom] = known
+            elif certain and not self._is_common(atom):
+                certain = False
+        if met is None:
+            self._touched[id(event)] = Touched(event, facts, certain)
+            return
+        met.certain = met.certain or certain
+        met.facts = {a: _hull(met.facts[a], k) for a, k in facts.items() if a in met.facts}
+
+    def adds_nothing(self, event: Event) -> bool:
+        """Whether no other path can tell more of an event than is known already: it certainly
+        happens, in any block, and in any thread."""
+        met = self._touched.get(id(event))
+        return met is not None and met.certain and not met.facts and not event.threads
+
+    def _is_common(self, atom: Atom) -> bool:
+        """Whether what a path decided holds in other blocks too."""
+        if atom.kind in ("tid", "iteration"):
+            return True
+        parts = [a for a, _ in forms.terms_of(atom)] if atom.kind == "sum" else [atom]
+        leaves = [a for p in parts for a in forms.atoms_of(forms.of_atom(p)) if a.kind != "call"]
+        return all(self._is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
+
+    def _is_fixed(self, atom: Atom) -> bool:
+        """Whether an unknown has one value in the whole grid, at any time."""
+        if atom.kind == "call":
+            return all(map(self._is_fixed_form, forms.operator_of(atom)[1]))
+        if atom.kind != "symbol" or distinct_axis(atom) is not None:
+            return False
+        if isinstance(atom.key, tuple):
+            if atom.key[0] == "bit":
+                return self.is_argument(atom.key[1])
+            return is_of_launch(atom) or atom.key[0] in ("dim", "address")
+        return isinstance(atom.key, int) and self.is_argument(atom.key)
+
+    def _is_fixed_form(self, form: Form) -> bool:
+        return all(self._is_fixed(atom) for atom, _ in form.terms)
+
+    # Comparing ----------------------------------------------------------------------------
+
+    def shared_roots(self) -> frozenset[int]:
+        """The roots at which threads of one block may meet."""
+        if not self.threads.several:
+            return frozenset()
+        return frozenset(
+            root
+            for root, groups in self._groups(numbered=self.threads.size is None).items()
+            if groups is None
+            or any(self._threads_meet(a, b) for a, b in _conflicting(groups))
+        )
+
+    def judge_blocks(self) -> None:
+        """Findings for accesses at which blocks meet."""
+        if not self.grid.several:
+            return
+        for root, groups in self._groups(numbered=True).items():
+            if groups is None:
+                sites = [t.event.site for t in self._touched.values() if t.event.region.root == root]
+                self._found(max(sites), min(sites), None)
+                continue
+            for a, b in _conflicting(groups):
+                self._compare_blocks(a, b)
+
+    def judge_aliases(self) -> None:
+        """Findings for roots that may be one memory: one for each two of them."""
+        if not (self.threads.several or self.grid.several):
+            return
+        sites = self.judge.sites
+        by_root: dict[int, list[int]] = {}
+        for touched in self._touched.values():
+            by_root.setdefault(touched.event.region.root, []).append(touched.event.site)
+        for a, b in combinations_with_replacement(sorted(by_root), 2):
+            if a == b or not self.judge.roots.may_alias(a, b):
+                continue
+            pairs = [
+                (max(x, y), min(x, y))
+                for x in by_root[a]
+                for y in by_root[b]
+                if _may_conflict(_kind(sites[x]), _kind(sites[y]))
+            ]
+            if pairs and not self._are_independent(*min(pairs)):
+                self.judge.unknown(*min(pairs), "missing-barrier", "may-alias")
+
+    def _groups(self, *, numbered: bool) -> dict[int, list[Group] | None]:
+        """The groups of each root; None where two accesses cannot be compared at all.
+
+        `numbered`: block * size + thread counts as one number of the thread.
+        """
+        # Of a block of known size the start is a multiple of the block id: nothing to number.
+        numbered = numbered and self.threads.size is None
+        if numbered in self._grouped:
+            return self._grouped[numbered]
+        by_root: dict[int, list[Touched]] = {}
+        for touched in self._touched.values():
+            by_root.setdefault(touched.event.region.root, []).append(touched)
+        found: dict[int, list[Group] | None] = {}
+        for root, all_touched in by_root.items():
+            if any(self.judge.sites[t.event.site].writes for t in all_touched):
+                found[root] = self._groups_of(all_touched, numbered)
+        self._grouped[numbered] = found
+        return found
+
+    def _groups_of(self, all_touched: list[Touched], numbered: bool) -> list[Group] | None:
+        frames = {touched.event.region.frame for touched in all_touched}
+        members: dict[tuple[object, ...], list[tuple[Touched, Region]]] = {}
+        for touched in all_touched:
+            region = touched.event.region if len(frames) == 1 else as_bytes(touched.event.region)
+            if region is None or any(piece is None for piece in region.pieces):
+                return None
+            pieces = [piece for piece in region.pieces if piece is not None]
+            if numbered:
+                pieces = [p._replace(start=with_thread_numbers(p.start)) for p in pieces]
+                region = region._replace(pieces=tuple(pieces))
+            shared = tuple(_split(piece.start)[1] for piece in pieces)
+            kind = _kind(self.judge.sites[touched.event.site])
+            met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
+            members.setdefault((kind, shared, met), []).append((touched, region))
+        return [self._group(key, group) for key, group in members.items()]
+
+    def _group(self, key: tuple[object, ...], members: list[tuple[Touched, Region]]) -> Group:
+        kind, shared, _ = key
+        bounds: list[tuple[int | None, int | None]] = []
+        spans: list[int] = []
+        facts: dict[Atom, Known] = dict(members[0][0].facts)
+        for touched, _ in members[1:]:
+            facts = {a: _hull(facts[a], k) for a, k in touched.facts.items() if a in facts}
+        base = dict(thread_facts(self.threads))
+        for column in zip(*(region.pieces for _, region in members), strict=True):
+            ends = [
+                forms.bounds(_split(piece.start)[0], {**base, **dict(touched.event.threads)})
+                for piece, (touched, _) in zip(column, members, strict=True)
+            ]
+            lows, highs = zip(*ends, strict=True)
+            bounds.append(
+                (None if None in lows else min(lows), None if None in highs else max(highs))
+            )
+            spans.append(max(span(piece) for piece in column))
+        return Group(
+            str(kind), shared, tuple(members), tuple(bounds), tuple(spans), facts  # type: ignore[arg-type]
+        )
+
+    # Threads of a block -------------------------------------------------------------------
+
+    def _threads_meet(self, a: Group, b: Group) -> bool:
+        differences = self._differences(a, b, blocks=False)
+        if not differences.solve() or self._is_one_thread(differences):
+            return False
+        if a.shared != b.shared or not all(map(differences.is_zero, differences.bounds)):
+            return True
+        own = _parts(a)
+        return Places(self.threads).threads_meet(own, own if a is b else _parts(b))
+
+    def _is_one_thread(self, differences: Differences) -> bool:
+        """Whether what both touch has the number of one thread in it, along every axis."""
+        same = {"xyz"[thread_axis(a) or 0] for a in differences.bounds if _names(a, differences)}
+        return bool(same) and same.issuperset("x")
+
+    # Blocks of the grid -------------------------------------------------------------------
+
+    def _compare_blocks(self, a: Group, b: Group) -> None:
+        differences = self._differences(a, b, blocks=True)
+        if not differences.solve() or self._is_one_block(a, b, differences):
+            return
+        for one, other in self._choices(a, b):
+            met = Places(self.threads).blocks_meet(_parts(a), _parts(b), one, other)
+            if met is not None:
+                x, y = a.members[met[0]][0], b.members[met[1]][0]
+                certain = (
+                    x.certain and y.certain and x.event.region.certain and y.event.region.certain
+                )
+                self._found(x.event.site, y.event.site, certain)
+                return
+        self._found(a.members[0][0].event.site, b.members[0][0].event.site, None)
+
+    def _is_one_block(self, a: Group, b: Group, differences: Differences) -> bool:
+        """Whether what both touch puts them into one block."""
+        equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
+        for axis in self.grid.open_axes:
+            ends = [_of_axis(group.facts, axis) for group in (a, b)]
+            if all(known.exact is not None for known in ends) and ends[0] == ends[1]:
+                equal.add(axis)
+        return equal.issuperset(self.grid.open_axes)
+
+    def _choices(self, a: Group, b: Group) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
+        """Numbers for the unknowns of two blocks next to each other; none where some have no
+        value that certainly occurs."""
+        atoms = {
+            atom
+            for form in (*a.shared, *b.shared)
+            for atom in forms.atoms_of(form)
+            if atom.kind != "call"
+        }
+        common: dict[Atom, int] = {}
+        for atom in atoms:
+            if atom.kind == "iteration":
+                common[atom] = 0
+            elif block_axis(atom) is None and not _cancels(atom, a, b):
+                return
+        for axis in self.grid.open_axes:
+            for shift in (0, 1), (1, 0):
+                ends = []
+                for group, step in zip((a, b), shift, strict=True):
+                    numbers = dict(common)
+                    for atom in atoms:
+                        if atom.kind == "iteration":
+                            numbers[atom] = group.facts.get(atom, ANYTHING).low or 0
+                        elif block_axis(atom) is None:
+                            numbers[atom] = 0
+                    for along in range(3):
+                        low = _of_axis(group.facts, along).low or 0
+                        for atom in atoms:
+                            if block_axis(atom) == along:
+                                numbers[atom] = low + (step if along == axis else 0)
+                    ends.append(numbers)
+                if self._may_be(a, axis, shift[0]) and self._may_be(b, axis, shift[1]):
+                    if self._differ(a, b, axis, shift):
+                        yield ends[0], ends[1]
+
+    def _may_be(self, group: Group, axis: int, step: int) -> bool:
+        """Whether there is a block `step` after the first one of a group."""
+        known = _of_axis(group.facts, axis)
+        number = (known.low or 0) + step
+        size = self.grid.sizes[axis]
+        return (known.high is None or number <= known.high) and (size is None or number < size)
+
+    def _differ(self, a: Group, b: Group, axis: int, shift: tuple[int, int]) -> bool:
+        first = (_of_axis(a.facts, axis).low or 0) + shift[0]
+        return first != (_of_axis(b.facts, axis).low or 0) + shift[1]
+
+    def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
+        """The constraints of two accesses that touch one place."""
+        found = Differences({})
+        for d, (x, y) in enumerate(zip(a.shared, b.shared, strict=True)):
+            factors: dict[Atom, int] = {}
+            ours, theirs = dict(x.terms), dict(y.terms)
+            for atom in ours.keys() | theirs.keys():
+                one, other = ours.get(atom, 0), theirs.get(atom, 0)
+                ends = (self._range(atom, a, blocks), self._range(atom, b, blocks))
+                same = self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
+                if same:
+                    if one != other:
+                        factors[atom] = one - other
+                        found.bounds[atom] = ends[0]
+                elif one == other:
+                    factors[atom] = one
+                    found.bounds[atom] = width_of(*ends)
+                else:
+                    for number, (factor, bounds) in enumerate(zip((one, -other), ends, strict=True)):
+                        if factor:
+                            end = Atom("any", ((number, atom), ANYTHING))
+                            factors[end] = factor
+                            found.bounds[end] = bounds
+            # start of a - start of b: between minus the length of b and that of a.
+            low, high = width_of(a.bounds[d], b.bounds[d])
+            found.constraints.append(
+                Constraint(
+                    tuple(factors.items()),
+                    None if high is None else 1 - a.spans[d] - high,
+                    None if low is None else b.spans[d] - 1 - low,
+                )
+            )
+        return found
+
+    def _range(self, atom: Atom, group: Group, blocks: bool) -> tuple[int | None, int | None]:
+        axis = block_axis(atom)
+        if axis is not None:
+            known = _of_axis(group.facts, axis)
+            size = self.grid.sizes[axis]
+            return known.low or 0, known.high if size is None else min(
+                size - 1, size - 1 if known.high is None else known.high
+            )
+        if atom.kind == "iteration":
+            known = group.facts.get(atom, ANYTHING)
+            return known.low or 0, known.high
+        return forms.bounds(forms.of_atom(atom), {**thread_facts(self.threads), **group.facts})
+
+    # Findings -----------------------------------------------------------------------------
+
+    def _found(self, one: int, other: int, certain: bool | None) -> None:
+        if not certain and self._are_independent(one, other):
+            return
+        later, earlier = max(one, other), min(one, other)
+        if certain:
+            found = Finding(later, earlier, "other-block", False, certain=True, reason="")
+            self.judge.findings[later, earlier, "other-block"] = found
+        else:
+            self.judge.unknown(later, earlier, "other-block", REASON)
+
+    def _are_independent(self, one: int, other: int) -> bool:
+        asserted = self.judge.sites[one].independent
+        return asserted is not None and asserted == self.judge.sites[other].independent
+
+
+def _names(atom: Atom, differences: Differences) -> bool:
+    return thread_axis(atom) is not None and differences.is_zero(atom)
+
+
+def _split(form: Form) -> tuple[Form, Form]:
+    """The constant and the numbers of threads in a form, and the rest of it."""
+    mine = frozenset(term for term in form.terms if is_of_thread(term[0]))
+    return Form(form.constant, mine), Form(0, form.terms - mine)
+
+
+def _parts(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
+    return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
+
+
+def _of_axis(facts: dict[Atom, Known], axis: int) -> Known:
+    """What is known of the block id of an axis."""
+    return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
+
+
+def _cancels(atom: Atom, a: Group, b: Group) -> bool:
+    """Whether both ends have the same multiple of an atom, as a term of its own."""
+    for x, y in zip(a.shared, b.shared, strict=True):
+        if dict(x.terms).get(atom, 0) != dict(y.terms).get(atom, 0):
+            return False
+        for form in (x, y):
+            if any(p.kind == "call" and atom in forms.atoms_of(forms.of_atom(p)) for p, _ in form.terms):
+                return False
+    return distinct_axis(atom) is None and atom.kind == "symbol"
+
+
+def _kind(site: object) -> str:
+    return "atomic" if site.atomic else "write" if site.writes else "read"  # type: ignore[attr-defined]
+
+
+def _may_conflict(one: str, other: str) -> bool:
+    return "write" in (one, other) or {one, other} == {"atomic", "read"}
+
+
+def _conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
+    for a, b in combinations_with_replacement(groups, 2):
+        if _may_conflict(a.kind, b.kind):
+            yield a, b
+
+
+def _hull(a: Known, b: Known) -> Known:
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return hull(a, b)._replace(low=low, high=high)

@@ -1,0 +1,157 @@
+"""The places that all threads of a block touch, element by element: do two threads meet?
+
+    C[16 warp + lane div 4 + 8 i, 2 (lane mod 4)]      one row of numbers a thread and access
+
+Places are enumerated once for a whole group of accesses and sorted, not compared in pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.memory import Piece
+from mlir_async_pipe.checker.state import Event
+from mlir_async_pipe.checker.thread_grid import (
+    LARGEST_BLOCK,
+    LARGEST_ENUMERATION,
+    ThreadRange,
+    Threads,
+    has_numbers,
+    number_of,
+    thread_values,
+    within,
+)
+
+Array = np.ndarray
+Accesses = list[tuple[Event, tuple[Piece, ...]]]
+
+
+def is_of_thread(atom: Atom) -> bool:
+    """Whether thread ids alone decide an atom."""
+    form = forms.of_atom(atom)
+    return has_numbers(form) and all(inner.kind != "any" for inner in forms.atoms_of(form))
+
+
+@dataclass
+class Places:
+    """Answers for one block."""
+
+    threads: Threads
+
+    def threads_meet(self, a: Accesses, b: Accesses) -> bool:
+        """Whether an access of `a` and one of `b` in another thread may touch one place."""
+        size = self.threads.size or self._any_size([*a, *b])
+        if size is None:
+            return True
+        own = _numbers(a, {}, size, self.threads.lanes)
+        other = own if b is a else _numbers(b, {}, size, self.threads.lanes)
+        if own is None or other is None:
+            return True
+        codes = _codes(own[0], other[0])
+        if codes is None:
+            return True
+        places, least, most = _owners(codes[0], own[1])
+        others, other_least, other_most = _owners(codes[1], other[1])
+        _, mine, theirs = np.intersect1d(places, others, return_indices=True)
+        alone = (
+            (least[mine] == most[mine])
+            & (other_least[theirs] == other_most[theirs])
+            & (least[mine] == other_least[theirs])
+        )
+        return not bool(alone.all())
+
+    def blocks_meet(
+        self, a: Accesses, b: Accesses, one: dict[Atom, int], other: dict[Atom, int]
+    ) -> tuple[int, int] | None:
+        """The numbers of accesses of `a` and `b` that touch one place, where the unknowns of
+        their blocks are `one` and `other`; None if none certainly do."""
+        size = self.threads.size or (self.threads.lanes if self.threads.several else 1, 1, 1)
+        found = [_numbers(x, n, size, self.threads.lanes) for x, n in ((a, one), (b, other))]
+        if found[0] is None or found[1] is None:
+            return None
+        codes = _codes(found[0][0], found[1][0])
+        if codes is None:
+            return None
+        _, mine, theirs = np.intersect1d(codes[0], codes[1], return_indices=True)
+        if not len(mine):
+            return None
+        return int(found[0][2][mine[0]]), int(found[1][2][theirs[0]])
+
+    def _any_size(self, accesses: Accesses) -> tuple[int, int, int] | None:
+        """A block that holds all that may be, if threads along x only are told apart."""
+        starts = [p.start for _, pieces in accesses for p in pieces]
+        used = {a.key for start in starts for a in forms.atoms_of(start) if a.kind == "tid"}
+        return (LARGEST_BLOCK, 1, 1) if used <= {"x", "lane", "warp"} else None
+
+
+def _numbers(
+    accesses: Accesses, numbers: dict[Atom, int], size: tuple[int, int, int], lanes: int
+) -> tuple[Array, Array, Array] | None:
+    """Places (a row of numbers each), their threads and their accesses; None for too many.
+
+    Atoms that `numbers` leaves out count as 0: both ends have them alike.
+    """
+    total = size[0] * size[1] * size[2]
+    ids = thread_values(np.arange(total), size, lanes)
+    places, threads, owners = [], [], []
+    points = 0
+    columns_of: dict[tuple[ThreadRange, Form], Array] = {}
+    for number, (event, pieces) in enumerate(accesses):
+        chosen, values = np.arange(total), dict(ids)
+        if event.threads:
+            chosen = np.flatnonzero(within(chosen, event.threads, ids))
+            values = {atom: column[chosen] for atom, column in ids.items()}
+        for atom in {a for p in pieces for a in forms.atoms_of(p.start) if a.kind != "call"}:
+            if atom.kind != "tid":
+                values[atom] = np.asarray(numbers.get(atom, 0))
+        counts = [c for p in pieces for c in (*(count for _, count in p.steps), p.length)]
+        each = int(np.prod(counts, dtype=np.int64)) if counts else 1
+        points += each * len(chosen)
+        if points > LARGEST_ENUMERATION:
+            return None
+        inside = np.indices(counts).reshape(len(counts), each) if counts else np.zeros((0, 1), int)
+        columns, used = [], 0
+        for piece in pieces:
+            offset = np.zeros(each, np.int64)
+            for step in (*(step for step, _ in piece.steps), 1):
+                offset = offset + inside[used] * step
+                used += 1
+            key = (event.threads, Form(0, piece.start.terms))
+            start = columns_of.get(key)
+            if start is None:
+                start = number_of(key[1], values) + np.zeros(len(chosen), np.int64)
+                columns_of[key] = start
+            columns.append((start[:, None] + (offset + piece.start.constant)).reshape(-1))
+        places.append(np.stack(columns, axis=1) if columns else np.zeros((len(chosen), 1), int))
+        threads.append(np.repeat(chosen, each))
+        owners.append(np.full(each * len(chosen), number))
+    return np.concatenate(places), np.concatenate(threads), np.concatenate(owners)
+
+
+def _codes(a: Array, b: Array) -> tuple[Array, Array] | None:
+    """Rows of numbers as one number each, equal where the rows are; None if that is too long."""
+    both = np.concatenate([a, b])
+    if not len(both):
+        return a[:, 0], b[:, 0]
+    least, most = both.min(axis=0), both.max(axis=0)
+    factor = 1
+    code = np.zeros(len(both), np.int64)
+    for column in range(both.shape[1]):
+        code += (both[:, column] - least[column]) * factor
+        factor *= int(most[column] - least[column]) + 1
+        if factor > 1 << 62:
+            return None
+    return code[: len(a)], code[len(a) :]
+
+
+def _owners(codes: Array, threads: Array) -> tuple[Array, Array, Array]:
+    """Each place once, with the lowest and the highest thread that touches it."""
+    order = np.lexsort((threads, codes))
+    codes, threads = codes[order], threads[order]
+    first = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
+    last = np.append(first[1:], len(codes)) - 1
+    return codes[first], threads[first], threads[last]
