@@ -117,5 +117,3 @@ def width_of(
     low = None if a[0] is None or b[1] is None else a[0] - b[1]
     high = None if a[1] is None or b[0] is None else a[1] - b[0]
     return low, high
-
-

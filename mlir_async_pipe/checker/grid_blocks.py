@@ -17,6 +17,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.graph import Flow, Run
+from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.ir_helpers import Operation, Value, is_function, symbol_name
 from mlir_async_pipe.launch import Launches, Size, constant_sizes
 
@@ -143,17 +144,19 @@ def own_number(lower: Form, step: Form, own: tuple[str, object]) -> Form | None:
     `own` names it: a kind of atom, and what tells it from others. None for other loops.
     """
     blocks = {a: axis for a in forms.atoms_of(lower) if (axis := block_axis(a)) is not None}
-    sizes = {axis: a for a in forms.atoms_of(step) if (axis := _axis_of(a, _GRID_SIZES)) is not None}
+    sizes = {
+        axis: a for a in forms.atoms_of(step) if (axis := _axis_of(a, _GRID_SIZES)) is not None
+    }
     for block, axis in blocks.items():
         if axis not in sizes:
             continue
         mine = Form(0, frozenset(t for t in lower.terms if block in forms.atoms_of(_one(t[0]))))
-        if forms.substitute(mine, {block: forms.of_atom(sizes[axis])}, {}) != step:
+        if substitute(mine, {block: forms.of_atom(sizes[axis])}, {}) != step:
             continue
         kind, key = own
         tag = (OWN, axis, key)
         atom = Atom(kind, (tag, forms.Known(0, None)))
-        return forms.substitute(lower, {block: forms.of_atom(atom)}, {})
+        return substitute(lower, {block: forms.of_atom(atom)}, {})
     return None
 
 

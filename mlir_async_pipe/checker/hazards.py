@@ -161,7 +161,10 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     if finding.cause == "other-block":
         return (
             ("the other access, in another block of the grid", earlier.op),
-            ("blocks run in any order: let the block id decide the place, or use atomics", later.op),
+            (
+                "blocks run in any order: let the block id decide the place, or use atomics",
+                later.op,
+            ),
         )
     if finding.cause == "missing-barrier":
         return (

@@ -176,9 +176,7 @@ class _Run:
         judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts(), tracked)
         groups = Groups(values, sites, self.threads.several)
         owners = Owners(judge, self.threads, self.grid, self._is_argument)
-        return Explorer(
-            self.flow, values, Effects(values, sites, judge, groups, owners), **options
-        )
+        return Explorer(self.flow, values, Effects(values, sites, judge, groups, owners), **options)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""
@@ -187,7 +185,9 @@ class _Run:
             return False
         around = value.owner.owner if is_block_argument(value) else value.owner.operation
         if is_block_argument(value):
-            return around.operation == self.kernel and value.owner == self.kernel.regions[0].blocks[0]
+            return (
+                around.operation == self.kernel and value.owner == self.kernel.regions[0].blocks[0]
+            )
         return self.kernel not in ancestors(around)
 
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:

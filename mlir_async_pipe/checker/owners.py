@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge, Site
 from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import (
@@ -77,8 +77,10 @@ class Owners:
     def meet(self, event: Event, state: State) -> None:
         """An access on one path."""
         met = self._touched.get(id(event))
-        if met is not None and met.certain and all(
-            state.facts.get(atom) == known for atom, known in met.facts.items()
+        if (
+            met is not None
+            and met.certain
+            and all(state.facts.get(atom) == known for atom, known in met.facts.items())
         ):
             return
         facts = {
@@ -136,8 +138,7 @@ class Owners:
         return frozenset(
             root
             for root, groups in self._groups(numbered=self.threads.size is None).items()
-            if groups is None
-            or any(self._threads_meet(a, b) for a, b in _conflicting(groups))
+            if groups is None or any(self._threads_meet(a, b) for a, b in _conflicting(groups))
         )
 
     def judge_blocks(self) -> None:
@@ -146,7 +147,9 @@ class Owners:
             return
         for root, groups in self._groups(numbered=True).items():
             if groups is None:
-                sites = [t.event.site for t in self._touched.values() if t.event.region.root == root]
+                sites = [
+                    t.event.site for t in self._touched.values() if t.event.region.root == root
+                ]
                 self._found(max(sites), min(sites), None)
                 continue
             for a, b in _conflicting(groups):
@@ -170,7 +173,8 @@ class Owners:
                 if _may_conflict(_kind(sites[x]), _kind(sites[y]))
             ]
             if pairs and not self._are_independent(*min(pairs)):
-                self.judge.unknown(*min(pairs), "missing-barrier", "may-alias")
+                cause: Cause = "other-block" if self.grid.several else "missing-barrier"
+                self.judge.unknown(*min(pairs), cause, "may-alias")
 
     def _groups(self, *, numbered: bool) -> dict[int, list[Group] | None]:
         """The groups of each root; None where two accesses cannot be compared at all.
@@ -193,7 +197,10 @@ class Owners:
 
     def _groups_of(self, all_touched: list[Touched], numbered: bool) -> list[Group] | None:
         frames = {touched.event.region.frame for touched in all_touched}
-        members: dict[tuple[object, ...], list[tuple[Touched, Region]]] = {}
+        members: dict[
+            tuple[str, tuple[Form, ...], frozenset[tuple[Atom, Known]]],
+            list[tuple[Touched, Region]],
+        ] = {}
         for touched in all_touched:
             region = touched.event.region if len(frames) == 1 else as_bytes(touched.event.region)
             if region is None or any(piece is None for piece in region.pieces):
@@ -206,10 +213,11 @@ class Owners:
             kind = _kind(self.judge.sites[touched.event.site])
             met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
             members.setdefault((kind, shared, met), []).append((touched, region))
-        return [self._group(key, group) for key, group in members.items()]
+        return [self._group(kind, shared, met) for (kind, shared, _), met in members.items()]
 
-    def _group(self, key: tuple[object, ...], members: list[tuple[Touched, Region]]) -> Group:
-        kind, shared, _ = key
+    def _group(
+        self, kind: str, shared: tuple[Form, ...], members: list[tuple[Touched, Region]]
+    ) -> Group:
         bounds: list[tuple[int | None, int | None]] = []
         spans: list[int] = []
         facts: dict[Atom, Known] = dict(members[0][0].facts)
@@ -226,9 +234,7 @@ class Owners:
                 (None if None in lows else min(lows), None if None in highs else max(highs))
             )
             spans.append(max(span(piece) for piece in column))
-        return Group(
-            str(kind), shared, tuple(members), tuple(bounds), tuple(spans), facts  # type: ignore[arg-type]
-        )
+        return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts)
 
     # Threads of a block -------------------------------------------------------------------
 
@@ -303,9 +309,9 @@ class Owners:
                             if block_axis(atom) == along:
                                 numbers[atom] = low + (step if along == axis else 0)
                     ends.append(numbers)
-                if self._may_be(a, axis, shift[0]) and self._may_be(b, axis, shift[1]):
-                    if self._differ(a, b, axis, shift):
-                        yield ends[0], ends[1]
+                possible = self._may_be(a, axis, shift[0]) and self._may_be(b, axis, shift[1])
+                if possible and self._differ(a, b, axis, shift):
+                    yield ends[0], ends[1]
 
     def _may_be(self, group: Group, axis: int, step: int) -> bool:
         """Whether there is a block `step` after the first one of a group."""
@@ -336,7 +342,9 @@ class Owners:
                     factors[atom] = one
                     found.bounds[atom] = width_of(*ends)
                 else:
-                    for number, (factor, bounds) in enumerate(zip((one, -other), ends, strict=True)):
+                    for number, (factor, bounds) in enumerate(
+                        zip((one, -other), ends, strict=True)
+                    ):
                         if factor:
                             end = Atom("any", ((number, atom), ANYTHING))
                             factors[end] = factor
@@ -407,13 +415,15 @@ def _cancels(atom: Atom, a: Group, b: Group) -> bool:
         if dict(x.terms).get(atom, 0) != dict(y.terms).get(atom, 0):
             return False
         for form in (x, y):
-            if any(p.kind == "call" and atom in forms.atoms_of(forms.of_atom(p)) for p, _ in form.terms):
+            if any(
+                p.kind == "call" and atom in forms.atoms_of(forms.of_atom(p)) for p, _ in form.terms
+            ):
                 return False
     return distinct_axis(atom) is None and atom.kind == "symbol"
 
 
-def _kind(site: object) -> str:
-    return "atomic" if site.atomic else "write" if site.writes else "read"  # type: ignore[attr-defined]
+def _kind(site: Site) -> str:
+    return "atomic" if site.atomic else "write" if site.writes else "read"
 
 
 def _may_conflict(one: str, other: str) -> bool:

@@ -239,9 +239,7 @@ def _within(
     return rows[within(rows[:, 0], ranges, thread_values(rows[:, 0], size, lanes))]
 
 
-def within(
-    threads: np.ndarray, ranges: ThreadRange, ids: dict[Atom, np.ndarray]
-) -> np.ndarray:
+def within(threads: np.ndarray, ranges: ThreadRange, ids: dict[Atom, np.ndarray]) -> np.ndarray:
     """Which of the threads, given by number and by their ids, meet conditions."""
     keep = np.ones(len(threads), dtype=bool)
     for atom, known in ranges:
