@@ -12,13 +12,23 @@ followed path by path, with their barriers, in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge, Site
+from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
+from mlir_async_pipe.checker.footprints import (
+    Group,
+    Touched,
+    both,
+    conflicting,
+    groups_of,
+    kind_of,
+    may_conflict,
+    parts_of,
+)
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
@@ -26,41 +36,12 @@ from mlir_async_pipe.checker.grid_blocks import (
     distinct_axis,
     is_of_launch,
     thread_axis,
-    with_thread_numbers,
 )
-from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
-from mlir_async_pipe.checker.paths import hull
-from mlir_async_pipe.checker.places import Places, is_of_thread
-from mlir_async_pipe.checker.slots import span
+from mlir_async_pipe.checker.places import Places
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 
 REASON = "other-blocks"
-
-
-@dataclass
-class Touched:
-    """One access as it was met on some paths: what all of them knew of its unknowns."""
-
-    event: Event
-    facts: dict[Atom, Known]
-    certain: bool
-
-
-@dataclass(frozen=True)
-class Group:
-    """Accesses of one kind to one root that differ in constants and thread ids only.
-
-    `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
-    the length of what one access touches.
-    """
-
-    kind: str
-    shared: tuple[Form, ...]
-    members: tuple[tuple[Touched, Region], ...]
-    bounds: tuple[tuple[int | None, int | None], ...]
-    spans: tuple[int, ...]
-    facts: dict[Atom, Known]
 
 
 @dataclass
@@ -97,8 +78,11 @@ class Owners:
         if met is None:
             self._touched[id(event)] = Touched(event, facts, certain)
             return
-        met.certain = met.certain or certain
-        met.facts = {a: _hull(met.facts[a], k) for a, k in facts.items() if a in met.facts}
+        blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
+        # Blocks between those of two paths need not come here.
+        alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
+        met.certain = (met.certain or certain) and alike
+        met.facts = {a: both(met.facts[a], k) for a, k in facts.items() if a in met.facts}
 
     def adds_nothing(self, event: Event) -> bool:
         """Whether no other path can tell more of an event than is known already: it certainly
@@ -138,7 +122,7 @@ class Owners:
         return frozenset(
             root
             for root, groups in self._groups(numbered=self.threads.size is None).items()
-            if groups is None or any(self._threads_meet(a, b) for a, b in _conflicting(groups))
+            if groups is None or any(self._threads_meet(a, b) for a, b in conflicting(groups))
         )
 
     def judge_blocks(self) -> None:
@@ -152,7 +136,7 @@ class Owners:
                 ]
                 self._found(max(sites), min(sites), None)
                 continue
-            for a, b in _conflicting(groups):
+            for a, b in conflicting(groups):
                 self._compare_blocks(a, b)
 
     def judge_aliases(self) -> None:
@@ -170,7 +154,7 @@ class Owners:
                 (max(x, y), min(x, y))
                 for x in by_root[a]
                 for y in by_root[b]
-                if _may_conflict(_kind(sites[x]), _kind(sites[y]))
+                if may_conflict(kind_of(sites[x]), kind_of(sites[y]))
             ]
             if pairs and not self._are_independent(*min(pairs)):
                 cause: Cause = "other-block" if self.grid.several else "missing-barrier"
@@ -191,50 +175,11 @@ class Owners:
         found: dict[int, list[Group] | None] = {}
         for root, all_touched in by_root.items():
             if any(self.judge.sites[t.event.site].writes for t in all_touched):
-                found[root] = self._groups_of(all_touched, numbered)
+                found[root] = groups_of(
+                    all_touched, self.judge.sites, self.threads, numbered=numbered
+                )
         self._grouped[numbered] = found
         return found
-
-    def _groups_of(self, all_touched: list[Touched], numbered: bool) -> list[Group] | None:
-        frames = {touched.event.region.frame for touched in all_touched}
-        members: dict[
-            tuple[str, tuple[Form, ...], frozenset[tuple[Atom, Known]]],
-            list[tuple[Touched, Region]],
-        ] = {}
-        for touched in all_touched:
-            region = touched.event.region if len(frames) == 1 else as_bytes(touched.event.region)
-            if region is None or any(piece is None for piece in region.pieces):
-                return None
-            pieces = [piece for piece in region.pieces if piece is not None]
-            if numbered:
-                pieces = [p._replace(start=with_thread_numbers(p.start)) for p in pieces]
-                region = region._replace(pieces=tuple(pieces))
-            shared = tuple(_split(piece.start)[1] for piece in pieces)
-            kind = _kind(self.judge.sites[touched.event.site])
-            met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
-            members.setdefault((kind, shared, met), []).append((touched, region))
-        return [self._group(kind, shared, met) for (kind, shared, _), met in members.items()]
-
-    def _group(
-        self, kind: str, shared: tuple[Form, ...], members: list[tuple[Touched, Region]]
-    ) -> Group:
-        bounds: list[tuple[int | None, int | None]] = []
-        spans: list[int] = []
-        facts: dict[Atom, Known] = dict(members[0][0].facts)
-        for touched, _ in members[1:]:
-            facts = {a: _hull(facts[a], k) for a, k in touched.facts.items() if a in facts}
-        base = dict(thread_facts(self.threads))
-        for column in zip(*(region.pieces for _, region in members), strict=True):
-            ends = [
-                forms.bounds(_split(piece.start)[0], {**base, **dict(touched.event.threads)})
-                for piece, (touched, _) in zip(column, members, strict=True)
-            ]
-            lows, highs = zip(*ends, strict=True)
-            bounds.append(
-                (None if None in lows else min(lows), None if None in highs else max(highs))
-            )
-            spans.append(max(span(piece) for piece in column))
-        return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts)
 
     # Threads of a block -------------------------------------------------------------------
 
@@ -244,8 +189,8 @@ class Owners:
             return False
         if a.shared != b.shared or not all(map(differences.is_zero, differences.bounds)):
             return True
-        own = _parts(a)
-        return Places(self.threads).threads_meet(own, own if a is b else _parts(b))
+        own = parts_of(a)
+        return Places(self.threads).threads_meet(own, own if a is b else parts_of(b))
 
     def _is_one_thread(self, differences: Differences) -> bool:
         """Whether what both touch has the number of one thread in it, along every axis."""
@@ -259,7 +204,7 @@ class Owners:
         if not differences.solve() or self._is_one_block(a, b, differences):
             return
         for one, other in self._choices(a, b):
-            met = Places(self.threads).blocks_meet(_parts(a), _parts(b), one, other)
+            met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
                 certain = (
@@ -287,22 +232,17 @@ class Owners:
             for atom in forms.atoms_of(form)
             if atom.kind != "call"
         }
-        common: dict[Atom, int] = {}
-        for atom in atoms:
-            if atom.kind == "iteration":
-                common[atom] = 0
-            elif block_axis(atom) is None and not _cancels(atom, a, b):
-                return
+        free = [atom for atom in atoms if atom.kind != "iteration" and block_axis(atom) is None]
+        if not all(_cancels(atom, a, b) for atom in free):
+            return
         for axis in self.grid.open_axes:
             for shift in (0, 1), (1, 0):
                 ends = []
                 for group, step in zip((a, b), shift, strict=True):
-                    numbers = dict(common)
+                    numbers = dict.fromkeys(free, 0)
                     for atom in atoms:
                         if atom.kind == "iteration":
                             numbers[atom] = group.facts.get(atom, ANYTHING).low or 0
-                        elif block_axis(atom) is None:
-                            numbers[atom] = 0
                     for along in range(3):
                         low = _of_axis(group.facts, along).low or 0
                         for atom in atoms:
@@ -310,7 +250,11 @@ class Owners:
                                 numbers[atom] = low + (step if along == axis else 0)
                     ends.append(numbers)
                 possible = self._may_be(a, axis, shift[0]) and self._may_be(b, axis, shift[1])
-                if possible and self._differ(a, b, axis, shift):
+                first, second = (
+                    (_of_axis(group.facts, axis).low or 0) + step
+                    for group, step in zip((a, b), shift, strict=True)
+                )
+                if possible and first != second:
                     yield ends[0], ends[1]
 
     def _may_be(self, group: Group, axis: int, step: int) -> bool:
@@ -319,10 +263,6 @@ class Owners:
         number = (known.low or 0) + step
         size = self.grid.sizes[axis]
         return (known.high is None or number <= known.high) and (size is None or number < size)
-
-    def _differ(self, a: Group, b: Group, axis: int, shift: tuple[int, int]) -> bool:
-        first = (_of_axis(a.facts, axis).low or 0) + shift[0]
-        return first != (_of_axis(b.facts, axis).low or 0) + shift[1]
 
     def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
@@ -394,16 +334,6 @@ def _names(atom: Atom, differences: Differences) -> bool:
     return thread_axis(atom) is not None and differences.is_zero(atom)
 
 
-def _split(form: Form) -> tuple[Form, Form]:
-    """The constant and the numbers of threads in a form, and the rest of it."""
-    mine = frozenset(term for term in form.terms if is_of_thread(term[0]))
-    return Form(form.constant, mine), Form(0, form.terms - mine)
-
-
-def _parts(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
-    return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
-
-
 def _of_axis(facts: dict[Atom, Known], axis: int) -> Known:
     """What is known of the block id of an axis."""
     return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
@@ -420,23 +350,3 @@ def _cancels(atom: Atom, a: Group, b: Group) -> bool:
             ):
                 return False
     return distinct_axis(atom) is None and atom.kind == "symbol"
-
-
-def _kind(site: Site) -> str:
-    return "atomic" if site.atomic else "write" if site.writes else "read"
-
-
-def _may_conflict(one: str, other: str) -> bool:
-    return "write" in (one, other) or {one, other} == {"atomic", "read"}
-
-
-def _conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
-    for a, b in combinations_with_replacement(groups, 2):
-        if _may_conflict(a.kind, b.kind):
-            yield a, b
-
-
-def _hull(a: Known, b: Known) -> Known:
-    low = None if a.low is None or b.low is None else min(a.low, b.low)
-    high = None if a.high is None or b.high is None else max(a.high, b.high)
-    return hull(a, b)._replace(low=low, high=high)

@@ -1,0 +1,133 @@
+"""Accesses to global memory as they were met on all paths, in groups that differ little.
+
+store C[128 by + row, 128 bx + col]        one group: the starts differ in constants and
+store C[128 by + row + 8, 128 bx + col]    thread ids alone, so all are compared at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.conflicts import Site
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
+from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
+from mlir_async_pipe.checker.paths import hull
+from mlir_async_pipe.checker.places import is_of_thread
+from mlir_async_pipe.checker.slots import span
+from mlir_async_pipe.checker.state import Event
+from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+
+
+@dataclass
+class Touched:
+    """One access as it was met on some paths: what all of them knew of its unknowns."""
+
+    event: Event
+    facts: dict[Atom, Known]
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Accesses of one kind to one root that differ in constants and thread ids only.
+
+    `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
+    the length of what one access touches.
+    """
+
+    kind: str
+    shared: tuple[Form, ...]
+    members: tuple[tuple[Touched, Region], ...]
+    bounds: tuple[tuple[int | None, int | None], ...]
+    spans: tuple[int, ...]
+    facts: dict[Atom, Known]
+
+
+def groups_of(
+    all_touched: list[Touched], sites: list[Site], threads: Threads, *, numbered: bool
+) -> list[Group] | None:
+    """The groups of the accesses to one root; None where some cannot be compared at all.
+
+    `numbered`: block * size + thread counts as one number of the thread.
+    """
+    frames = {touched.event.region.frame for touched in all_touched}
+    alike = len(frames) == 1 and not next(iter(frames)).base.terms
+    members: dict[
+        tuple[str, tuple[Form, ...], frozenset[tuple[Atom, Known]]],
+        list[tuple[Touched, Region]],
+    ] = {}
+    for touched in all_touched:
+        region = touched.event.region if alike else as_bytes(touched.event.region)
+        if region is None or any(piece is None for piece in region.pieces):
+            return None
+        pieces = [piece for piece in region.pieces if piece is not None]
+        if numbered:
+            pieces = [p._replace(start=with_thread_numbers(p.start)) for p in pieces]
+            region = region._replace(pieces=tuple(pieces))
+        shared = tuple(split(piece.start)[1] for piece in pieces)
+        kind = kind_of(sites[touched.event.site])
+        met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
+        members.setdefault((kind, shared, met), []).append((touched, region))
+    return [_group(kind, shared, met, threads) for (kind, shared, _), met in members.items()]
+
+
+def _group(
+    kind: str,
+    shared: tuple[Form, ...],
+    members: list[tuple[Touched, Region]],
+    threads: Threads,
+) -> Group:
+    bounds: list[tuple[int | None, int | None]] = []
+    spans: list[int] = []
+    facts: dict[Atom, Known] = dict(members[0][0].facts)
+    for touched, _ in members[1:]:
+        facts = {a: both(facts[a], k) for a, k in touched.facts.items() if a in facts}
+    base = dict(thread_facts(threads))
+    for column in zip(*(region.pieces for _, region in members), strict=True):
+        ends = [
+            forms.bounds(split(piece.start)[0], {**base, **dict(touched.event.threads)})
+            for piece, (touched, _) in zip(column, members, strict=True)
+        ]
+        lows, highs = zip(*ends, strict=True)
+        bounds.append((None if None in lows else min(lows), None if None in highs else max(highs)))
+        spans.append(max(span(piece) for piece in column))
+    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts)
+
+
+def split(form: Form) -> tuple[Form, Form]:
+    """The constant and the numbers of threads in a form, and the rest of it."""
+    mine = frozenset(term for term in form.terms if is_of_thread(term[0]))
+    return Form(form.constant, mine), Form(0, form.terms - mine)
+
+
+def parts_of(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
+    """The accesses of a group with the pieces that they touch."""
+    return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
+
+
+def kind_of(site: Site) -> str:
+    """What an access does: two atomics do not race, nor do two reads."""
+    return "atomic" if site.atomic else "write" if site.writes else "read"
+
+
+def may_conflict(one: str, other: str) -> bool:
+    """Whether accesses of two kinds may race."""
+    return "write" in (one, other) or {one, other} == {"atomic", "read"}
+
+
+def conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
+    """The pairs of groups that may race, each group with itself too."""
+    for a, b in combinations_with_replacement(groups, 2):
+        if may_conflict(a.kind, b.kind):
+            yield a, b
+
+
+def both(a: Known, b: Known) -> Known:
+    """What holds for the values of two paths."""
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return hull(a, b)._replace(low=low, high=high)
