@@ -101,7 +101,8 @@ class Owners:
     def _is_fixed(self, atom: Atom) -> bool:
         """Whether an unknown has one value in the whole grid, at any time."""
         if atom.kind == "call":
-            return all(map(self._is_fixed_form, forms.operator_of(atom)[1]))
+            operands = forms.operator_of(atom)[1]
+            return all(self._is_fixed(part) for form in operands for part, _ in form.terms)
         if atom.kind != "symbol" or distinct_axis(atom) is not None:
             return False
         if isinstance(atom.key, tuple):
@@ -109,9 +110,6 @@ class Owners:
                 return self.is_argument(atom.key[1])
             return is_of_launch(atom) or atom.key[0] in ("dim", "address")
         return isinstance(atom.key, int) and self.is_argument(atom.key)
-
-    def _is_fixed_form(self, form: Form) -> bool:
-        return all(self._is_fixed(atom) for atom, _ in form.terms)
 
     # Comparing ----------------------------------------------------------------------------
 
