@@ -111,7 +111,7 @@ def lds_step(wave: Wave, i: Instruction) -> None:
     else:
         unit, starts = size, [i.offset()]
     places = np.concatenate(
-        [block.inside((base + start)[chosen], unit) for start in starts], axis=1
+        [block.inside(((base + start) & M32)[chosen], unit) for start in starts], axis=1
     )
     if block.pending[places].any():
         raise Hazard(f"{i.name} touches LDS that a copy in flight writes")

@@ -82,7 +82,7 @@ class Findings:
             ("asynchronous copies executed, one run each", self.copies),
             ("mutants of waits", self.mutants),
             ("  caught", self.caught),
-            ("  leave no copy in flight", self.without_effect),
+            ("  leave no needed copy in flight", self.without_effect),
             ("  leave a copy in flight, pass", len(self.missed)),
             *((f"pipelined with {name}", n) for name, n in sorted(self.by_feature.items())),
         ]
