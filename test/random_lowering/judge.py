@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,8 +20,6 @@ from ptx_of import Ptx, lowered
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.lower import lower
 from random_lowering.kernel_text import Kernel
 from random_lowering.lines import module_text
 from random_lowering.model import Case, make_case, source_columns
@@ -121,49 +120,50 @@ def _inside(text: str) -> str:
 
 
 def _lower_and_run(made: list[Subject], table: Table, mutate: bool) -> None:
-    """Lower all in one module; where that is refused, all that can be lowered alone."""
-    began = time.perf_counter()
-    try:
-        with new_context():
-            text = module_text(_sharing([kernel.code for kernel in made]))
-            lower(ir.Module.parse(text), target=Target.parse(TARGET), emit="llvm")
-    except AsyncPipeError:
-        made = [kernel for kernel in made if _converts(kernel, table)]
-    table.seconds["convert"] += time.perf_counter() - began
-    _run_together(made, table, mutate)
-
-
-def _converts(kernel: Subject, table: Table) -> bool:
-    """Whether the kernel reaches the LLVM dialect alone, which takes no back end."""
-    with new_context():
-        module = ir.Module.parse(module_text([kernel.code]))
+    """Lower all in one module; what is refused there is lowered alone."""
+    alone: list[Subject] = []
+    while made:
+        began = time.perf_counter()
         try:
-            lower(module, target=Target.parse(TARGET), emit="llvm")
+            codes = _sharing([kernel.code for kernel in made])
+            with new_context():
+                ptx = lowered(ir.Module.parse(module_text(codes)), TARGET)
         except AsyncPipeError as error:
-            message = re.sub(r"'k\d+'|-:\d+:\d+: ", "", str(error))
-            table.not_lowered[f"{error.code}: {message}"[:100]] += 1
-            return False
-    return True
+            if len(made) == 1:
+                _note_refusal(made[0], error, table)
+                break
+            refused = made.pop(_place_of(error, codes))
+            alone.append(refused)
+            continue
+        finally:
+            table.seconds["lower"] += time.perf_counter() - began
+        _run_all(made, ptx, table, mutate)
+        break
+    for kernel in alone:
+        _lower_and_run([kernel], table, mutate)
 
 
-def _run_together(made: list[Subject], table: Table, mutate: bool) -> None:
-    if not made:
+def _place_of(error: AsyncPipeError, codes: list[str]) -> int:
+    """Which kernel's code an error lies in: by its line, else by the name in its text."""
+    # Two lines of the module are before the first kernel.
+    last, line = 2, error.diagnostic.place.line
+    for number, code in enumerate(codes):
+        last += code.count("\n") + 1
+        if 0 < line <= last:
+            return number
+    named = [n for n, code in enumerate(codes) for k in re.findall(r"@(k\d+)\(", code) if k in str(error)]  # fmt: skip
+    return named[0] if named else 0
+
+
+def _note_refusal(kernel: Subject, error: AsyncPipeError, table: Table) -> None:
+    if error.code == "codegen-failed":
+        table.wrong.append(f"seed {kernel.spec.seed}: the back end: {error}"[:300])
         return
-    began = time.perf_counter()
-    try:
-        with new_context():
-            text = module_text(_sharing([kernel.code for kernel in made]))
-            ptx = lowered(ir.Module.parse(text), TARGET)
-    except AsyncPipeError as error:
-        table.seconds["lower"] += time.perf_counter() - began
-        if len(made) == 1:
-            table.wrong.append(f"seed {made[0].spec.seed}: the back end: {error}"[:300])
-            return
-        middle = len(made) // 2
-        _run_together(made[:middle], table, mutate)
-        _run_together(made[middle:], table, mutate)
-        return
-    table.seconds["lower"] += time.perf_counter() - began
+    message = re.sub(r"'k\d+'|-:\d+:\d+: ", "", str(error))
+    table.not_lowered[f"{error.code}: {message}"[:100]] += 1
+
+
+def _run_all(made: list[Subject], ptx: Ptx, table: Table, mutate: bool) -> None:
     began = time.perf_counter()
     module = parse(ptx.text)
     for kernel in made:
@@ -258,23 +258,41 @@ def _mutate(kernel: Subject, ptx: Ptx, module: Module, table: Table) -> None:
             table.mutants["nothing in flight" if op.line in waits else "not executed"] += 1
             continue
         count = op.operands[0].value
-        if _fails_with(count + 1, kernel, at, case, ptx, module):
+        if any(
+            _fails_with(count + 1, at, case, ptx, module, each)
+            for each, case in _with_other_trips(spec, case)
+        ):
             table.mutants["caught"] += 1
-        elif _fails_with(NO_WAIT, kernel, at, case, ptx, module):
-            table.mutants["missed"] += 1
-            table.missed.append(f"seed {spec.seed}, line {op.line}: {op.text}")
-        else:
+        elif not _fails_with(NO_WAIT, at, case, ptx, module, spec):
             # Drains after a loop whose last copies were masked off: nobody reads those zeros.
             table.mutants["no wait needed"] += 1
+        elif count == 0:
+            # A drain before the next execution of a loop names the youngest group; here that
+            # group's slot is written again only after another wait.
+            table.mutants["drain stricter than needed"] += 1
+        else:
+            table.mutants["missed"] += 1
+            table.missed.append(f"seed {spec.seed}, line {op.line}: {op.text}")
 
 
-def _fails_with(count: int, kernel: Subject, at: int, case: Case, ptx: Ptx, module: Module) -> bool:
+def _with_other_trips(spec: Spec, case: Case) -> Iterator[tuple[Spec, Case]]:
+    """The kernel as it is; then, where its trip count is dynamic, for others: which slot the
+    copies in flight after a loop belong to depends on it."""
+    yield spec, case
+    if spec.dynamic_trips:
+        static = any(source.form == "static" for source in spec.sources)
+        for trips in range(spec.trips if static else 9):
+            other = replace(spec, trips=trips)
+            yield other, make_case(other)
+
+
+def _fails_with(count: int, at: int, case: Case, ptx: Ptx, module: Module, spec: Spec) -> bool:
     """Whether the kernel is wrong with another count at the wait of this number."""
-    body, name = module.functions[kernel.spec.name].body, kernel.spec.name
+    body, name = module.functions[spec.name].body, spec.name
     given = body[at]
     body[at] = replace(given, operands=(Imm(count),))
     try:
-        wrong, _ = run_kernel(kernel.spec, case, ptx, Program(module, name), "late")
+        wrong, _ = run_kernel(spec, case, ptx, Program(module, name), "late")
     except PtxFault:
         return True
     finally:

@@ -121,10 +121,12 @@ class Spec:
 def choose(seed: int, name: str) -> Spec:
     rng = random.Random(seed)
     element = ELEMENTS[rng.choice(
-        "f16 f16 bf16 f32 f32 f32 f64 i8 i8 i16 i32 i32 i64".split()
+        "f16 f16 bf16 bf16 f32 f32 f32 f64 i8 i8 i16 i32 i32 i64 i1 i4 index".split()
     )]  # fmt: skip
     widths = [w for w in (1, 2, 4, 8, 16) if w * element.bytes <= 16]
     width = rng.choice(widths)
+    if element.bits < 8 and rng.random() < 0.8:
+        width = 1
     block = rng.choice(BLOCKS)
     threads = block[0] * block[1] * block[2]
     copy = _copy(rng, element, width)
