@@ -67,10 +67,11 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
             )
             missing = _first_missing(outcome, kernel)
             if missing is None:
+                _tell_unfollowed(outcome, session)
                 break
             later, earlier = missing
             place = _uniform_place(later)
-            if place in guarded:
+            if place is None or place in guarded:
                 raise _divergent(later, earlier)
             guarded.add(place)
             session.record(
@@ -93,15 +94,30 @@ def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Oper
     return min(found, key=lambda pair: order.get(pair[0], len(order)))
 
 
-def _uniform_place(op: Operation) -> Operation:
+def _tell_unfollowed(outcome: Outcome, session: Session) -> None:
+    """Where control is not followed nobody knows which barriers are missing."""
+    for finding in outcome.findings:
+        if finding.cause == "unfollowed":
+            op = outcome.sites[finding.later].op
+            session.diagnostics.warning(
+                f"cannot tell whether '{op.name}' needs a barrier ({finding.reason})",
+                code="unknown-hazard",
+                at=op,
+            )
+
+
+def _uniform_place(op: Operation) -> Operation | None:
     """`op`, or what stands around it and may not hold a barrier: a barrier goes in front of
-    an op whose regions threads run differently, and in front of an async scope."""
+    an op whose regions threads run differently, and in front of an async scope. None where
+    threads part between blocks: in front of such a branch it orders too little."""
     uniformity = Uniformity()
     place = op
     while True:
         around = enclosing(place, SCOPES) or uniformity.divergent_control(place)
         if around is None:
             return place
+        if len(list(around.successors)):
+            return None
         place = around
 
 

@@ -8,7 +8,7 @@ The expander waits behind a loop for the groups that the loop leaves in flight. 
 wait of the same queue retires them before anybody touches their memory, the next loop may begin
 while they are still in flight. Tried one by one: a wait goes if the checker finds nothing
 without it that it did not find before, and no copy is left to the kernel's end. Only in kernels,
-whose callers see no memory of theirs.
+whose callers see no memory of theirs, and of which every op was followed.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
         if around is None or not is_kernel(kernel):
             continue
         known = check_kernel(kernel, around, target)
+        if any(finding.cause == "unfollowed" for finding in known.findings):
+            continue
         for drain in drains:
             place = Place.of(drain)
             if _dropped(drain, kernel, around, target, known):

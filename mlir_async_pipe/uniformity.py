@@ -26,6 +26,7 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 
 # The same in every thread of a block, whatever their operands are.
 _SAME = frozenset(
@@ -98,7 +99,8 @@ class Uniformity:
         return None
 
     def _divergent_jump(self, op: Operation, function: Operation) -> Operation | None:
-        """A cf branch on a value that differs; every one may lead around `op`."""
+        """A branch on a value that differs, or one that nobody knows; every one may lead around
+        `op`."""
         blocks = list(function.regions[0].blocks)
         if len(blocks) == 1:
             return None
@@ -106,7 +108,7 @@ class Uniformity:
             last = terminator(block)
             if len(list(last.successors)) < 2:
                 continue
-            if self.difference(last.operands[0]) is not None:
+            if last.name not in BRANCH_ROWS or self.difference(last.operands[0]) is not None:
                 return last
         return None
 

@@ -21,7 +21,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, root_of
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, defining_op, parent, walk
-from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Access, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 
 
 @dataclass(frozen=True)
@@ -100,27 +101,11 @@ def _regions_of_op(
         )
 
 
+# Branches between blocks are not followed here: an op that holds some is opaque.
 _STRUCTURE = frozenset(
-    [
-        "scf.for",
-        "scf.if",
-        "scf.while",
-        "scf.yield",
-        "scf.condition",
-        "scf.execute_region",
-        "scf.index_switch",
-        "scf.forall",
-        "scf.parallel",
-        "scf.reduce",
-        "async_pipe.scope",
-        "async_pipe.yield",
-        "affine.for",
-        "affine.if",
-        "affine.yield",
-        "memref.dealloc",
-        "memref.alloc",
-        "memref.alloca",
-    ]
+    {row.op for row in REGION_ROWS.values() if row.flow != "isolated"}
+    | set(EXIT_OPS)
+    | {"memref.dealloc", *ALLOCATION_OPS}
 )
 
 

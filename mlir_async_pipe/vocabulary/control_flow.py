@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.diagnostics import AsyncPipeError
 from mlir_async_pipe.ir_helpers import (
     CONSTANT_OPS,
     attributes_of,
@@ -228,8 +229,18 @@ def _case_values(op: Any) -> list[int]:
 def with_successor_operands(
     op: Any, more: Sequence[Sequence[Any]]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Operands and attributes of a branch that hands `more[i]` on to successor i as well."""
-    ranges = BRANCH_ROWS[op.name].operands(op)
+    """Operands and attributes of a branch that hands `more[i]` on to successor i as well.
+
+    Raises AsyncPipeError if no row says what its successors are given.
+    """
+    row = BRANCH_ROWS.get(op.name)
+    if row is None:
+        raise AsyncPipeError(
+            f"'{op.name}' cannot hand on values: how it moves control is not known",
+            code="unfollowed-control-flow",
+            at=op,
+        )
+    ranges = row.operands(op)
     operands = list(op.operands)
     made = operands[: ranges[0].start]
     for old, added in zip(ranges, more, strict=True):

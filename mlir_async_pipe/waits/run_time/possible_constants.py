@@ -10,7 +10,13 @@ from __future__ import annotations
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op, result_number, terminator
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS, SELECT_OPS
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    DEAD_ENDS,
+    REGION_ROWS,
+    SELECT_OPS,
+    branch_regions,
+)
 from mlir_async_pipe.waits.ssa.forward import handed_on
 
 MOST_CONSTANTS = 64
@@ -53,10 +59,10 @@ def _sources(value: Value) -> list[Value]:
         return []
     number = result_number(value)
     leaving = op.regions[:1] if row.flow == "while" else op.regions
-    sources = [passed for region in leaving for passed in _handed_on(region, number)]
-    if row.flow == "for":
-        sources.append(op.operands[row.entry(op)[number]])
-    return sources
+    if row.flow == "branch" and None in branch_regions(op):
+        return []
+    starts = [op.operands[row.entry(op)[number]]] if row.flow == "for" else []
+    return _all([starts, *(_handed_on(region, number) for region in leaving)])
 
 
 def _argument_sources(value: Value) -> list[Value]:
@@ -73,19 +79,28 @@ def _argument_sources(value: Value) -> list[Value]:
     if row.flow == "while":
         first, second = op.regions
         if block == second.blocks[0]:
-            return _handed_on(first, number)
-        return [op.operands[entry[number]], *_handed_on(second, number)]
+            return _all([_handed_on(first, number)])
+        return _all([[op.operands[entry[number]]], _handed_on(second, number)])
     carried = number - (len(block.arguments) - len(entry))
     if carried < 0:
         return []
-    return [op.operands[entry[carried]], *_handed_on(region, carried)]
+    return _all([[op.operands[entry[carried]]], _handed_on(region, carried)])
 
 
-def _handed_on(region: object, number: int) -> list[Value]:
-    """What the ends of a region hand on as their operand `number`."""
+def _all(sources: list[list[Value] | None]) -> list[Value]:
+    """All sources together; [] if some of them are not known."""
+    known = [values for values in sources if values is not None]
+    return [v for values in known for v in values] if len(known) == len(sources) else []
+
+
+def _handed_on(region: object, number: int) -> list[Value] | None:
+    """What the ends of a region hand on as their operand `number`; None if one is not known."""
     ends = [terminator(block) for block in region.blocks]  # type: ignore[attr-defined]
-    handed = [handed_on(end) for end in ends if not len(list(end.successors))]
-    return [values[number] for values in handed if number < len(values)]
+    leaving = [end for end in ends if not len(list(end.successors)) and end.name not in DEAD_ENDS]
+    handed = [handed_on(end) for end in leaving]
+    if any(number >= len(values) for values in handed):
+        return None
+    return [values[number] for values in handed]
 
 
 def _edge_sources(block: object, region: object, number: int) -> list[Value]:
