@@ -59,7 +59,7 @@ def _sources(value: Value) -> list[Value]:
         return []
     number = result_number(value)
     leaving = op.regions[:1] if row.flow == "while" else op.regions
-    if row.flow == "branch" and None in branch_regions(op):
+    if row.flow == "branch" and any(region is None for region in branch_regions(op)):
         return []
     starts = [op.operands[row.entry(op)[number]]] if row.flow == "for" else []
     return _all([starts, *(_handed_on(region, number) for region in leaving)])
