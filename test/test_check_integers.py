@@ -173,6 +173,39 @@ def test_flags_are_believed() -> None:
     assert wraps.unsafe or wraps.unknown
 
 
+SUM = """%t = arith.index_cast %tid : index to i32
+    %c = arith.constant {apart} : i32
+    %x = arith.muli %n, %n {flags} : i32
+    %y = arith.addi %x, %t {flags} : i32
+    %z = arith.addi %y, %c {flags} : i32
+    %to = arith.index_cast %y : i32 to index
+    %from = arith.index_cast %z : i32 to index"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "reasons"), [("", {"may-wrap"}), ("overflow<nsw>", set())], ids=["wraps", "nsw"]
+)
+def test_a_sum_that_may_wrap_is_the_reason(flags: str, reasons: set[str]) -> None:
+    checked = copy_and_read(SUM.format(apart=64, flags=flags), "")
+    (summary,) = checked.report.of("checks")
+    assert (summary.unsafe, set(summary.reasons)) == (0, reasons)
+
+
+def test_a_condition_that_may_wrap_is_the_reason() -> None:
+    """n + 1 > n but for the largest n."""
+    checked = check(f"""
+    {OWN_PLACE}
+    %one = arith.constant 1 : i32
+    %x = arith.addi %n, %one : i32
+    %p = arith.cmpi sgt, %x, %n : i32
+    {COPY}
+    scf.if %p {{ {WAIT} }}
+    %from = arith.addi %tid, %c0 : index
+    {READ}""")
+    (summary,) = checked.report.of("checks")
+    assert (summary.unsafe, summary.reasons) == (0, {"may-wrap": 1})
+
+
 def test_an_unsigned_loop_counts_past_the_signed_maximum() -> None:
     """126, 127, 128, 129 as i8: four iterations, the last two with a negative counter."""
     text = """

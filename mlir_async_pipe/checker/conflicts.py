@@ -271,7 +271,7 @@ class Judge:
         reason = overlap.reason
         if certain and (state.tainted or later.maybe or earlier.maybe):
             certain = False
-            reason = "undecided-path" if state.tainted else "conditional-access"
+            reason = _reason_of(state) if state.tainted else "conditional-access"
         key = (later.site, earlier.site, cause)
         found = self.findings.get(key)
         if found is None or (certain and not found.certain):
@@ -279,6 +279,11 @@ class Judge:
                 later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
             )
         return found
+
+
+def _reason_of(state: State) -> str:
+    """Why it is not certain that a path is taken."""
+    return "may-wrap" if state.wraps else "undecided-path"
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

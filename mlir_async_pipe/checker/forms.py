@@ -306,3 +306,9 @@ def atoms_of(form: Form) -> frozenset[Atom]:
             for argument in operator_of(atom)[1]:
                 found |= atoms_of(argument)
     return frozenset(found)
+
+
+def may_wrap(form: Form) -> bool:
+    """Whether a number in the form may not fit into its type."""
+    calls = (atom for atom in atoms_of(form) if atom.kind == "call")
+    return any(operator_of(atom)[0] == "wrap" for atom in calls)

@@ -113,7 +113,10 @@ class Comparer:
             return answer
         left = [_cancelled(x, y, same_thread) for x, y in pairs]
         grid = Grid(self.threads, same_thread, ranges)
-        return _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
+        found = _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
+        starts = (piece.start for pair in left for piece in pair)
+        may_wrap = found.verdict == "cannot tell" and any(forms.may_wrap(s) for s in starts)
+        return Overlap("cannot tell", "may-wrap") if may_wrap else found
 
     def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
         """What holds for a thread that met the conditions `met`, and is not the one of now."""

@@ -122,7 +122,9 @@ def _sum_at_least(
         known = facts[negative]
         return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
-    free = any(atom.kind in ("symbol", "any") for atom, _ in form.terms)
+    # What wraps may be made of the very symbol beside it: n + 1 and n.
+    has_symbol = any(atom.kind in ("symbol", "any") for atom, _ in form.terms)
+    free = has_symbol and not forms.may_wrap(form)
     return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
 
 

@@ -123,6 +123,7 @@ class State:
     async_pipe.scope around this point, how many issues its queue had open when it began.
     `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
     branches on which the threads of this path went another way than others (see `partings`).
+    `wraps`: what tainted it is a number that may not fit into its type.
     """
 
     env: dict[int, Value]
@@ -136,6 +137,7 @@ class State:
     scopes: tuple[int, ...] = ()
     rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
+    wraps: bool = False
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -143,6 +145,7 @@ class State:
 
     def under(self, facts: dict[Atom, Known], exact: bool) -> State:
         """A copy on which `facts` hold; tainted unless they say exactly when it is reached."""
+        calls = () if exact else (atom for atom in facts if atom.kind == "call")
         return State(
             dict(self.env),
             dict(self.queues),
@@ -155,6 +158,7 @@ class State:
             self.scopes,
             self.rings,
             self.sides,
+            self.wraps or any(forms.may_wrap(forms.of_atom(atom)) for atom in calls),
         )
 
     def events(self) -> Iterable[Event]:
