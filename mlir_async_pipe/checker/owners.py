@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.footprints import (
     may_conflict,
     parts_of,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Known
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
