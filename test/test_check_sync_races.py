@@ -225,3 +225,19 @@ def test_threads_that_copy_different_elements_to_one_place_race(
     assert {code for code, _ in machine_races(text, "nvvm:sm_80")} == (
         {"overwrite-in-flight"} if races else set()
     )
+
+
+@pytest.mark.parametrize(
+    ("condition", "verdict"), [("%low", "unsafe"), ("%some", "unknown"), ("%all", "safe")]
+)
+def test_a_barrier_that_not_all_threads_reach_is_told(condition: str, verdict: str) -> None:
+    """A half of the block; threads that a number of threads chooses; a number for all."""
+    body = f"""%n = memref.dim %D, %c0 : memref<?xf32>
+    %some = arith.cmpi ult, %t, %n : index
+    %all = arith.cmpi ult, %n, %c4 : index
+    scf.if {condition} {{ gpu.barrier }}"""
+    text = KERNEL.format(body=body).replace("@k(%A", "@k(%D: memref<?xf32> {llvm.noalias}, %A")
+    checked = check_text(text)
+    found = {h.verdict for h in checked.report.of("hazards") if h.code == "divergent-barrier"}
+    assert found == ({verdict} if verdict != "safe" else set())
+    assert len(checked.report.of("hazards")) == len(found)

@@ -33,6 +33,7 @@ Cause = Literal[
     "same-op",
     "other-block",
     "unfollowed",
+    "divergent-barrier",
 ]
 
 
@@ -189,6 +190,17 @@ class Judge:
         """An op of which nothing can be told, since its control flow is not followed."""
         key: tuple[int, int, Cause] = (site, site, "unfollowed")
         self.findings[key] = Finding(site, site, "unfollowed", True, False, reason)
+
+    def divergent(self, site: int, state: State) -> None:
+        """A barrier on one side of a branch on which threads went different ways: certainly
+        one that some threads do not reach, where ids of threads alone decide."""
+        parting = state.sides[-1].parting
+        decided = {a for a, k in state.facts.items() if parting.facts.get(a) != k}
+        certain = not state.tainted and all(map(is_thread_condition, decided))
+        key: tuple[int, int, Cause] = (site, site, "divergent-barrier")
+        if certain or key not in self.findings:
+            reason = "" if certain else "divergent-branch"
+            self.findings[key] = Finding(site, site, "divergent-barrier", False, certain, reason)
 
     def _queues(self, state: State) -> list[tuple[str, Any]]:
         own = list(state.queues.items())

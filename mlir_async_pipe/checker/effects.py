@@ -82,6 +82,8 @@ class Effects:
         if row.wait is not None:
             parts.append(self.groups.wait_of(run, row, queue))
         if row.barrier is not None:
+            if self.judge.comparer.threads.several:
+                parts.append(partial(self._divergent, run))
             parts.append(self.groups.barrier_of(op, row.barrier(op)))
         if is_synchronisation(op):
             parts.append(partial(self._outside_of_scopes, self.sites.op_number(op)))
@@ -93,6 +95,11 @@ class Effects:
                 part(state)
 
         return execute
+
+    def _divergent(self, run: Run, state: State) -> None:
+        """A barrier, which all threads of the block must reach."""
+        if state.sides:
+            self.judge.divergent(self.sites.opaque(run.op, run.frame), state)
 
     # Accesses -----------------------------------------------------------------------------
 

@@ -71,6 +71,8 @@ def code_of(finding: Finding, sites: list[Site]) -> str:
         return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
+    if finding.cause == "divergent-barrier":
+        return finding.cause
     if finding.cause == "other-block":
         return "cross-block"
     if finding.cause == "same-op":
@@ -106,6 +108,7 @@ _SENTENCES = {
     "atomic-in-flight": "'{op}' is atomic on what '{other}' may still be writing",
     "not-visible": "'{op}' uses what '{other}' of another thread did, without a barrier behind its wait",
     "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
+    "divergent-barrier": "'{op}' is not reached by all threads of the block",
     "cross-block": "'{op}' and '{other}' of another block touch the same memory",
 }
 
@@ -148,6 +151,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause == "unfollowed":
         return ()
+    if finding.cause == "divergent-barrier":
+        return (("threads go different ways around it: move it out of the branch", later.op),)
     if finding.cause == "uncommitted":
         return (
             ("this copy is in no committed group there", earlier.op),
