@@ -16,7 +16,7 @@ from mlir_async_pipe.checker.conflicts import Site
 from mlir_async_pipe.checker.graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.type_kinds import is_memory
-from mlir_async_pipe.ir_helpers import defining_op, enclosing, integer_attribute
+from mlir_async_pipe.ir_helpers import ancestors, defining_op, enclosing, integer_attribute
 from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
@@ -85,7 +85,7 @@ class Sites:
         numbers = []
         scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
         queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
-        independent = integer_attribute(op, INDEPENDENT) if row.accesses else None
+        independent = self._independent(op) if row.accesses else None
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
             number = self.flow.number
@@ -111,6 +111,17 @@ class Sites:
                 )
             )
         self._of[op, frame] = tuple(numbers)
+
+    def _independent(self, op: Any) -> int | None:
+        """The loop whose author asserted independence: its number on an op of an expanded loop,
+        a number of its own, below 0, for a loop around the op that still is as it was written."""
+        number = integer_attribute(op, INDEPENDENT)
+        if number is not None:
+            return number
+        for above in ancestors(op):
+            if INDEPENDENT in above.attributes:
+                return -1 - self.op_number(above)
+        return None
 
     def _root(self, memory: Any, frame: int) -> tuple[int, str]:
         """The number of the root of a memref or pointer, and the space of its memory."""
