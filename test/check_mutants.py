@@ -15,6 +15,7 @@ exchanged-copies   the copies of two groups fill each other's slots
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -49,27 +50,32 @@ class Mutant:
 def mutants(kernel: str, text: str) -> Iterator[Mutant]:
     """All mutants of a kernel. Places that a kind cannot break give none."""
     for kind, mutate in KINDS.items():
-        number = 0
-        while True:
-            broken = _mutated(text, mutate, number)
-            if broken is None:
-                break
-            if broken:
-                yield Mutant(kind, kernel, number, broken)
-            number += 1
+        for number, broken in mutated(text, mutate):
+            yield Mutant(kind, kernel, number, broken)
 
 
-def _mutated(text: str, mutate: Callable[[Any, int], bool | None], number: int) -> str | None:
-    """The text with place `number` broken; "" if that place cannot be, None behind the last."""
+def mutated(text: str, mutate: Callable[[Any, int], bool | None]) -> Iterator[tuple[int, str]]:
+    """The places that a kind can break, and the text with each of them broken."""
     with new_context() as context, ir.Location.unknown(context):
-        module = ir.Module.parse(text)
-        done = mutate(module, number)
-        if done is None:
-            return None
-        try:
-            return str(module) if done and module.operation.verify() else ""
-        except ir.MLIRError:
-            return ""
+        right = ir.Module.parse(text)
+        for number in itertools.count():
+            broken = _broken(right, mutate, number)
+            if broken is None:
+                return
+            if broken:
+                yield number, broken
+
+
+def _broken(right: Any, mutate: Callable[[Any, int], bool | None], number: int) -> str | None:
+    """The text with place `number` broken; "" if that place cannot be, None after the last."""
+    module = right.operation.clone()
+    done = mutate(module, number)
+    if done is None:
+        return None
+    try:
+        return str(module) if done and module.verify() else ""
+    except ir.MLIRError:
+        return ""
 
 
 def _pick(found: list[Any], number: int) -> Any:
@@ -296,6 +302,8 @@ def _exchange(module: Any, number: int, *, same_buffer: bool) -> bool | None:
             committed = committed or _has(other, lambda row: row.commits == "group")
             row = row_of(other)
             if row is None or not row.accesses or not row.asynchronous(other):
+                continue
+            if len(other.operands) != len(first.operands):
                 continue
             if committed and (_destination(first) == _destination(other)) is same_buffer:
                 pairs.append((first, other))

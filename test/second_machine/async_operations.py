@@ -71,7 +71,9 @@ def issue(
         sample()
         write()
     else:
-        t.issue(queue, line, accesses, [sample, write], [(place, b) for b in range(at, at + size)])
+        came_from = (line, origin.serial, start - at, valid - at)
+        poisoned = [(place, byte) for byte in range(at, at + size)]
+        t.issue(queue, line, accesses, [sample, write], poisoned, came_from)
 
 
 def _granules(buffer: Any, start: int, size: int, unit: int) -> list[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """Structured and unstructured control flow as a flat list of instructions with jumps.
 
-    scf.for                      i = lb; carried = inits
-                          head:  if not i < ub: goto end
-                                 body; carried = yielded; i += step; goto head
+    scf.for                      i = lb; carried = inits; n = 0
+                          head:  if not n < trips: goto end
+                                 body; carried = yielded; i += step; n += 1; goto head
                           end:   results = carried
 
 An instruction is a function of (thread, registers) that gives None, the number of the next
@@ -210,25 +210,17 @@ def _counted(
 ) -> None:
     (body,) = op.regions
     bits = types.element(body.blocks[0].arguments[0][1]).bits
-    variable, counter, carried = w.new(), w.new(), [w.new() for _ in inits]
+    variable, counter, trips, carried = w.new(), w.new(), w.new(), [w.new() for _ in inits]
     head, end = [], []
     w.move([lower, *inits], [variable, *carried])
 
     def start(t: Any, r: list) -> None:
         r[counter] = 0
+        r[trips] = _trips(r[lower], r[upper], r[step], bits, is_unsigned)
 
     w.emit(start)
     w.place(head)
-    if is_unsigned:
-        w.emit(
-            lambda t, r: (
-                None
-                if types.unsigned(r[variable], bits) < types.unsigned(r[upper], bits)
-                else end[0]
-            )
-        )
-    else:
-        w.emit(lambda t, r: None if r[variable] < r[upper] else end[0])
+    w.emit(lambda t, r: None if r[counter] < r[trips] else end[0])
 
     def again(yielded: Operation) -> None:
         w.move(w.registers(yielded.operands), carried)
@@ -245,6 +237,15 @@ def _counted(
     w.counters = outer
     w.place(end)
     w.move(carried, w.registers(op.results))
+
+
+def _trips(lower: int, upper: int, step: int, bits: int, is_unsigned: bool) -> int:
+    """(upper - lower - 1) / step + 1 if lower < upper, also where the last sum wraps."""
+    if is_unsigned:
+        lower, upper, step = (types.unsigned(x, bits) for x in (lower, upper, step))
+    if step <= 0:
+        raise NotJudged("a loop with a step that is not positive")
+    return (upper - lower - 1) // step + 1 if lower < upper else 0
 
 
 def _while(w: Writer, op: Operation) -> None:

@@ -34,10 +34,20 @@ class Clock:
 
 @dataclass(eq=False)
 class Forked:
-    """The life of an async operation: `joined` is its thread's clock when a wait retired it."""
+    """The life of an async operation: `joined` is its thread's clock when a wait retired it.
+
+    Two threads that copy the same bytes from one place to one place by the same operation do
+    not harm each other: what they write is equal. `came_from` is equal for such copies.
+    """
 
     thread: int
     joined: int | None = None
+    came_from: tuple | None = None
+
+    def writes_the_same(self, other: Forked) -> bool:
+        """Whether another thread's copy writes equal bytes wherever both write."""
+        equal = self.came_from is not None and self.came_from == other.came_from
+        return equal and self.thread != other.thread
 
 
 @dataclass(eq=False)
@@ -119,7 +129,8 @@ class Shadow:
     def _judge(self, earlier: _Access, later: _Access, space: str) -> None:
         if earlier.before(later.clock, space):
             return
-        if earlier.forked is not None and earlier.forked is later.forked:
+        one, two = earlier.forked, later.forked
+        if one is not None and two is not None and (one is two or one.writes_the_same(two)):
             return
         if earlier.kind == later.kind == "atomic":
             return

@@ -210,9 +210,10 @@ class Thread:
         accesses: list[tuple[str, Buffer, list[tuple[int, int]]]],
         steps: list[Callable[[], None]],
         poisoned: list[tuple[Buffer, int]],
+        came_from: tuple | None = None,
     ) -> None:
-        """Start an async operation."""
-        fifo, forked = self.fifo(queue), Forked(self.clock.thread)
+        """Start an async operation; `came_from` tells from where each byte comes."""
+        fifo, forked = self.fifo(queue), Forked(self.clock.thread, came_from=came_from)
         for kind, buffer, granules in accesses:
             self.judged(line, kind, buffer, granules, forked)
         copy = Copy(fifo.issued, line, forked, steps)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from second_machine import arithmetic, memory
@@ -144,6 +146,19 @@ def _subview(w: Writer, op: Operation) -> None:
     put_result(w, op, compute)
 
 
+def _reinterpret(w: Writer, op: Operation) -> None:
+    source, *dynamic = w.registers(op.operands)
+    _, offsets, sizes, _ = op.integers("operandSegmentSizes")
+    parts = (dynamic[:offsets], dynamic[offsets : offsets + sizes], dynamic[offsets + sizes :])
+    static = [op.integers(f"static_{name}") for name in ("offsets", "sizes", "strides")]
+
+    def compute(t: Any, r: list) -> View:
+        (start,), lengths, steps = (_filled(s, d, r) for s, d in zip(static, parts, strict=True))
+        return replace(r[source], offset=start, sizes=tuple(lengths), strides=tuple(steps))
+
+    put_result(w, op, compute)
+
+
 def _view(w: Writer, op: Operation) -> None:
     source, shift, *sizes = w.registers(op.operands)
     kind = types.memory(op.result_types[0])
@@ -158,6 +173,31 @@ def _view(w: Writer, op: Operation) -> None:
 
 def _same(w: Writer, op: Operation) -> None:
     w.move([w.register(op.operands[0])], w.registers(op.results))
+
+
+def _reshape(w: Writer, op: Operation) -> None:
+    """Dimensions split or joined; a joined group is contiguous (the operation promises it)."""
+    source, kind = w.register(op.operands[0]), types.memory(op.result_types[0])
+    groups = [
+        [int(number) for number in re.findall(r"\d+", part)]
+        for part in re.findall(r"\[[\d, ]+\]", op.attributes["reassociation"].replace(" : i64", ""))
+    ]
+    if None in kind.sizes:
+        raise NotJudged("a reshape to dynamic sizes")
+    sizes: Any = kind.sizes
+    splits = op.name == "memref.expand_shape"
+
+    def compute(t: Any, r: list) -> View:
+        view, strides = r[source], []
+        for number, group in enumerate(groups):
+            if not splits:
+                strides.append(view.strides[group[-1]])
+                continue
+            inner = memory.row_major(tuple(sizes[g] for g in group))
+            strides += [step * view.strides[number] for step in inner]
+        return replace(view, sizes=sizes, strides=tuple(strides))
+
+    put_result(w, op, compute)
 
 
 def _dim(w: Writer, op: Operation) -> None:
@@ -197,9 +237,12 @@ OPERATIONS: dict[str, Build] = {
     "memref.atomic_rmw": _atomic,
     "memref.subview": _subview,
     "memref.view": _view,
+    "memref.reinterpret_cast": _reinterpret,
     "memref.cast": _same,
     "memref.assume_alignment": _same,
     "memref.memory_space_cast": _same,
     "memref.dim": _dim,
+    "memref.expand_shape": _reshape,
+    "memref.collapse_shape": _reshape,
     "memref.copy": _copy,
 }
