@@ -20,9 +20,10 @@ def copy_text(kernel: Kernel, number: int, row: str, copy: int) -> list[str]:
     column = kernel._column(kernel.me, copy)
     place = indices(tile, kernel._column(kernel.place, copy), spec.tiles[number], spec, lines)
     at = f"{row}, {column}"
-    if spec.copy.startswith("async"):
+    form = spec.sources[number].copy
+    if form.startswith("async"):
         kept = ""
-        if spec.copy == "async-zero-fill":
+        if form == "async-zero-fill":
             left = lines.binary("subi", kernel._bound(), column)
             left = lines.binary("maxsi", left, lines.constant(0))
             kept = ", " + lines.binary("minsi", left, lines.constant(width))
@@ -31,24 +32,26 @@ def copy_text(kernel: Kernel, number: int, row: str, copy: int) -> list[str]:
             f"nvgpu.device_async_copy {memory}[{at}], {tile}[{place}], {width}{kept}{bypass} : "
             f"{from_} to {to}", "copy", result=True,
         )]  # fmt: skip
-    value = _loaded(kernel, memory, from_, at, column, kind)
+    value = _loaded(kernel, form, memory, from_, at, column, kind)
     op = "memref.store" if width == 1 else "vector.store"
     tail = "" if width == 1 else f", {kind}"
     lines.statement(f"{op} {value}, {tile}[{place}] : {to}{tail}", "copy")
     return []
 
 
-def _loaded(kernel: Kernel, memory: str, from_: str, at: str, column: str, kind: str) -> str:
-    spec, lines = kernel.spec, kernel.lines
-    match spec.copy:
+def _loaded(
+    kernel: Kernel, form: str, memory: str, from_: str, at: str, column: str, kind: str
+) -> str:
+    lines = kernel.lines
+    match form:
         case "scalar":
             return lines.statement(f"memref.load {memory}[{at}] : {from_}", "copy", True)
         case "vector":
             return lines.statement(f"vector.load {memory}[{at}] : {from_}, {kind}", "copy", True)
         case "masked" | "constant-mask":
-            return _masked(kernel, memory, from_, at, column, kind)
+            return _masked(kernel, form, memory, from_, at, column, kind)
         case "transfer" | "transfer-edge":
-            inside = "true" if spec.copy == "transfer" else "false"
+            inside = "true" if form == "transfer" else "false"
             pad = kernel_zero(kernel, scalar=True)
             return lines.statement(
                 f"vector.transfer_read {memory}[{at}], {pad} {{in_bounds = [{inside}]}} : "
@@ -67,10 +70,12 @@ def _loaded(kernel: Kernel, memory: str, from_: str, at: str, column: str, kind:
     )  # fmt: skip
 
 
-def _masked(kernel: Kernel, memory: str, from_: str, at: str, column: str, kind: str) -> str:
+def _masked(
+    kernel: Kernel, form: str, memory: str, from_: str, at: str, column: str, kind: str
+) -> str:
     spec, lines = kernel.spec, kernel.lines
     mask_kind = f"vector<{spec.width}xi1>"
-    if spec.copy == "masked":
+    if form == "masked":
         left = lines.binary("subi", kernel._bound(), column)
         mask = lines.value(f"vector.create_mask {left} : {mask_kind}")
     elif spec.amount % 2:

@@ -214,11 +214,13 @@ def run_kernel(
     spec: Spec, case: Case, ptx: Ptx, program: Program, completion: str
 ) -> tuple[str, dict[int, bool]]:
     """What is wrong with the results, "" if nothing is; and its waits. Raises PtxFault."""
-    rows, columns = spec.blocks * spec.outer * spec.trips, source_columns(spec)
+    rows = spec.blocks * spec.outer * spec.trips
     arguments: list = []
     for data, source in zip(case.inputs, spec.sources, strict=True):
         array = Array(data.copy(), source.align, read_only=True)
-        arguments += memref(array, (rows, columns), (source.stride, 1), source.offset)
+        arguments += memref(
+            array, (rows, source_columns(spec, source)), (source.stride, 1), source.offset
+        )
     to = Array(case.output.copy(), max(case.output.itemsize, spec.width * case.output.itemsize))
     arguments += memref(to, (to.data.size,), (1,))
     if case.scratch is not None:

@@ -14,7 +14,7 @@ from random_lowering.lines import (
     tile_type,
     vector_of,
 )
-from random_lowering.model import kept_columns, result_element, xor_amount
+from random_lowering.model import result_element, xor_amount
 from random_lowering.scratch_text import scratch_after, scratch_before
 from random_lowering.spec import Spec
 
@@ -149,7 +149,7 @@ class Kernel:
 
     def _bound(self) -> str:
         spec = self.spec
-        return "%n" if spec.dynamic_bound else self.lines.constant(kept_columns(spec))
+        return "%n" if spec.dynamic_bound else self.lines.constant(spec.bound)
 
     def _loops(self) -> list[str]:
         spec, lines = self.spec, self.lines

@@ -54,7 +54,7 @@ def vector_of(spec: Spec, element: Element) -> str:
 
 def source_type(spec: Spec, source: Source) -> str:
     name, rows = spec.element.name, spec.blocks * spec.outer * spec.trips
-    columns = source_columns(spec)
+    columns = source_columns(spec, source)
     if source.form == "static":
         return f"memref<{rows}x{columns}x{name}>"
     if source.form == "dynamic":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from random_lowering.element_types import ELEMENTS, Element
-from random_lowering.spec import Source, Spec
+from random_lowering.spec import MASKED, Source, Spec
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ def make_case(spec: Spec) -> Case:
         _in_memory(value, spec.element, source, spec, rng)
         for value, source in zip(values, spec.sources, strict=True)
     )
-    written = [_through_tile(value, spec) for value in values]
+    written = [
+        _through_tile(value, spec, source)
+        for value, source in zip(values, spec.sources, strict=True)
+    ]
     result = _computed(written[0], spec)
     if spec.inputs == 2:
         result = spec.element.wrap(result + written[1]) if spec.element.bits >= 8 else (
@@ -69,7 +72,7 @@ def _in_memory(
 
     The memory ends with the last element that a right kernel may read.
     """
-    rows, used = value.shape[0], source_columns(spec)
+    rows, used = value.shape[0], source_columns(spec, source)
     size = source.offset + max(rows - 1, 0) * source.stride + (used if rows else 0)
     memory = element.to_memory(rng.integers(0, 2, max(size, 1)))
     for row in range(rows):
@@ -78,26 +81,25 @@ def _in_memory(
     return memory
 
 
-def source_columns(spec: Spec) -> int:
+def source_columns(spec: Spec, source: Source) -> int:
     """How many columns an input has: a transfer's bound is the end of its row."""
-    return spec.bound if spec.copy == "transfer-edge" else spec.columns
+    return spec.bound if source.copy == "transfer-edge" else spec.columns
 
 
-def _through_tile(value: np.ndarray, spec: Spec) -> np.ndarray:
+def _through_tile(value: np.ndarray, spec: Spec, source: Source) -> np.ndarray:
     """What the threads read: chunks of the others, zeros past the bound."""
     element = spec.element
-    zeroed = np.where(np.arange(spec.columns) < kept_columns(spec), value, 0)
-    if spec.copy == "constant-mask":
-        zeroed = np.where(np.arange(spec.columns) % spec.width < constant_kept(spec), value, 0)
+    column, kept = np.arange(spec.columns), True
+    if source.copy in MASKED:
+        kept = column < spec.bound
+    elif source.copy == "constant-mask":
+        kept = column % spec.width < constant_kept(spec)
+    zeroed = np.where(kept, value, 0)
     chunks = element.wrap(zeroed).reshape(len(value), spec.copies, spec.threads, spec.width)
     t = np.arange(spec.threads)
     # Thread t copies its chunk to place t ^ swizzle.
     chunks = chunks[:, :, t ^ spec.swizzle]
     return chunks[:, :, partner(t, spec)].reshape(len(value), spec.columns)
-
-
-def kept_columns(spec: Spec) -> int:
-    return spec.bound
 
 
 def constant_kept(spec: Spec) -> int:

@@ -16,15 +16,19 @@ BLOCKS = [
     (4, 4, 4), (8, 2, 4), (16, 2, 2),
 ]  # fmt: skip
 
+# Copies that keep only what lies before a bound.
+MASKED = ("async-zero-fill", "masked", "transfer-edge", "select", "if")
+
 
 @dataclass(frozen=True)
 class Source:
-    """An input: rows of `columns` elements, `stride` apart, from element `offset` on.
+    """An input: rows of elements, `stride` apart, from element `offset` on, and how it is copied.
 
     `form` is "static", "dynamic" or "strided". Its first byte is aligned to `align`, which the
     kernel knows by llvm.align where `says_align`.
     """
 
+    copy: str
     form: str
     stride: int
     offset: int
@@ -53,7 +57,6 @@ class Spec:
     blocks: int
     copies: int
     inputs: int
-    copy: str
     bound: int
     dynamic_bound: bool
     swizzle: int
@@ -90,7 +93,8 @@ class Spec:
         return self.width * self.element.bytes
 
     def features(self) -> set[str]:
-        found = {self.element.name, f"{self.copy_bytes} bytes", f"copy {self.copy}"}
+        found = {self.element.name, f"{self.copy_bytes} bytes"}
+        found |= {f"copy {source.copy}" for source in self.sources}
         found.add(f"{sum(size > 1 for size in self.block) or 1}-D block")
         found |= {tile.place for tile in self.tiles}
         found |= {f"source {source.form}" for source in self.sources}
@@ -106,6 +110,7 @@ class Spec:
             "call": self.call,
             "carried sum": self.carried,
             "two inputs": self.inputs == 2,
+            "two forms of copies": len({source.copy for source in self.sources}) > 1,
             "several blocks": self.blocks > 1,
             "outer loop": self.outer > 1,
             "explicit stages": bool(self.explicit),
@@ -129,18 +134,16 @@ def choose(seed: int, name: str) -> Spec:
         width = 1
     block = rng.choice(BLOCKS)
     threads = block[0] * block[1] * block[2]
-    copy = _copy(rng, element, width)
-    # nvgpu's own verifier asks index for its width, which ends the process.
-    if (element.bits < 8 or element.name == "index") and copy.startswith("async"):
-        copy = "vector" if width > 1 else "scalar"
     # 1 in 12 kernels needs more than 48 KiB with its versions.
     copies = rng.choice([1, 1, 1, 2, 2, 3]) if rng.random() < 11 / 12 else 8
     columns = copies * threads * width
-    masked = copy in ("async-zero-fill", "masked", "transfer-edge", "select", "if")
-    bound = rng.randint(0, columns) if masked and rng.random() < 0.8 else columns
     inputs = rng.choice([1, 1, 1, 2])
-    asserted = width * element.bytes if copy.startswith("async") else element.bytes
-    sources = tuple(_source(rng, element, columns, bound, asserted, copy) for _ in range(inputs))
+    forms = [_copy(rng, element, width) for _ in range(inputs)]
+    if rng.random() < 0.5:
+        forms = forms[:1] * inputs
+    masked = any(form in MASKED for form in forms)
+    bound = rng.randint(0, columns) if masked and rng.random() < 0.8 else columns
+    sources = tuple(_source(rng, element, columns, bound, width, form) for form in forms)
     tiles = tuple(_tile(rng, threads, width, copies, element) for _ in range(inputs))
     vector = width > 1
     read = rng.choice(["scalar", "vector", "vector", "transfer", "masked"]) if vector else "scalar"
@@ -151,7 +154,7 @@ def choose(seed: int, name: str) -> Spec:
     scratch = rng.choice([0, 0, 0, 0, 100, 4000, 20000, 45000])
     return Spec(
         name=name, seed=seed, element=element, width=width, block=block,
-        blocks=rng.choice([1, 1, 1, 2]), copies=copies, inputs=inputs, copy=copy, bound=bound,
+        blocks=rng.choice([1, 1, 1, 2]), copies=copies, inputs=inputs, bound=bound,
         dynamic_bound=bound < columns and rng.random() < 0.5,
         swizzle=rng.choice([0, 0, 1, 5]) if threads & (threads - 1) == 0 else 0,
         sources=sources, tiles=tiles, read=read,
@@ -173,12 +176,17 @@ def _copy(rng: random.Random, element: Element, width: int) -> str:
     ]  # fmt: skip
     if width * element.bytes in (4, 8, 16):
         forms += ["async"] * 5 + ["async-zero-fill"] * 3
-    return rng.choice(forms)
+    form = rng.choice(forms)
+    # nvgpu's own verifier asks index for its width, which ends the process.
+    if (element.bits < 8 or element.name == "index") and form.startswith("async"):
+        return "vector" if width > 1 else "scalar"
+    return form
 
 
 def _source(
-    rng: random.Random, element: Element, columns: int, bound: int, asserted: int, copy: str
+    rng: random.Random, element: Element, columns: int, bound: int, width: int, copy: str
 ) -> Source:
+    asserted = width * element.bytes if copy.startswith("async") else element.bytes
     form = rng.choice(["static", "dynamic", "strided", "strided"])
     unit = asserted // element.bytes
     used = bound if copy == "transfer-edge" else columns
@@ -191,7 +199,7 @@ def _source(
     if form != "strided" and stride != used:
         form = "strided"
     align = max(asserted, rng.choice([element.bytes, element.bytes, 8, 16]))
-    return Source(form, stride, offset, align, rng.random() < 0.6)
+    return Source(copy, form, stride, offset, align, rng.random() < 0.6)
 
 
 def _tile(rng: random.Random, threads: int, width: int, copies: int, element: Element) -> Tile:
