@@ -7,8 +7,8 @@
                                                  region: %b, [%wave, 0], extent (1, 512)
 
 Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on.
-Subviews with unit strides and casts are followed; any other view keeps its own coordinates
-(`base`), so that two accesses through different such views cannot be compared.
+Subviews with unit strides, casts and views that regroup dimensions (`reshapes`) are followed;
+any other view keeps its own coordinates (`base`), so that two accesses through different such views cannot be compared.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, root_of
+from mlir_async_pipe.dependence.callees import touched_by_call
+from mlir_async_pipe.dependence.reshapes import RESHAPES, through_reshape
 from mlir_async_pipe.integer_ops import product
 from mlir_async_pipe.ir_helpers import Operation, Value, defining_op, parent, walk
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Access, accesses, is_pure, row_of
@@ -95,9 +97,14 @@ def _regions_of_op(
                 lanes,
             )
         )
-    if not own and is_opaque(op):
+    if own or not is_opaque(op):
+        return
+    called = touched_by_call(op, is_opaque)
+    for known, writes in [(None, True)] if called is None else called:
+        base = None if known is None else known.key
+        maybe = conditional or called is not None
         found.append(
-            Region(None, op, top, len(found), None, None, None, None, True, False, conditional)
+            Region(None, op, top, len(found), known, base, None, None, writes, False, maybe)
         )
 
 
@@ -179,6 +186,12 @@ def _coordinates(
             moved = _through_subview(op, subscripts, extent, arithmetic)
             if moved is None:
                 return _base_of(memory), None, None
+            subscripts, extent = moved
+            memory = op.operands[0]
+        elif op.name in RESHAPES:
+            moved = through_reshape(op, subscripts, extent)
+            if moved is None:
+                return memory, tuple(subscripts), tuple(extent)
             subscripts, extent = moved
             memory = op.operands[0]
         elif op.name == "memref.get_global":

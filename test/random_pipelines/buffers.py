@@ -23,6 +23,16 @@ class Buffer:
     write_first: tuple[str, ...] = ()
     read_first: tuple[str, ...] = ()
 
+    @property
+    def memory(self) -> list[str]:
+        """The ops of `setup` that name memory."""
+        return [line for line in self.setup if "memref.alloc" in line or "get_global" in line]
+
+    @property
+    def views(self) -> list[str]:
+        """Those that name views of it."""
+        return [line for line in self.setup if line not in self.memory]
+
     def to(self, indices: str) -> str:
         """Where an element is written."""
         return f"{self.write_name}[{', '.join([*self.write_first, indices])}]"

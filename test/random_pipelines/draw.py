@@ -87,7 +87,7 @@ def _guards(shape: Shape, random: Random) -> Shape:
 def _aliases(shape: Shape, random: Random) -> Shape:
     views = ["subview", "expanded", "collapsed", "reinterpreted", "shared", "shared"]
     copies = tuple(replace(copy, buffer=random.choice(views)) for copy in shape.copies)
-    return replace(shape, copies=copies)
+    return replace(shape, copies=copies, views_outside=random.random() < 0.2)
 
 
 def _globals(shape: Shape, random: Random) -> Shape:

@@ -23,7 +23,8 @@ class Copy:
     in an scf.if, "filled" a native copy of no elements where the guard does not hold, "late" a
     load whose value reaches the buffer in a later stage. `buffer`: "alloc", "global", "subview",
     "expanded", "collapsed", "reinterpreted" or "shared" (a row of the one buffer of all such
-    copies). `ahead`: rows between the iteration's own and the one that is copied.
+    copies; where the views of buffers stand, in the loop or in front of it, is the shape's
+    `views_outside`). `ahead`: rows between the iteration's own and the one that is copied.
     """
 
     how: str = "native"
@@ -61,6 +62,7 @@ class Shape:
     middle: str = ""
     sinks: tuple[str, ...] = ("store",)
     guard: str = ""
+    views_outside: bool = False
     across: bool = True
     carried: tuple[Carried, ...] = ()
     counter: str = "index"

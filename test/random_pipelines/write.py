@@ -125,7 +125,7 @@ class _Writer:
         for number in range(ROWS_AHEAD + 1):
             self.put(f"%c{number} = arith.constant {number} : index")
         for buffer in self.buffers:
-            self.lines += buffer.setup
+            self.lines += buffer.setup if self.shape.views_outside else buffer.memory
         if shape.middle:
             self.put(f"%mid = memref.alloc() : {self.middle_type}")
         for dimension, axis in enumerate("xyz"[: len(shape.lanes)][::-1]):
@@ -208,6 +208,8 @@ class _Writer:
         return [numbers.index(n) for n in range(len(numbers))]
 
     def body(self) -> None:
+        if not self.shape.views_outside:
+            self.lines += [line for buffer in self.buffers for line in buffer.views]
         self.rows()
         late = [n for n, copy in enumerate(self.shape.copies) if copy.how == "late"]
         tokens, loaded = [], {}
