@@ -26,7 +26,7 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.launch_ids import launch_id
 from mlir_async_pipe.vocabulary import is_pure
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 
 # The same in every thread of a block, whatever their operands are.
 _SAME = frozenset(
@@ -35,6 +35,7 @@ _SAME = frozenset(
         "gpu.subgroup_size",
         "gpu.dynamic_shared_memory",
         "memref.get_global",
+        "nvvm.read.ptx.sreg.warpsize",
         # The first lane's value, broadcast.
         "rocdl.readfirstlane",
     }
@@ -47,6 +48,8 @@ THREAD_DEPENDENT = frozenset(
         "gpu.subgroup_reduce",
     }
 )
+# Registers that `launch_ids` does not know: clocks, masks of lanes.
+_REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
 _BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 
 
@@ -81,8 +84,13 @@ class Uniformity:
         holds the branch, and calls are not followed.
         """
         for above in ancestors(op):
-            if is_function(above):
-                return self._divergent_jump(op, above)
+            row = REGION_ROWS.get(above.name)
+            jump = next(filter(None, map(self._divergent_jump, above.regions)), None)
+            if jump is not None or is_function(above) or (row and row.flow == "isolated"):
+                return jump
+            # Of an op without a row nothing is known: its regions may run in any thread.
+            if row is None or row.flow == "parallel":
+                return above
             if any(self.difference(value) is not None for value in _conditions(above)):
                 return above
         return None
@@ -98,11 +106,11 @@ class Uniformity:
                 return above
         return None
 
-    def _divergent_jump(self, op: Operation, function: Operation) -> Operation | None:
-        """A branch on a value that differs, or one that nobody knows; every one may lead around
-        `op`."""
-        blocks = list(function.regions[0].blocks)
-        if len(blocks) == 1:
+    def _divergent_jump(self, region: Any) -> Operation | None:
+        """A branch of a region on a value that differs, or one that nobody knows; every one
+        may lead around its ops."""
+        blocks = list(region.blocks)
+        if len(blocks) < 2:
             return None
         for block in blocks:
             last = terminator(block)
@@ -123,13 +131,15 @@ def _is_thread_id(origin: Operation) -> bool:
 
 def _conditions(op: Operation) -> list[Value]:
     """The values that decide whether, and how often, the regions of `op` run."""
-    if op.name == "scf.for":
-        return list(op.operands)[:3]
-    if op.name in ("scf.if", "scf.index_switch"):
-        return [op.operands[0]]
-    if op.name == "scf.while":
+    row = REGION_ROWS.get(op.name)
+    if row is None or row.flow in ("once", "isolated"):
+        return []
+    operands = list(op.operands)
+    if row.flow == "branch":
+        return operands if row.condition is None else [operands[row.condition]]
+    if row.flow == "while":
         return [terminator(op.regions[0].blocks[0]).operands[0]]
-    return []
+    return operands[: row.entry(op).start] if row.flow == "for" else operands
 
 
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
@@ -144,10 +154,10 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     assert op is not None
     if known is not None:
         return (), op
-    if op.name in THREAD_DEPENDENT:
-        return (), op
     if op.name in _SAME:
         return (), None
+    if op.name in THREAD_DEPENDENT or op.name.startswith(_REGISTERS):
+        return (), op
     if op.name == "memref.dim":
         return (op.operands[1],), None
     if op.name == "scf.for":

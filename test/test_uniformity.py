@@ -43,6 +43,7 @@ SAME = {
     %c = arith.cmpi eq, %n, %c0 : index
     %r = scf.if %c -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }
     "test.probe"(%r) : (index) -> ()""",
+    "nvvm-block-id": '%b = nvvm.read.ptx.sreg.ctaid.x : i32\n"test.probe"(%b) : (i32) -> ()',
     "read-first-lane": """
     %i = arith.index_cast %t : index to i32
     %f = rocdl.readfirstlane %i : i32
@@ -50,6 +51,8 @@ SAME = {
 }
 DIFFERENT = {
     "thread-id": '%x = arith.muli %t, %n : index\n"test.probe"(%x) : (index) -> ()',
+    "nvvm-thread-id": '%b = nvvm.read.ptx.sreg.tid.y : i32\n"test.probe"(%b) : (i32) -> ()',
+    "clock": '%b = nvvm.read.ptx.sreg.clock : i32\n"test.probe"(%b) : (i32) -> ()',
     "lane": '%l = gpu.lane_id\n"test.probe"(%l) : (index) -> ()',
     "loaded": '%v = memref.load %m[%c0] : memref<?xindex>\n"test.probe"(%v) : (index) -> ()',
     "carried-from-a-thread-id": """
@@ -118,6 +121,18 @@ def test_arguments_of_other_functions_may_differ():
             '"test.probe"() : () -> ()\ncf.br ^b\n^b:',
             True,
         ),
+        ('affine.for %i = 0 to %n { "test.probe"() : () -> () }', True),
+        ('affine.for %i = 0 to %t { "test.probe"() : () -> () }', False),
+        ('affine.if affine_set<(d0) : (d0 - 4 >= 0)>(%n) { "test.probe"() : () -> () }', True),
+        ('affine.if affine_set<(d0) : (d0 - 4 >= 0)>(%t) { "test.probe"() : () -> () }', False),
+        ('scf.parallel (%i) = (%c0) to (%n) step (%c1) { "test.probe"() : () -> () }', False),
+        ('scf.execute_region { "test.probe"() : () -> ()\n scf.yield }', True),
+        (
+            "%c = arith.cmpi eq, %t, %c0 : index\nscf.execute_region {\n"
+            'cf.cond_br %c, ^a, ^b\n^a:\n"test.probe"() : () -> ()\ncf.br ^b\n^b:\nscf.yield\n}',
+            False,
+        ),
+        ('"test.unknown"() ({ "test.probe"() : () -> () }) : () -> ()', False),
     ],
 )
 def test_control_is_divergent_where_a_condition_may_differ(body, together):

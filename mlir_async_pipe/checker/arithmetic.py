@@ -18,6 +18,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.comparisons import cmp
 from mlir_async_pipe.checker.forms import Atom, Facts, Form
+from mlir_async_pipe.checker.thread_grid import is_about_threads
+from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.checker.widths import (
     Typed,
     in_64_bits,
@@ -256,10 +258,28 @@ def _select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
         if v[1] == v[2]:
             return v[1]
         following = wrapped(v, facts)
+        if (
+            following is None
+            and chooses_numbers(op.op)
+            and any(is_about_threads(atom) for atom, _ in v[0].terms)
+        ):
+            # b + (a - b) * c: each thread has a number of its own, and no path splits.
+            between = forms.subtract(v[1], v[2])
+            chosen = (
+                forms.scale(v[0], between.constant)
+                if between.is_constant
+                else forms.call("mul", v[0], between)
+            )
+            following = forms.add(v[2], chosen)
         if following is None:
             raise UndecidedError(v[0])
         return following
     return v[1] if condition else v[2]
+
+
+def chooses_numbers(op: Any) -> bool:
+    """Whether one condition selects one of two integers: a form of all three says which."""
+    return str(op.operands[0].type) == "i1" and is_integer(op.results[0].type)
 
 
 def wrapped(v: list[Form], facts: Facts) -> Form | None:

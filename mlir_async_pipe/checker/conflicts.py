@@ -192,11 +192,16 @@ class Judge:
         self.findings[key] = Finding(site, site, "unfollowed", True, False, reason)
 
     def divergent(self, site: int, state: State) -> None:
-        """A barrier on one side of a branch on which threads went different ways: certainly
-        one that some threads do not reach, where ids of threads alone decide."""
-        parting = state.sides[-1].parting
-        decided = {a for a, k in state.facts.items() if parting.facts.get(a) != k}
-        certain = not state.tainted and all(map(is_thread_condition, decided))
+        """A barrier on one side of a branch on which threads went different ways, or in a loop
+        that they leave apart: certainly one that some threads do not reach, where ids of threads
+        alone decide."""
+        before = state.sides[-1].parting.facts if state.sides else {}
+        decided = {a for a, k in state.facts.items() if before.get(a) != k}
+        certain = (
+            bool(state.sides)
+            and not (state.tainted or state.uneven)
+            and all(map(is_thread_condition, decided))
+        )
         key: tuple[int, int, Cause] = (site, site, "divergent-barrier")
         if certain or key not in self.findings:
             reason = "" if certain else "divergent-branch"
@@ -216,7 +221,9 @@ class Judge:
         wait: tuple[int, int | None],
         queue: str,
     ) -> None:
-        overlap = self._overlap(later, earlier, state, same_thread=True)
+        overlap = NO
+        if not state.other:
+            overlap = self._overlap(later, earlier, state, same_thread=True)
         same = True
         threads = self.comparer.threads
         if overlap.verdict != "yes" and threads.several and self._shared(later):
@@ -281,9 +288,10 @@ class Judge:
     ) -> Finding:
         certain = overlap.verdict == "yes"
         reason = overlap.reason
-        if certain and (state.tainted or later.maybe or earlier.maybe):
+        doubt = _doubt(later, earlier, state)
+        if certain and doubt:
             certain = False
-            reason = _reason_of(state) if state.tainted else "conditional-access"
+            reason = doubt
         key = (later.site, earlier.site, cause)
         found = self.findings.get(key)
         if found is None or (certain and not found.certain):
@@ -293,9 +301,15 @@ class Judge:
         return found
 
 
-def _reason_of(state: State) -> str:
-    """Why it is not certain that a path is taken."""
-    return "may-wrap" if state.wraps else "undecided-path"
+def _doubt(later: Event, earlier: Event, state: State) -> str:
+    """Why two accesses that meet need not race; empty if they certainly do."""
+    if state.tainted:
+        return "may-wrap" if state.wraps else "undecided-path"
+    if state.unordered:
+        return "divergent-barrier"
+    if state.other:
+        return "divergent-condition"
+    return "conditional-access" if later.maybe or earlier.maybe else ""
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker import forms, memory
@@ -18,6 +19,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Run
 from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.memory import Region, View
+from mlir_async_pipe.checker.other_threads import own
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
 from mlir_async_pipe.checker.rewriting import Substitution
@@ -76,11 +78,11 @@ class Effects:
             elif accessed.sites or accessed.queue is not None:
                 parts.append(partial(self._access, accessed))
             if row.asynchronous(op):
-                parts += [partial(self._against_itself, accessed, v) for v in run.variables]
+                parts += [own(partial(self._against_itself, accessed, v)) for v in run.variables]
         if row.commits == "group":
-            parts.append(partial(self.groups.commit, run.results, queue))
+            parts.append(own(partial(self.groups.commit, run.results, queue)))
         if row.wait is not None:
-            parts.append(self.groups.wait_of(run, row, queue))
+            parts.append(own(self.groups.wait_of(run, row, queue)))
         if row.barrier is not None:
             if self.judge.comparer.threads.several:
                 parts.append(partial(self._divergent, run))
@@ -98,7 +100,8 @@ class Effects:
 
     def _divergent(self, run: Run, state: State) -> None:
         """A barrier, which all threads of the block must reach."""
-        if state.sides:
+        # Sides without a join are choices of values, or ways that have ended.
+        if state.uneven or any(side.parting.join is not None for side in state.sides):
             self.judge.divergent(self.sites.opaque(run.op, run.frame), state)
 
     # Accesses -----------------------------------------------------------------------------
@@ -143,16 +146,30 @@ class Effects:
             skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
             self.judge.access(event, state, skip)
+            if state.other:
+                continue
             for other, certain in others(event, state):
                 self.judge.parted(event, other, state, certain=certain)
             if self.sites.is_outside(event.site):
                 self.owners.meet(event, state)
+        if state.other:
+            return
         if queue is not None:
             self.groups.issue(state, queue, events, own_group=accessed.own_group)
         elif self.judge.comparer.threads.several:
             logged = [e for e in events if self.sites.is_logged(e.site)]
             if logged:
                 state.log = state.log.union(logged)
+
+    def still_in_flight(self, state: State) -> None:
+        """After a barrier inside a side: what this thread has in flight meets what threads on
+        other sides do after the same barrier."""
+        if state.sides:
+            for pending in state.all_queues():
+                for group in (pending.open, *pending.groups):
+                    for event in chain.from_iterable(group):
+                        for other, certain in others(event, state):
+                            self.judge.parted(other, event, state, certain=certain)
 
     def _against_itself(self, accessed: _Accessed, variable: int, state: State) -> None:
         """A copy in a summary loop against the copies of that loop's earlier iterations."""

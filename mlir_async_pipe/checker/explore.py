@@ -41,7 +41,8 @@ from mlir_async_pipe.checker.graph import (
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
-from mlir_async_pipe.checker.partings import Partings, ends_a_parting, join, part
+from mlir_async_pipe.checker.other_threads import another_thread, own
+from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.paths import at_least, at_most, split, without_ends
 from mlir_async_pipe.checker.periods import check_periods
 from mlir_async_pipe.checker.state import State, Value
@@ -87,9 +88,16 @@ class Explorer:
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
         self.plans: list[list[Plan]] = []
+        self.barriers: set[tuple[int, int]] = set()
         for block in self.flow.blocks:
-            plans = (self._plan(step) for step in block.steps)
-            self.plans.append([plan for plan in plans if plan is not None])
+            plans: list[Plan] = []
+            for step in block.steps:
+                plan = self._plan(step)
+                if plan is not None:
+                    if is_barrier(step):
+                        self.barriers.add((block.number, len(plans)))
+                    plans.append(plan)
+            self.plans.append(plans)
         self.headers = {
             header: (loop, self._sites_in(body))
             for header, (loop, body) in loop_bodies(self.flow).items()
@@ -121,7 +129,7 @@ class Explorer:
             case AnyIteration(loop, variable):
                 return partial(self.iterations.any_iteration, loop, variable)
             case Bracket(kind, op, _):
-                return lambda state: self.effects.groups.bracket(state, kind, op)
+                return own(lambda state: self.effects.groups.bracket(state, kind, op))
             case Lost():
                 return lambda state: self.lost.setdefault(step)
 
@@ -195,6 +203,10 @@ class Explorer:
     def _block(self, block: Block, first: int, state: State) -> None:
         plan = self.plans[block.number]
         for position in range(first, len(plan)):
+            barrier = (block.number, position) in self.barriers
+            if barrier and state.other:
+                # What one thread has done up to here is known on its own path.
+                return
             try:
                 plan[position](state)
             except UndecidedError as open_condition:
@@ -205,6 +217,9 @@ class Explorer:
                     part(half, parting, side.truth)
                     self.work.append((block.number, position, half))
                 return
+            if barrier:
+                self.effects.still_in_flight(state)
+                self._another_thread(block.number, position + 1, state)
         self._exit(block, state)
 
     def _arrive(self, block: Block, state: State) -> State | None:
@@ -212,8 +227,11 @@ class Explorer:
         live = self.live[block.number]
         state.env = {n: v for n, v in state.env.items() if n in live}
         is_header = block.number in self.headers
-        if not is_header or ends_a_parting(state, block.number):
+        meets = ends_a_parting(state, block.number)
+        if not is_header or meets:
             join(state, block.number, self.values.base_facts())
+        if meets:
+            self.values.forget_chosen(state, block.number)
         if is_header:
             self.counters.forget_endless(block.number, state)
             if self.symbolic:
@@ -225,7 +243,16 @@ class Explorer:
         if len(known) >= (1 if is_header else SEPARATE_STATES):
             state.facts = widened(known[-1], state.facts)
         known.append(dict(state.facts))
+        if meets:
+            self._another_thread(block.number, 0, state)
         return state
+
+    def _another_thread(self, block: int, step: int, state: State) -> None:
+        """Go on as another thread too, which need not have come the same way."""
+        if self.partings.several and not state.other:
+            found = another_thread(state, self.values.divergence, self.values.base_facts())
+            if found is not None:
+                self.work.append((block, step, found))
 
     def _generalise(self, header: Block, state: State) -> None:
         """Let a loop's state stand for all later iterations as soon as nothing is remembered
@@ -247,6 +274,10 @@ class Explorer:
                 self._split(state, form, {1: then, 0: otherwise}, block)
             case LoopTest(loop, body, out):
                 again, left = self.iterations.test(loop, state)
+                if again is not None and left is not None:
+                    apart = self.iterations.left_apart(block.number, loop, state)
+                    again.uneven |= apart
+                    left.uneven |= apart
                 # The body is followed first: of the states that leave the loop the last is
                 # the most general, and covers what comes behind it.
                 if left is not None:
@@ -256,8 +287,9 @@ class Explorer:
             case Switch(value, cases, default):
                 self._switch(block, value, cases, default, state)
             case Stop():
-                self.tainted = self.tainted or state.tainted
-                self.effects.judge.end(state)
+                if not state.other:
+                    self.tainted = self.tainted or state.tainted
+                    self.effects.judge.end(state)
 
     def _split(self, state: State, form: Form, ways: dict[int, Edge], block: Block) -> None:
         sides = split(form, state.facts)
@@ -265,6 +297,8 @@ class Explorer:
         for side in sides:
             half = state.under(side.facts, side.exact)
             part(half, parting, side.truth)
+            if parting is not None:
+                half.uneven |= self.partings.left_apart(block, state)
             value = exact(settle(form, half.facts), half.facts)
             if value is None:
                 self.work.append((block.number, len(self.plans[block.number]), half))
@@ -297,11 +331,14 @@ class Explorer:
         parting = self.partings.at_exit(block, [way.facts for _, way in ways], state)
         for position, (edge, way) in enumerate(ways):
             part(way, parting, position)
+            if parting is not None:
+                way.uneven |= self.partings.left_apart(block, state)
             self._follow(edge, way)
 
     def _follow(self, edge: Edge, state: State) -> None:
         """Take an edge: assign, then move the iteration numbers of the loops it concerns."""
         self._assign(state, edge.assigns)
+        apart = any(kind == "leave" and number in state.uneven for kind, number in edge.loops)
         for kind, number in edge.loops:
             if kind == "enter":
                 self.iterations.enter(state, number)
@@ -309,4 +346,8 @@ class Explorer:
                 self.iterations.repeat(state, number)
             else:
                 self.iterations.leave(state, number)
+                state.uneven -= {number}
+        if apart:
+            self.values.forget_chosen(state, None)
+            self._another_thread(edge.target, 0, state)
         self.work.append((edge.target, 0, state))

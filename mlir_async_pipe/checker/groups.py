@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.graph import Run
+from mlir_async_pipe.checker.partings import is_reached_by_all
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.values import Values
@@ -199,6 +200,9 @@ class Groups:
 
     def _barrier(self, number: int, spaces: frozenset[str], state: State) -> None:
         sites = self.sites.sites
+        if not is_reached_by_all(state):
+            state.unordered = True
+            spaces = frozenset()
         state.done = frozenset(e for e in state.done if sites[e[0].site].space not in spaces)
         state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)
         if spaces:

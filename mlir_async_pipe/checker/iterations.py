@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import rewrite, stale
 from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.values import Values
 from mlir_async_pipe.checker.widths import stored, unsigned
 from mlir_async_pipe.integer_ops import INDEX_BITS
@@ -136,6 +137,31 @@ class Iterations:
                 return None
             lower, upper, step = first, end, width
         return (lower, upper, step.constant) if step.is_constant and step.constant > 0 else None
+
+    def left_apart(self, test: int, number: int, state: State) -> frozenset[int]:
+        """The loop, if threads may leave it in different iterations; `test` is its header."""
+        values = self.values
+        if not values.threads.several or test not in values.divergence.exits:
+            return frozenset()
+        return frozenset() if self._alike(number, state) else frozenset({number})
+
+    def _alike(self, number: int, state: State) -> bool:
+        """Whether all threads certainly run a loop equally often: its bounds are forms of what
+        they share, or any two of them give the same number of iterations."""
+        loop = self.flow.loops[number]
+        if loop.lower is None or loop.upper is None or loop.step is None:
+            return False
+        total = forms.subtract(
+            self.values.form(state, loop.upper), self.values.form(state, loop.lower)
+        )
+        step = settle(self.values.form(state, loop.step), state.facts)
+        atoms = {atom for atom, _ in (*total.terms, *step.terms)}
+        if not any(is_about_threads(atom) for atom in atoms):
+            return not self.values.divergence.chosen & {loop.lower, loop.upper, loop.step}
+        low, high = forms.bounds(total, self.values.base_facts())
+        if not step.is_constant or step.constant <= 0 or low is None or high is None:
+            return False
+        return -(-low // step.constant) == -(-high // step.constant)
 
     def _at_least_as_before(self, state: State, number: int, total: Form, step: int) -> None:
         """Iteration k-1 ran, so total - step * k >= 1 - step, unless no iteration did."""

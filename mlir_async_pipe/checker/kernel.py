@@ -38,7 +38,9 @@ from mlir_async_pipe.launch import (
     sizes_of,
     usual_lanes,
 )
+from mlir_async_pipe.launch_ids import axes_read
 from mlir_async_pipe.targets import Target
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 # A kernel that needs more states than this with slots as symbols is not easy.
 SYMBOLIC_STATES = 4_000
@@ -80,7 +82,8 @@ def surroundings(module: Any, found: list[Any]) -> Surroundings:
 def threads_of(kernel: Any, target: Target | None, around: Surroundings | None = None) -> Threads:
     """The block that runs a kernel: its known size, else whether it knows of threads at all.
 
-    A function without thread ids, barriers and a known size is run by one thread.
+    A function without thread ids, barriers and a known size is run by one thread. Axes of a
+    block of unknown size that neither the kernel nor a function of its module reads have one.
     """
     is_launch = kernel.name == "gpu.launch"
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
@@ -95,8 +98,15 @@ def threads_of(kernel: Any, target: Target | None, around: Surroundings | None =
     lanes = target.chip.lanes if target is not None else usual_lanes(names)
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
-    several = is_launch or any(is_about_threads(name) for name in names)
-    return Threads(None, several, lanes) if several else Threads((1, 1, 1), False, lanes)
+    if not (is_launch or any(is_about_threads(name) for name in names)):
+        return Threads((1, 1, 1), False, lanes)
+    called = around.callees.values() if around is not None and _calls(names) else ()
+    read = axes_read((kernel, *called)) | {0}
+    return Threads(None, True, lanes, "".join(axis for n, axis in enumerate("xyz") if n in read))
+
+
+def _calls(names: set[str]) -> bool:
+    return not names.isdisjoint(CALL_OPS)
 
 
 def check_kernel(

@@ -10,10 +10,8 @@ CUDA C++ Programming Guide, compute capabilities; HIP's limits are the same in x
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.ir_helpers import defining_op
 
 SIZE = Known(0, None)
 
@@ -27,24 +25,7 @@ _OF_GPU_OPS = {
     "gpu.grid_dim": _GRID_SIZE,
     "gpu.block_dim": _BLOCK_SIZE,
 }
-_OF_REGISTERS = {
-    "nvvm.read.ptx.sreg.ctaid.": _BLOCK_ID,
-    "nvvm.read.ptx.sreg.nctaid.": _GRID_SIZE,
-    "nvvm.read.ptx.sreg.ntid.": _BLOCK_SIZE,
-    "rocdl.workgroup.id.": _BLOCK_ID,
-    "rocdl.grid.dim.": _GRID_SIZE,
-    "rocdl.workgroup.dim.": _BLOCK_SIZE,
-}
 # The symbols of `thread_ids` for these.
 LAUNCH_FACTS: Mapping[Atom, Known] = {
     Atom("symbol", (name, axis)): known for name, known in _OF_GPU_OPS.items() for axis in range(3)
 }
-
-
-def launch_range(value: Any) -> Known | None:
-    """What a special register of the launch holds; None for other values."""
-    op = defining_op(value)
-    if op is None:
-        return None
-    name = op.name
-    return next((known for start, known in _OF_REGISTERS.items() if name == start + name[-1]), None)

@@ -21,7 +21,8 @@ def forget_facts(state: State, live: set[int]) -> None:
     """Drop facts about atoms that nothing mentions any more."""
     if all(atom.kind in ("tid", "iteration") for atom in state.facts):
         return
-    alive = {Atom("symbol", ("bit", n)) for n in live if n not in state.env}
+    bits = ("bit", "thread bit")
+    alive = {Atom("symbol", (bit, n)) for n in live if n not in state.env for bit in bits}
     for value in state.env.values():
         if isinstance(value, Form):
             alive |= forms.atoms_of(value)
@@ -68,14 +69,22 @@ def key_of(state: State, periods: Mapping[int, int]) -> Hashable:
         state.callers,
         state.scopes,
         state.sides,
-        state.tainted,
+        (state.tainted, state.other, state.uneven, state.unordered),
         bits,
         residues,
     )
 
 
 def _is_bit(atom: Atom) -> bool:
-    return atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] == "bit"
+    return (
+        atom.kind == "symbol"
+        and isinstance(atom.key, tuple)
+        and atom.key[0]
+        in (
+            "bit",
+            "thread bit",
+        )
+    )
 
 
 def _is_trips(atom: Atom) -> bool:

@@ -15,11 +15,14 @@ from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Known
-from mlir_async_pipe.checker.graph import Block, Flow
+from mlir_async_pipe.checker.graph import Block, Flow, Run, Step
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
-from mlir_async_pipe.checker.thread_ids import differs
+from mlir_async_pipe.vocabulary import row_of
+
+# In place of a loop's number: some threads have ended.
+ENDED = -1
 
 
 @dataclass
@@ -29,7 +32,7 @@ class Partings:
     flow: Flow
     several: bool
     _joins: dict[int, int | None] = field(default_factory=dict)
-    _bits: dict[int, bool] = field(default_factory=dict)
+    _even: dict[int, bool] = field(default_factory=dict)
 
     def at_exit(self, block: Block, ways: list[Facts], state: State) -> Parting | None:
         """A new parting at the end of a block; None if all threads go the same way.
@@ -38,9 +41,36 @@ class Partings:
         """
         if not self._part(ways, state.facts):
             return None
-        if block.number not in self._joins:
-            self._joins[block.number] = join_of(self.flow, block.number)
-        return Parting(self._joins[block.number], dict(state.facts))
+        number = block.number
+        if number not in self._joins:
+            self._joins[number] = join_of(self.flow, number)
+            self._even[number] = has_even_barriers(self.flow, number, self._joins[number])
+        return Parting(self._joins[number], dict(state.facts), self._even[number])
+
+    def left_apart(self, block: Block, state: State) -> frozenset[int]:
+        """The loops that only some ways out of a block leave; `ENDED` if some ways end without
+        the barriers of others, and their threads may be met there."""
+        ways = [
+            frozenset(number for kind, number in edge.loops if kind == "leave")
+            for edge in self.flow.edges(block)
+        ]
+        apart = frozenset.union(*ways) - frozenset.intersection(*ways)
+        if apart or self._joins.get(block.number) is not None:
+            return apart
+        remembered = next(iter(state.events()), None) is not None
+        steps = [self._steps_from(edge.target) for edge in self.flow.edges(block)]
+        waited = [any(map(is_barrier, way)) for way in steps]
+        touched = any(
+            isinstance(step, Run) and not step.makes_values
+            for way, waits in zip(steps, waited, strict=True)
+            if not waits
+            for step in way
+        )
+        uneven = any(waited) and (all(waited) or remembered or touched)
+        return frozenset({ENDED}) if uneven else frozenset()
+
+    def _steps_from(self, first: int) -> list[Step]:
+        return [step for n in _reached(self.flow, first) for step in self.flow.blocks[n].steps]
 
     def at_choice(self, ways: list[Facts], state: State) -> Parting | None:
         """A new parting where threads choose different values; it lasts until paths meet."""
@@ -53,19 +83,7 @@ class Partings:
         decided = {
             atom for facts in ways for atom, known in facts.items() if before.get(atom) != known
         }
-        return bool(decided) and all(
-            is_about_threads(atom) or self._is_own_bit(atom) for atom in decided
-        )
-
-    def _is_own_bit(self, atom: Atom) -> bool:
-        """Whether an i1 that nothing is known about may differ between threads."""
-        if atom.kind != "symbol" or not isinstance(atom.key, tuple) or atom.key[0] != "bit":
-            return False
-        number = atom.key[1]
-        if number not in self._bits:
-            frame, value = self.flow.values[number]
-            self._bits[number] = hasattr(value, "type") and differs(value, frame)
-        return self._bits[number]
+        return any(is_about_threads(atom) for atom in decided)
 
 
 def join_of(flow: Flow, branch: int) -> int | None:
@@ -77,6 +95,57 @@ def join_of(flow: Flow, branch: int) -> int | None:
         if block in common and not _ends_without(flow, branch, block):
             return block
     return None
+
+
+def is_barrier(step: Step) -> bool:
+    """Whether a step is a barrier."""
+    row = row_of(step.op) if isinstance(step, Run) else None
+    return row is not None and row.barrier is not None
+
+
+def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:
+    """Whether every way from a block to its join passes equally many barriers, so that threads
+    which part there meet at each of them. (Ways without a join leave a loop, or end: see
+    `left_apart`.)"""
+    if join is None:
+        return True
+    return len(_counts(flow, branch, join)) == 1
+
+
+def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:
+    """How many barriers ways from the end of `branch` to `join` may pass: two are enough to
+    tell that they differ. A loop with a barrier gives two."""
+    order = _reached_up_to(flow, branch, join)
+    found: dict[int, set[int]] = {number: set() for number in order}
+    found[join] = {0}
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(order):
+            if number == join:
+                continue
+            here = sum(map(is_barrier, flow.blocks[number].steps)) if number != branch else 0
+            new = {here + n for edge in flow.edges(flow.blocks[number]) for n in found[edge.target]}
+            if not new <= found[number] and len(found[number]) < 2:
+                found[number] |= new
+                changed = True
+    return frozenset(found[branch])
+
+
+def _reached_up_to(flow: Flow, first: int, last: int) -> list[int]:
+    found = [first]
+    seen = {first}
+    for number in found:
+        for edge in flow.edges(flow.blocks[number]) if number != last else ():
+            if edge.target not in seen:
+                seen.add(edge.target)
+                found.append(edge.target)
+    return found
+
+
+def is_reached_by_all(state: State) -> bool:
+    """Whether the threads that part on the way to a barrier all come to it."""
+    return not state.uneven and all(side.parting.even for side in state.sides)
 
 
 def _reached(flow: Flow, first: int) -> list[int]:
@@ -160,8 +229,8 @@ def _is_plain(facts: Facts, before: Facts) -> bool:
     """Whether nothing but conditions on threads was decided since a parting."""
     for atom, known in facts.items():
         if atom in before:
-            if known != before[atom] and not is_about_threads(atom):
+            if known != before[atom] and not is_thread_condition(atom):
                 return False
-        elif not is_about_threads(atom) and known.low != 0:
+        elif not is_thread_condition(atom) and known.low != 0:
             return False
     return True

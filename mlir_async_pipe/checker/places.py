@@ -12,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.memory import Piece
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import (
-    LARGEST_BLOCK,
     LARGEST_ENUMERATION,
     ThreadRange,
     Threads,
     has_numbers,
     number_of,
-    thread_values,
     within,
 )
 
@@ -85,7 +84,9 @@ class Places:
         """A block that holds all that may be, if threads along x only are told apart."""
         starts = [p.start for _, pieces in accesses for p in pieces]
         used = {a.key for start in starts for a in forms.atoms_of(start) if a.kind == "tid"}
-        return (LARGEST_BLOCK, 1, 1) if used <= {"x", "lane", "warp"} else None
+        if self.threads.is_open or not used <= {"x", "lane", "warp"}:
+            return None
+        return LARGEST_BLOCK, 1, 1
 
 
 def _numbers(
@@ -96,7 +97,7 @@ def _numbers(
     Atoms that `numbers` leaves out count as 0: both ends have them alike.
     """
     total = size[0] * size[1] * size[2]
-    ids = thread_values(np.arange(total), size, lanes)
+    ids = ids_in(size, lanes)
     places, threads, owners = [], [], []
     points = 0
     columns_of: dict[tuple[ThreadRange, Form], Array] = {}

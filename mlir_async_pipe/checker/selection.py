@@ -18,6 +18,7 @@ from typing import Any
 from mlir_async_pipe.buffers import space_of_type
 from mlir_async_pipe.checker.callees import Callees, callable_functions, callee_of
 from mlir_async_pipe.ir_helpers import ancestors, has_body, is_function, walk
+from mlir_async_pipe.launch_ids import is_id_of_threads
 from mlir_async_pipe.uniformity import is_kernel
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
@@ -94,15 +95,13 @@ def is_about_threads(name: str) -> bool:
     row = ROWS.get(name)
     if row is not None and row.barrier is not None:
         return True
-    return name in _THREAD_OPS or name.startswith(_THREAD_PREFIXES)
+    return is_id_of_threads(name)
 
 
 def _names_workgroup_memory(op: Any) -> bool:
     return op.name in _NAMES_MEMORY and space_of_type(op.results[0].type) == "workgroup"
 
 
-_THREAD_OPS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id", "gpu.global_id")
-_THREAD_PREFIXES = ("nvvm.read.ptx.sreg.tid", "nvvm.read.ptx.sreg.laneid", "rocdl.workitem.id")
 _NAMES_MEMORY = frozenset(
     "memref.alloc memref.alloca memref.get_global llvm.mlir.addressof "
     "gpu.dynamic_shared_memory".split()

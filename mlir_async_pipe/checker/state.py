@@ -99,10 +99,11 @@ class PartingEvent(NamedTuple):
 class Parting:
     """One time that the threads of a block go different ways, up to the block `join` (None:
     until paths meet). `facts` are those in front of it, `threads` what each side knows of its
-    threads."""
+    threads; `even`: all sides pass equally many barriers."""
 
     join: int | None
     facts: dict[Atom, Known]
+    even: bool = True
     threads: dict[int, dict[Atom, Known]] = field(default_factory=dict)
     events: list[PartingEvent] = field(default_factory=list)
 
@@ -124,6 +125,9 @@ class State:
     `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
     branches on which the threads of this path went another way than others (see `partings`).
     `wraps`: what tainted it is a number that may not fit into its type.
+    `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
+    the loops around that other threads may have left already; `unordered`: a barrier was passed
+    that not all threads need reach.
     """
 
     env: dict[int, Value]
@@ -138,6 +142,9 @@ class State:
     rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
     wraps: bool = False
+    other: bool = False
+    uneven: frozenset[int] = frozenset()
+    unordered: bool = False
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -159,6 +166,9 @@ class State:
             self.rings,
             self.sides,
             self.wraps or any(forms.may_wrap(forms.of_atom(atom)) for atom in calls),
+            self.other,
+            self.uneven,
+            self.unordered,
         )
 
     def events(self) -> Iterable[Event]:

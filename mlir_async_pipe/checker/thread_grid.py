@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in, open_ids
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.memory import Piece
 
@@ -24,8 +25,6 @@ ThreadRange = tuple[tuple[Atom, Known], ...]
 
 LARGEST_ENUMERATION = 1 << 21
 LARGEST_RANGE = 4096
-# The largest block that a GPU runs, where the size of this one is not known (CUDA, HIP).
-LARGEST_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,19 @@ class Threads:
     """The threads of a block: `size` in x, y, z, or None where it is not known.
 
     `several` is False if one thread runs alone. `lanes` is the number of lanes in a warp.
+    `axes` are those along which a block of unknown size may have several threads: x, and those
+    that the kernel reads.
     """
 
     size: tuple[int, int, int] | None = None
     several: bool = True
     lanes: int = 32
+    axes: str = "x"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the block may have any shape of several dimensions."""
+        return self.size is None and self.axes != "x"
 
     @property
     def surely(self) -> int:
@@ -79,7 +86,7 @@ def is_own(atom: Atom) -> bool:
     """Whether the atom itself has a value of its own in each thread: an id, an opaque value
     that comes from one, or one that was loaded."""
     if atom.kind == "symbol":
-        return isinstance(atom.key, tuple) and atom.key[0] == "thread"
+        return isinstance(atom.key, tuple) and atom.key[0] in ("thread", "thread bit")
     return atom.kind == "tid"
 
 
@@ -138,32 +145,50 @@ class Grid:
         lanes: tuple[int | None, int | None],
     ) -> Overlap:
         """NO, YES or cannot tell for pairs of pieces whose starts have numbers."""
-        size = self.threads.size or self._guess([piece.start for pair in pairs for piece in pair])
-        starts_a = self._positions([x for x, _ in pairs], size)
-        starts_b = self._positions([y for _, y in pairs], size)
+        ids = self._ids([piece.start for pair in pairs for piece in pair])
+        if ids is None:
+            return Overlap("cannot tell", "block-size")
+        starts_a = self._positions([x for x, _ in pairs], ids)
+        starts_b = self._positions([y for _, y in pairs], ids)
         if starts_a is None or starts_b is None:
             return Overlap("cannot tell", "enumeration-limit")
-        rows_a = _restrict(starts_a, lanes[0], self.threads.lanes)
-        rows_b = _restrict(starts_b, lanes[1], self.threads.lanes)
-        rows_a = _within(rows_a, self.ranges[0], size, self.threads.lanes)
-        rows_b = _within(rows_b, self.ranges[1], size, self.threads.lanes)
+        rows_a = self._restrict(starts_a, lanes[0])
+        rows_b = self._restrict(starts_b, lanes[1])
+        rows_a = _within(rows_a, self.ranges[0], ids)
+        rows_b = _within(rows_b, self.ranges[1], ids)
         lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
         return self._meet(rows_a, rows_b, lengths)
 
-    def _guess(self, used: list[Form]) -> tuple[int, int, int]:
-        axes = {atom.key for form in used for atom in forms.atoms_of(form) if atom.kind == "tid"}
-        if axes <= {"x", "lane"}:
-            return LARGEST_BLOCK, 1, 1
-        return 32, 32 if "y" in axes else 1, 32 if "z" in axes and "y" not in axes else 1
+    def _ids(self, used: list[Form]) -> Mapping[Atom, np.ndarray] | None:
+        """The ids of all threads that could be in the block, by number; None where they depend
+        on its shape, which is not known."""
+        if not self.threads.is_open:
+            return ids_in(self.threads.size or (LARGEST_BLOCK, 1, 1), self.threads.lanes)
+        met = [form_under(atom) for side in self.ranges for atom, _ in side]
+        keys = {atom.key for form in (*used, *met) for atom in forms.atoms_of(form)}
+        linear, places = keys & {"lane", "warp"}, keys & set("xyz")
+        if linear and places:
+            return None
+        return (
+            ids_in((LARGEST_BLOCK, 1, 1), self.threads.lanes)
+            if linear
+            else open_ids(self.threads.axes)
+        )
 
-    def _positions(self, pieces: list[Piece], size: tuple[int, int, int]) -> np.ndarray | None:
+    def _restrict(self, rows: np.ndarray, lanes: int | None) -> np.ndarray:
+        """Only the first `lanes` of each warp, where it is known which those are."""
+        if lanes is None or self.threads.is_open:
+            return rows
+        return rows[rows[:, 0] % self.threads.lanes < lanes]
+
+    def _positions(self, pieces: list[Piece], ids: Mapping[Atom, np.ndarray]) -> np.ndarray | None:
         """Rows (thread, start in each dimension) of all positions of one end, each once."""
         atoms = {atom for piece in pieces for atom in forms.atoms_of(piece.start)}
         free = sorted((a for a in atoms if a.kind == "any"), key=repr)
         counts = [_range_length(a) or 1 for a in free]
         steps = [(d, step) for d, piece in enumerate(pieces) for step in piece.steps]
         uses_threads = any(a.kind == "tid" for a in atoms)
-        total = size[0] * size[1] * size[2]
+        total = len(ids[Atom("tid", "x")])
         # Without thread ids all threads do the same; two of them stand for all.
         constrained = self.same_thread or self.ranges != ((), ())
         number = total if uses_threads or constrained else min(total, 2)
@@ -177,7 +202,7 @@ class Grid:
         values: dict[Atom, np.ndarray] = {}
         for position, atom in enumerate(free):
             values[atom] = axes[1 + position] + (forms.range_of(atom).low or 0)
-        values.update(thread_values(axes[0], size, self.threads.lanes))
+        values.update({atom: numbers[axes[0]] for atom, numbers in ids.items()})
         columns: list[np.ndarray] = [axes[0]]
         for dimension, piece in enumerate(pieces):
             column = number_of(piece.start, values) + np.zeros_like(axes[0])
@@ -191,10 +216,17 @@ class Grid:
         """Whether boxes of `a` and `b` meet in threads that are equal, or differ."""
         if not len(a) or not len(b):
             return NO
-        surely = self.threads.surely
+        # Of a block of any shape only its first thread is known.
+        surely = 1 if self.threads.is_open else self.threads.surely
         unsure = False
         a_boxes, a_least, a_most = _by_position(a) if not self.same_thread else (a, a, a)
         b_boxes, b_least, b_most = _by_position(b) if not self.same_thread else (b, b, b)
+        if not self.same_thread and (lengths == 1).all():
+            rows_a, rows_b = _equal_rows(a_boxes, b_boxes)
+            who = (a_least[rows_a], a_most[rows_a], b_least[rows_b], b_most[rows_b])
+            if _sure_to_differ(*who, surely).any():
+                return YES
+            return Overlap("cannot tell", "block-size") if _may_differ(*who).any() else NO
         if len(a_boxes) * len(b_boxes) > 64 * LARGEST_ENUMERATION:
             return Overlap("cannot tell", "enumeration-limit")
         chunk = max(1, LARGEST_ENUMERATION // max(1, len(b_boxes)))
@@ -213,33 +245,51 @@ class Grid:
                     a_most[first : first + chunk, None],
                 )
                 low_b, high_b = b_least[None, :], b_most[None, :]
-                meets &= ~((low_a == high_a) & (low_b == high_b) & (low_a == low_b))
-                # The two lowest threads that differ must exist in this very block.
-                sure = (
-                    meets
-                    & (np.maximum(low_a, low_b) < surely)
-                    & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
-                )
+                meets &= _may_differ(low_a, high_a, low_b, high_b)
+                sure = meets & _sure_to_differ(low_a, high_a, low_b, high_b, surely)
             if sure.any():
                 return YES
             unsure = unsure or bool(meets.any())
         return Overlap("cannot tell", "block-size") if unsure else NO
 
 
-def _restrict(rows: np.ndarray, lanes: int | None, warp: int) -> np.ndarray:
-    return rows if lanes is None else rows[rows[:, 0] % warp < lanes]
-
-
-def _within(
-    rows: np.ndarray, ranges: ThreadRange, size: tuple[int, int, int], lanes: int
+def _may_differ(
+    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray
 ) -> np.ndarray:
+    """Where one of the threads low_a … high_a and one of low_b … high_b are two threads."""
+    found: np.ndarray = ~((low_a == high_a) & (low_b == high_b) & (low_a == low_b))
+    return found
+
+
+def _sure_to_differ(
+    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray, surely: int
+) -> np.ndarray:
+    """The same for threads that exist in this very block: the lowest that differ are there."""
+    found: np.ndarray = (
+        _may_differ(low_a, high_a, low_b, high_b)
+        & (np.maximum(low_a, low_b) < surely)
+        & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
+    )
+    return found
+
+
+def _equal_rows(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows of `a`, each row once, that are rows of `b` too, and of those."""
+    _, inverse = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    _, in_a, in_b = np.intersect1d(inverse[: len(a)], inverse[len(a) :], return_indices=True)
+    return in_a, in_b
+
+
+def _within(rows: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:
     """The rows of threads that meet conditions."""
     if not ranges:
         return rows
-    return rows[within(rows[:, 0], ranges, thread_values(rows[:, 0], size, lanes))]
+    values = {atom: numbers[rows[:, 0]] for atom, numbers in ids.items()}
+    return rows[within(rows[:, 0], ranges, values)]
 
 
-def within(threads: np.ndarray, ranges: ThreadRange, ids: dict[Atom, np.ndarray]) -> np.ndarray:
+def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:
     """Which of the threads, given by number and by their ids, meet conditions."""
     keep = np.ones(len(threads), dtype=bool)
     for atom, known in ranges:
@@ -262,20 +312,7 @@ def _by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.concatenate([np.zeros((len(boxes), 1), np.int64), boxes], axis=1), least, most
 
 
-def thread_values(
-    linear: np.ndarray, size: tuple[int, int, int], warp: int
-) -> dict[Atom, np.ndarray]:
-    """The ids of threads by their linear number."""
-    return {
-        Atom("tid", "x"): linear % size[0],
-        Atom("tid", "y"): linear // size[0] % size[1],
-        Atom("tid", "z"): linear // (size[0] * size[1]),
-        Atom("tid", "lane"): linear % warp,
-        Atom("tid", "warp"): linear // warp,
-    }
-
-
-def number_of(form: Form, values: dict[Atom, np.ndarray]) -> np.ndarray:
+def number_of(form: Form, values: Mapping[Atom, np.ndarray]) -> np.ndarray:
     """The form as numbers, one a point of an enumeration."""
     total = np.asarray(_as_int64(form.constant), dtype=np.int64)
     for atom, coefficient in form.terms:

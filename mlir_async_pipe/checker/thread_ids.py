@@ -6,15 +6,15 @@ gpu.block_id x         a symbol: the same in every thread of the block
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.integer_ops import thread_dimension
-from mlir_async_pipe.ir_helpers import is_function
-from mlir_async_pipe.launch_ids import launch_id
+from mlir_async_pipe.ir_helpers import is_block_argument, is_function
+from mlir_async_pipe.launch_ids import id_of, launch_id
 from mlir_async_pipe.uniformity import sources
 
 _LAUNCH_SYMBOLS = {
@@ -22,7 +22,6 @@ _LAUNCH_SYMBOLS = {
     "grid_size": "gpu.grid_dim",
     "block_size": "gpu.block_dim",
 }
-IdRule = Callable[[Threads, Any], Form]
 
 
 def argument_form(value: Any, threads: Threads) -> Form | None:
@@ -38,10 +37,36 @@ def argument_form(value: Any, threads: Threads) -> Form | None:
     return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
 
 
+def id_form(op: Any, threads: Threads) -> Form | None:
+    """The form of an op that says where in the launch a thread stands; None for other ops."""
+    if op.name == "gpu.global_id":
+        axis = thread_dimension(op)
+        block = forms.of_atom(Atom("symbol", ("gpu.block_id", axis)))
+        size = forms.of_atom(Atom("symbol", ("gpu.block_dim", axis)))
+        start = (
+            forms.call("mul", block, size)
+            if threads.size is None
+            else forms.scale(block, threads.size[axis])
+        )
+        return forms.add(_id_of(threads, axis), start)
+    known = id_of(op)
+    if known is None:
+        return None
+    if known.kind == "thread":
+        return _id_of(threads, known.axis)
+    if known.kind in ("lane", "subgroup"):
+        return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
+    if known.kind == "block_size" and threads.size is not None:
+        return Form(threads.size[known.axis])
+    name = _LAUNCH_SYMBOLS.get(known.kind, op.name)
+    return forms.of_atom(Atom("symbol", (name, known.axis)))
+
+
 def differs(value: Any, frame: int) -> bool:
     """Whether a value may differ between the threads of a block.
 
-    The kernel's own arguments are the same for all; those of a callee need not be.
+    The kernel's own arguments are the same for all; those of a callee need not be. What blocks
+    and loops hand on is followed by `divergence`, as far as it decides anything: here it differs.
     """
     seen = set()
     pending = [value]
@@ -50,6 +75,12 @@ def differs(value: Any, frame: int) -> bool:
         if current in seen:
             continue
         seen.add(current)
+        if is_block_argument(current) and launch_id(current) is None:
+            block = ir.BlockArgument(current).owner
+            above = block.owner.operation
+            if frame or not is_function(above) or block != above.regions[0].blocks[0]:
+                return True
+            continue
         reached, different = sources(current)
         if different is not None and (frame or not is_function(different)):
             return True
@@ -57,53 +88,7 @@ def differs(value: Any, frame: int) -> bool:
     return False
 
 
-def _thread_id(threads: Threads, op: Any) -> Form:
-    return _id_of(threads, thread_dimension(op))
-
-
 def _id_of(threads: Threads, axis: int) -> Form:
     if threads.size is not None and threads.size[axis] == 1:
         return forms.ZERO
     return forms.of_atom(Atom("tid", "xyz"[axis]))
-
-
-def _special_thread_id(axis: str) -> IdRule:
-    def rule(threads: Threads, op: Any) -> Form:
-        return forms.of_atom(Atom("tid", axis))
-
-    return rule
-
-
-def _block_size(threads: Threads, op: Any) -> Form:
-    axis = thread_dimension(op)
-    if threads.size is not None:
-        return Form(threads.size[axis])
-    return forms.of_atom(Atom("symbol", (op.name, axis)))
-
-
-def _uniform_id(threads: Threads, op: Any) -> Form:
-    return forms.of_atom(Atom("symbol", (op.name, thread_dimension(op))))
-
-
-def _global_id(threads: Threads, op: Any) -> Form:
-    axis = thread_dimension(op)
-    block = forms.of_atom(Atom("symbol", ("gpu.block_id", axis)))
-    if threads.size is not None:
-        start = forms.scale(block, threads.size[axis])
-    else:
-        start = forms.call("mul", block, forms.of_atom(Atom("symbol", ("gpu.block_dim", axis))))
-    return forms.add(_id_of(threads, axis), start)
-
-
-ID_RULES: dict[str, IdRule] = {
-    "gpu.thread_id": _thread_id,
-    "gpu.lane_id": _special_thread_id("lane"),
-    "gpu.subgroup_id": _special_thread_id("warp"),
-    "gpu.block_dim": _block_size,
-    "gpu.block_id": _uniform_id,
-    "gpu.grid_dim": _uniform_id,
-    "gpu.global_id": _global_id,
-    **{f"nvvm.read.ptx.sreg.tid.{axis}": _special_thread_id(axis) for axis in "xyz"},
-    **{f"rocdl.workitem.id.{axis}": _special_thread_id(axis) for axis in "xyz"},
-    "nvvm.read.ptx.sreg.laneid": _special_thread_id("lane"),
-}

@@ -16,18 +16,20 @@ from typing import Any
 
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.checker import addresses, arithmetic, forms, memory, widths
+from mlir_async_pipe.checker.divergence import Divergence
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Constant, Flow, Run
-from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE, launch_range
+from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
-from mlir_async_pipe.checker.thread_ids import ID_RULES, argument_form, differs
+from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.integer_ops import is_size
 from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.launch_ids import is_id
 
 Evaluation = Callable[[State], Value | None]
 
@@ -49,6 +51,11 @@ class Values:
     _symbols: dict[int, Atom] = field(default_factory=dict)
     _fixed: dict[int, Form] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
+
+    @cached_property
+    def divergence(self) -> Divergence:
+        """Which values may differ between threads."""
+        return Divergence(self.flow)
 
     def base_facts(self) -> Mapping[Atom, Known]:
         """What is known before the first op: the ranges of ids and sizes of the launch."""
@@ -108,7 +115,7 @@ class Values:
         if given is not None:
             return given
         symbol = self.symbol(number)
-        known = launch_range(ssa) or (SIZE if is_size(ssa) else widths.values_of(ssa.type))
+        known = SIZE if is_size(ssa) else widths.values_of(ssa.type)
         if known is not None:
             self._ranges[number] = (symbol, known)
         return forms.of_atom(symbol)
@@ -120,14 +127,21 @@ class Values:
         """
         found = self._symbols.get(number)
         if found is None:
-            frame, ssa = self.flow.values[number]
-            key: Any = number
-            if not hasattr(ssa, "type") or str(ssa.type) == "i1":
-                key = ("bit", number)
-            elif self.threads.several and differs(ssa, frame):
-                key = ("thread", number)
+            ssa = self.flow.values[number][1]
+            is_bit = not hasattr(ssa, "type") or str(ssa.type) == "i1"
+            key: Any = ("bit", number) if is_bit else number
+            if self.threads.several and self.differs(number):
+                key = ("thread bit" if is_bit else "thread", number)
             found = self._symbols[number] = Atom("symbol", key)
         return found
+
+    def differs(self, number: int) -> bool:
+        """Whether a value may differ between the threads of a block."""
+        if number in self.divergence.differing:
+            return True
+        # A value that the graph leaves out: data, or what an op decides by its operands.
+        frame, ssa = self.flow.values[number]
+        return number not in self.divergence.known and hasattr(ssa, "type") and differs(ssa, frame)
 
     def form(self, state: State, number: int) -> Form:
         """The form of an integer; a symbol if the value is no integer form."""
@@ -195,8 +209,8 @@ class Values:
             return lambda state: addresses.memory_value(self, state, op, numbers)
         if not is_integer(kind) or len(run.results) != 1:
             return lambda state: None
-        if op.name in ID_RULES:
-            same = ID_RULES[op.name](self.threads, op)
+        same = id_form(op, self.threads)
+        if same is not None:
             return lambda state: same
         if op.name == "memref.dim":
             return lambda state: addresses.dimension(self, state, numbers)
@@ -237,6 +251,16 @@ class Values:
         if is_integer(kind):
             stale(state, self.symbol(number))
 
+    def forget_chosen(self, state: State, block: int | None) -> None:
+        """What threads chose apart has another number in each of them: what is chosen at the
+        begin of a block, or everything (None)."""
+        chosen = self.divergence.chosen
+        if block is not None:
+            chosen = self.divergence.chosen_at.get(block, set())
+        for number in chosen.intersection(state.env):
+            if isinstance(state.env[number], Form):
+                self.forget(state, number, self.flow.values[number][1].type)
+
     # Fixed values -------------------------------------------------------------------------
 
     def fix(self, run: Run) -> bool:
@@ -248,10 +272,8 @@ class Values:
         op = run.op
         if len(run.results) != 1 or op.name == "arith.select":
             return False
-        value: Value | None = None
-        if op.name in ID_RULES:
-            value = ID_RULES[op.name](self.threads, op)
-        else:
+        value: Value | None = id_form(op, self.threads)
+        if value is None:
             operands = self._fixed_operands(run) if arithmetic.has_rule(op.name) else []
             rule = arithmetic.rule_of(op) if operands else None
             if rule is None or not operands:
@@ -290,7 +312,7 @@ class Values:
 def _is_timeless(value: Form) -> bool:
     """Whether a form is a number of the thread, plus multiples of ids that are symbols."""
     return all(
-        (atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] in ID_RULES)
+        (atom.kind == "symbol" and isinstance(atom.key, tuple) and is_id(atom.key[0]))
         or has_numbers(forms.of_atom(atom))
         for atom, _ in value.terms
     )
