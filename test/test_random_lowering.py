@@ -16,7 +16,7 @@ from random_lowering.lines import module_text
 from random_lowering.model import make_case
 from random_lowering.spec import Spec, choose
 
-SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "60"))
+SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "40"))
 
 
 def test_random_kernels_are_right_and_their_counts_exact() -> None:

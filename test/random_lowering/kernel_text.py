@@ -41,7 +41,8 @@ class Kernel:
             *self._beside(),
             f"  gpu.func @{spec.name}({', '.join(self._arguments())})",
             f"      {self._attributions()}kernel attributes "
-            f"{{known_block_size = array<i32: {block}>}} {{",
+            f"{{known_block_size = array<i32: {block}>, "
+                f"known_grid_size = array<i32: {spec.blocks}, 1, 1>}} {{",
             f"    {inner}", "  }",
         ])  # fmt: skip
 

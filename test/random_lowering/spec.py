@@ -154,7 +154,7 @@ def choose(seed: int, name: str) -> Spec:
     scratch = rng.choice([0, 0, 0, 0, 100, 4000, 20000, 45000])
     return Spec(
         name=name, seed=seed, element=element, width=width, block=block,
-        blocks=rng.choice([1, 1, 1, 2]), copies=copies, inputs=inputs, bound=bound,
+        blocks=rng.choice([1, 1, 1, 1, 1, 1, 1, 2]), copies=copies, inputs=inputs, bound=bound,
         dynamic_bound=bound < columns and rng.random() < 0.5,
         swizzle=rng.choice([0, 0, 1, 5]) if threads & (threads - 1) == 0 else 0,
         sources=sources, tiles=tiles, read=read,
