@@ -23,6 +23,7 @@ from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.alignment import divisor
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.checker import arithmetic, forms
+from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.checker.widths import of_constant, values_of
@@ -161,7 +162,7 @@ class _Checker:
             return None
         try:
             return rule([self.known[operand] for operand in op.operands], self.facts)
-        except arithmetic.UndecidedError:
+        except UndecidedError:
             return None
 
 

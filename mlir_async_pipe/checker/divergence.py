@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.checker.arithmetic import chooses_numbers
+from mlir_async_pipe.checker.choices import chooses_numbers
 from mlir_async_pipe.checker.graph import (
     AnyIteration,
     Block,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
-from mlir_async_pipe.checker.arithmetic import UndecidedError, exact, settle
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.counters import Counters
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
@@ -45,6 +45,7 @@ from mlir_async_pipe.checker.other_threads import another_thread, own
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.paths import at_least, at_most, split, without_ends
 from mlir_async_pipe.checker.periods import check_periods
+from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import is_thread_number
 from mlir_async_pipe.checker.type_kinds import is_integer

@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms, operators
-from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
 from mlir_async_pipe.checker.residues import cases, shortened
+from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.slots import constants_disjoint, is_shared, other_slot, span
 from mlir_async_pipe.checker.thread_grid import (
     NO,

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Piece, Region
+from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
 
 Answers = dict[tuple[Known | None, ...], bool]

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.checker import addresses, arithmetic, forms, memory, widths
+from mlir_async_pipe.checker.choices import UndecidedError, wrapped
 from mlir_async_pipe.checker.divergence import Divergence
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Constant, Flow, Run
@@ -23,6 +24,7 @@ from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE
 from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
@@ -233,16 +235,16 @@ class Values:
         if arithmetic.folds_remainders(op.name):
             return rule(operands, without_iterations(state.facts))
         if op.name == "arith.select":
-            following = arithmetic.wrapped(operands, without_iterations(state.facts))
+            following = wrapped(operands, without_iterations(state.facts))
             if following is not None:
                 return following
         return rule(operands, state.facts)
 
     def _chosen(self, state: State, operands: tuple[int, ...]) -> Value | None:
         condition = self.form(state, operands[0])
-        value = arithmetic.exact(arithmetic.settle(condition, state.facts), state.facts)
+        value = exact(settle(condition, state.facts), state.facts)
         if value is None:
-            raise arithmetic.UndecidedError(condition)
+            raise UndecidedError(condition)
         return self.get(state, operands[1 if value else 2])
 
     def forget(self, state: State, number: int, kind: Any) -> None:

@@ -10,6 +10,7 @@ are looked at: the others, sizes and iteration numbers times strides, are taken 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -28,6 +29,9 @@ class Typed(NamedTuple):
     given: int = INDEX_BITS
     nsw: bool = False
     nuw: bool = False
+
+
+Rule = Callable[[Typed, list[Form], Facts], Form | None]
 
 
 def typed(op: Any) -> Typed:
