@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.annotations import annotate as annotate
     from mlir_async_pipe.annotations import find_loops as find_loops
     from mlir_async_pipe.api import check as check
     from mlir_async_pipe.api import count_waits as count_waits
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
     from mlir_async_pipe.builder import Pipeline as Pipeline
     from mlir_async_pipe.diagnostics import AsyncPipeError as AsyncPipeError
     from mlir_async_pipe.targets import Target as Target
+    from mlir_async_pipe.write_annotations import annotate as annotate
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
-    "annotate": "mlir_async_pipe.annotations",
+    "annotate": "mlir_async_pipe.write_annotations",
     "find_loops": "mlir_async_pipe.annotations",
     "pipeline": "mlir_async_pipe.api",
     "count_waits": "mlir_async_pipe.api",

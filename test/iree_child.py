@@ -17,7 +17,6 @@ from mlir_async_pipe import bindings
 bindings.use("iree.compiler")
 
 import mlir_async_pipe  # noqa: E402
-import mlir_async_pipe.annotations as names  # noqa: E402
 from mlir_async_pipe import machine  # noqa: E402
 from mlir_async_pipe.bindings import ir  # noqa: E402
 from mlir_async_pipe.ir_helpers import ancestors, symbol_name, walk  # noqa: E402
@@ -34,7 +33,7 @@ def pipelined(module: ir.Module, target: Target) -> dict[str, object]:
     """What becomes of the first outermost loop with `num_stages = 4`."""
     loops = [op for op in walk(module) if op.name == "scf.for"]
     outer = [op for op in loops if not any(a.name == "scf.for" for a in ancestors(op))]
-    names.annotate(outer[0], num_stages=4)
+    mlir_async_pipe.annotate(outer[0], num_stages=4)
     report = mlir_async_pipe.pipeline(module, target)
     random = np.random.default_rng(3)
     a, b = (random.standard_normal(s).astype(np.float32) for s in ((16, 128), (128, 16)))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import mlir_async_pipe
-import mlir_async_pipe.annotations as names
 from mlir_async_pipe import bindings, machine, passes
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import AsyncPipeError, PipelineError
@@ -40,7 +39,7 @@ def parse(text: str, **annotation: object) -> ir.Module:
             if op.name == "scf.for" and not any(a.name == "scf.for" for a in ancestors(op))
         ]
         # The epilogue of the examples is a loop too: the first one is the pipeline.
-        names.annotate(outer[0], **annotation)
+        mlir_async_pipe.annotate(outer[0], **annotation)
     return module
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import mlir_async_pipe
-import mlir_async_pipe.annotations as names
 from mlir_async_pipe import bindings, machine, passes
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.diagnostics import PipelineError
@@ -70,7 +69,7 @@ def parse(dispatch: Dispatch, num_stages: int = 0) -> ir.Module:
     module = ir.Module.parse(dispatch.text(), bindings.new_context())
     if num_stages:
         (loop,) = [op for op in walk(module) if op.name == "scf.for"]
-        names.annotate(loop, num_stages=num_stages)
+        mlir_async_pipe.annotate(loop, num_stages=num_stages)
     return module
 
 
