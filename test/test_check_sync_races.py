@@ -241,3 +241,25 @@ def test_a_barrier_that_not_all_threads_reach_is_told(condition: str, verdict: s
     found = {h.verdict for h in checked.report.of("hazards") if h.code == "divergent-barrier"}
     assert found == ({verdict} if verdict != "safe" else set())
     assert len(checked.report.of("hazards")) == len(found)
+
+
+@pytest.mark.parametrize(
+    "between, reasons",
+    [(BARRIER, set()), (OTHER_FENCE, set()), (FENCED, {"may-alias"}), ("", {"may-alias"})],
+    ids=["barrier", "fences global", "fences workgroup", "nothing"],
+)
+@pytest.mark.parametrize("copied", [False, True], ids=["load", "copy"])
+def test_a_barrier_orders_arguments_that_may_be_one_memory(
+    between: str, reasons: set[str], copied: bool
+) -> None:
+    """Thread t reads A[t] and stores to B[63 - t], which may be what another thread reads."""
+    read = "%v = memref.load %A[%t] : memref<256xf32>"
+    if copied:
+        read = """%c = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<256xf32> to memref<128xf32, 3>
+    %g = nvgpu.device_async_create_group %c
+    nvgpu.device_async_wait %g {numGroups = 0 : i32}"""
+    write = "memref.store %zero, %B[%opposite] : memref<256xf32>"
+    text = KERNEL.format(body=f"{read}\n{between}\n{write}").replace(" {llvm.noalias}", "")
+    checked = check_text(text)
+    assert not checked.unsafe
+    assert {hazard.reason for hazard in checked.report.of("hazards")} == reasons

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Site
@@ -124,6 +124,24 @@ def conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
     for a, b in combinations_with_replacement(groups, 2):
         if may_conflict(a.kind, b.kind):
             yield a, b
+
+
+def aliasing(
+    all_touched: Iterable[Touched], sites: list[Site]
+) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Two roots, and the sites of two accesses that conflict if both are one memory."""
+    by_root: dict[int, list[int]] = {}
+    for touched in all_touched:
+        by_root.setdefault(touched.event.region.root, []).append(touched.event.site)
+    for a, b in combinations(sorted(by_root), 2):
+        pairs = [
+            (max(x, y), min(x, y))
+            for x in by_root[a]
+            for y in by_root[b]
+            if may_conflict(kind_of(sites[x]), kind_of(sites[y]))
+        ]
+        if pairs:
+            yield a, b, min(pairs)
 
 
 def both(a: Known, b: Known) -> Known:

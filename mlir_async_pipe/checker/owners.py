@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
+from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
 from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
+    aliasing,
     both,
     conflicting,
     groups_of,
-    kind_of,
-    may_conflict,
     parts_of,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Known
@@ -114,14 +112,18 @@ class Owners:
     # Comparing ----------------------------------------------------------------------------
 
     def shared_roots(self) -> frozenset[int]:
-        """The roots at which threads of one block may meet."""
+        """The roots at which threads of one block may meet, by another root's name too."""
         if not self.threads.several:
             return frozenset()
-        return frozenset(
+        met = {
             root
             for root, groups in self._groups(numbered=self.threads.size is None).items()
             if groups is None or any(self._threads_meet(a, b) for a, b in conflicting(groups))
-        )
+        }
+        # In a grid of several blocks `judge_aliases` tells them, which no barrier orders.
+        if not self.grid.several:
+            met.update(root for one, other, _ in self._aliases() for root in (one, other))
+        return frozenset(met)
 
     def judge_blocks(self) -> None:
         """Findings for accesses at which blocks meet."""
@@ -138,25 +140,17 @@ class Owners:
                 self._compare_blocks(a, b)
 
     def judge_aliases(self) -> None:
-        """Findings for roots that may be one memory: one for each two of them."""
-        if not (self.threads.several or self.grid.several):
+        """Findings for roots that may be one memory for two blocks: one for each two roots."""
+        if not self.grid.several:
             return
-        sites = self.judge.sites
-        by_root: dict[int, list[int]] = {}
-        for touched in self._touched.values():
-            by_root.setdefault(touched.event.region.root, []).append(touched.event.site)
-        for a, b in combinations_with_replacement(sorted(by_root), 2):
-            if a == b or not self.judge.roots.may_alias(a, b):
-                continue
-            pairs = [
-                (max(x, y), min(x, y))
-                for x in by_root[a]
-                for y in by_root[b]
-                if may_conflict(kind_of(sites[x]), kind_of(sites[y]))
-            ]
-            if pairs and not self._are_independent(*min(pairs)):
-                cause: Cause = "other-block" if self.grid.several else "missing-barrier"
-                self.judge.unknown(*min(pairs), cause, "may-alias")
+        for _, _, (later, earlier) in self._aliases():
+            self.judge.unknown(later, earlier, "other-block", "may-alias")
+
+    def _aliases(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """Two roots that may be one memory, and the sites of two accesses that then conflict."""
+        for a, b, pair in aliasing(self._touched.values(), self.judge.sites):
+            if self.judge.roots.may_alias(a, b) and not self._are_independent(*pair):
+                yield a, b, pair
 
     def _groups(self, *, numbered: bool) -> dict[int, list[Group] | None]:
         """The groups of each root; None where two accesses cannot be compared at all.
