@@ -95,6 +95,14 @@ def bits_of(kind: Any) -> int:
     return int(text[1:]) if text[0] == "i" and text[1:].isdigit() else INDEX_BITS
 
 
+def as_signed(number: int, bits: int) -> int:
+    """The signed number that the lowest bits of `number` stand for; i1 is 0 or 1."""
+    if bits == 1:
+        return number & 1
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
+
+
 def does_not_wrap(op: Any) -> bool:
     """Whether an op says that its result fits into its type as a signed number."""
     return "overflowFlags" in op.attributes and "nsw" in str(op.attributes["overflowFlags"])

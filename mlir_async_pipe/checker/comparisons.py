@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
-from mlir_async_pipe.checker.widths import Typed, constant_attribute, in_64_bits, signed
+from mlir_async_pipe.checker.widths import (
+    Typed,
+    constant_attribute,
+    in_64_bits,
+    signed,
+    unsigned,
+)
 from mlir_async_pipe.integer_ops import INDEX_BITS
 
 ONE = Form(1)
@@ -50,7 +56,9 @@ def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -
         a, b = b, a
     if not in_64_bits(forms.subtract(a, b), facts):
         return None
-    less = _below(a, b, facts) if name[0] == "u" else is_negative(forms.subtract(a, b), facts)
+    less = is_negative(forms.subtract(a, b), facts) if name[0] == "s" else _below(a, b, facts)
+    if name[0] == "u" and not less.is_constant:
+        less = _below_as_read(a, b, bits, facts) or less
     return less if kind in ("lt", "gt") else negation(less)
 
 
@@ -70,6 +78,16 @@ def _below(a: Form, b: Form, facts: Facts) -> Form:
     if first == forms.ZERO:
         return negation(both(negation(second), negation(less)))
     return operators.apply("xor", (less, operators.apply("xor", (first, second), facts)), facts)
+
+
+def _below_as_read(a: Form, b: Form, bits: int, facts: Facts) -> Form | None:
+    """a < b of the numbers without a sign, if that is decided: 119 + k as i8 is below 256 however
+    far k goes past 127."""
+    first, second = unsigned(a, bits, facts), unsigned(b, bits, facts)
+    if first is None or second is None:
+        return None
+    less = is_negative(forms.subtract(first, second), facts)
+    return less if less.is_constant else None
 
 
 def both(a: Form, b: Form) -> Form:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.integer_ops import as_signed, bits_of
 from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, create
 
 # arith.cmpi predicates: LLVM LangRef, icmp (order of the enumeration in MLIR's arith).
@@ -189,7 +190,9 @@ class Integers:
     # -- single ops ---------------------------------------------------------------------------
 
     def constant(self, value: int, kind: Any) -> Value:
-        """An arith.constant of an integer or index type."""
+        """An arith.constant of an integer or index type, modulo 2^bits: 120 + 3 * 50 as i8 is
+        14, what the ops that are folded here would compute."""
+        value = as_signed(value, bits_of(kind))
         made = self._once(
             ("constant", value, kind),
             "arith.constant",
