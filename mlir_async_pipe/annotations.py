@@ -148,7 +148,7 @@ def in_op_form(loop: Operation) -> bool:
     return any(
         PART_STAGES in op.attributes
         or (STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE)))
-        for op in loop.regions[0].blocks[0].operations
+        for op in operations(loop.regions[0].blocks[0])
     )
 
 
