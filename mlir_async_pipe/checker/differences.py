@@ -11,6 +11,8 @@ x div c and x mod c are equal, so is x.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
+from math import gcd, prod
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -18,6 +20,8 @@ from mlir_async_pipe.checker.forms import Atom
 
 # Each round carries bounds from one dimension to the others.
 ROUNDS = 8
+# What is tried one by one: neighbours in each of two dimensions.
+MANY_SUMS = 9
 
 
 class Constraint(NamedTuple):
@@ -50,6 +54,32 @@ class Differences:
     def is_zero(self, atom: Atom) -> bool:
         """Whether both ends have the same value."""
         return self.bounds.get(atom) == (0, 0)
+
+    def sums(self, number: int) -> list[tuple[int, ...]] | None:
+        """The numbers that the sums of the first `number` constraints may be; None for many.
+
+        512 (k - trips) between -1535 and -513 is -1024, whatever k and trips are.
+        """
+        found: list[list[int]] = []
+        for constraint in self.constraints[:number]:
+            low, high = constraint.low, constraint.high
+            least: int | None = 0
+            most: int | None = 0
+            for atom, factor in constraint.factors:
+                down, up = _scaled(self.bounds[atom], factor)
+                least = None if least is None or down is None else least + down
+                most = None if most is None or up is None else most + up
+            low = least if low is None else low if least is None else max(low, least)
+            high = most if high is None else high if most is None else min(high, most)
+            step = gcd(*(factor for _, factor in constraint.factors))
+            if not step:
+                found.append([0])
+                continue
+            if low is None or high is None or (high - low) // step > MANY_SUMS:
+                return None
+            found.append(list(range(-(-low // step) * step, high + 1, step)))
+        total = prod(map(len, found))
+        return None if total > MANY_SUMS else list(product(*found))
 
     def _narrow(self, constraint: Constraint) -> bool:
         for atom, factor in constraint.factors:

@@ -109,6 +109,32 @@ def parts_of(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
     return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
 
 
+def thread_parts(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
+    """The same with what constants and threads decide only: places beside the shared part."""
+    return [
+        (event, tuple(piece._replace(start=split(piece.start)[0]) for piece in pieces))
+        for event, pieces in parts_of(group)
+    ]
+
+
+def shifted(
+    accesses: list[tuple[Event, tuple[Piece, ...]]], offset: tuple[int, ...]
+) -> list[tuple[Event, tuple[Piece, ...]]]:
+    """The accesses with a number added to the start in each dimension; the same list for none."""
+    if not any(offset):
+        return accesses
+    return [
+        (
+            event,
+            tuple(
+                piece._replace(start=forms.add(piece.start, forms.Form(number)))
+                for piece, number in zip(pieces, offset, strict=True)
+            ),
+        )
+        for event, pieces in accesses
+    ]
+
+
 def kind_of(site: Site) -> str:
     """What an access does: two atomics do not race, nor do two reads."""
     return "atomic" if site.atomic else "write" if site.writes else "read"

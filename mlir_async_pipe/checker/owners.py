@@ -12,7 +12,7 @@ followed path by path, with their barriers, in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
@@ -26,8 +26,10 @@ from mlir_async_pipe.checker.footprints import (
     conflicting,
     groups_of,
     parts_of,
+    shifted,
+    thread_parts,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
@@ -35,6 +37,7 @@ from mlir_async_pipe.checker.grid_blocks import (
     is_of_launch,
     thread_axis,
 )
+from mlir_async_pipe.checker.neighbours import neighbours, of_axis
 from mlir_async_pipe.checker.places import Places
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
@@ -179,10 +182,12 @@ class Owners:
         differences = self._differences(a, b, blocks=False)
         if not differences.solve() or self._is_one_thread(differences):
             return False
-        if a.shared != b.shared or not all(map(differences.is_zero, differences.bounds)):
+        offsets = differences.sums(len(a.shared))
+        if offsets is None:
             return True
-        own = parts_of(a)
-        return Places(self.threads).threads_meet(own, own if a is b else parts_of(b))
+        one, other = thread_parts(a), thread_parts(b)
+        places = Places(self.threads)
+        return any(places.threads_meet(shifted(one, offset), other) for offset in offsets)
 
     def _is_one_thread(self, differences: Differences) -> bool:
         """Whether what both touch has the number of one thread in it, along every axis."""
@@ -195,7 +200,7 @@ class Owners:
         differences = self._differences(a, b, blocks=True)
         if not differences.solve() or self._is_one_block(a, b, differences):
             return
-        for one, other in self._choices(a, b):
+        for one, other in neighbours(self.grid, a, b):
             met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
@@ -210,51 +215,10 @@ class Owners:
         """Whether what both touch puts them into one block."""
         equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
         for axis in self.grid.open_axes:
-            ends = [_of_axis(group.facts, axis) for group in (a, b)]
+            ends = [of_axis(group.facts, axis) for group in (a, b)]
             if all(known.exact is not None for known in ends) and ends[0] == ends[1]:
                 equal.add(axis)
         return equal.issuperset(self.grid.open_axes)
-
-    def _choices(self, a: Group, b: Group) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
-        """Numbers for the unknowns of two blocks next to each other; none where some have no
-        value that certainly occurs."""
-        atoms = {
-            atom
-            for form in (*a.shared, *b.shared)
-            for atom in forms.atoms_of(form)
-            if atom.kind != "call"
-        }
-        free = [atom for atom in atoms if atom.kind != "iteration" and block_axis(atom) is None]
-        if not all(_cancels(atom, a, b) for atom in free):
-            return
-        for axis in self.grid.open_axes:
-            for shift in (0, 1), (1, 0):
-                ends = []
-                for group, step in zip((a, b), shift, strict=True):
-                    numbers = dict.fromkeys(free, 0)
-                    for atom in atoms:
-                        if atom.kind == "iteration":
-                            numbers[atom] = group.facts.get(atom, ANYTHING).low or 0
-                    for along in range(3):
-                        low = _of_axis(group.facts, along).low or 0
-                        for atom in atoms:
-                            if block_axis(atom) == along:
-                                numbers[atom] = low + (step if along == axis else 0)
-                    ends.append(numbers)
-                possible = self._may_be(a, axis, shift[0]) and self._may_be(b, axis, shift[1])
-                first, second = (
-                    (_of_axis(group.facts, axis).low or 0) + step
-                    for group, step in zip((a, b), shift, strict=True)
-                )
-                if possible and first != second:
-                    yield ends[0], ends[1]
-
-    def _may_be(self, group: Group, axis: int, step: int) -> bool:
-        """Whether there is a block `step` after the first one of a group."""
-        known = _of_axis(group.facts, axis)
-        number = (known.low or 0) + step
-        size = self.grid.sizes[axis]
-        return (known.high is None or number <= known.high) and (size is None or number < size)
 
     def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
@@ -295,7 +259,7 @@ class Owners:
     def _range(self, atom: Atom, group: Group, blocks: bool) -> tuple[int | None, int | None]:
         axis = block_axis(atom)
         if axis is not None:
-            known = _of_axis(group.facts, axis)
+            known = of_axis(group.facts, axis)
             size = self.grid.sizes[axis]
             return known.low or 0, known.high if size is None else min(
                 size - 1, size - 1 if known.high is None else known.high
@@ -324,21 +288,3 @@ class Owners:
 
 def _names(atom: Atom, differences: Differences) -> bool:
     return thread_axis(atom) is not None and differences.is_zero(atom)
-
-
-def _of_axis(facts: dict[Atom, Known], axis: int) -> Known:
-    """What is known of the block id of an axis."""
-    return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
-
-
-def _cancels(atom: Atom, a: Group, b: Group) -> bool:
-    """Whether both ends have the same multiple of an atom, as a term of its own."""
-    for x, y in zip(a.shared, b.shared, strict=True):
-        if dict(x.terms).get(atom, 0) != dict(y.terms).get(atom, 0):
-            return False
-        for form in (x, y):
-            if any(
-                p.kind == "call" and atom in forms.atoms_of(forms.of_atom(p)) for p, _ in form.terms
-            ):
-                return False
-    return distinct_axis(atom) is None and atom.kind == "symbol"
