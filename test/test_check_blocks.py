@@ -124,6 +124,12 @@ INSIDE = {
         "scf.for %i = %c0 to %c4 step %c1 {\n" + let("%q", "muli", "%i", "%c8")
         + let("%p", "addi", "%q", "%t") + store("%p") + "\n}",
     ),
+    "a row that iteration and thread decide together": tuple(
+        "scf.for %i = %c0 to %c8 step %c1 {\n" + let("%x", "xori", "%i", "%t")
+        + let("%y", "muli", "%x", "%c48") + let("%z", "remui", "%t", column)
+        + let("%p", "addi", "%y", "%z") + store("%p") + "\n}"
+        for column in ("%c2", "%c8")
+    ),
 }  # fmt: skip
 
 
