@@ -231,6 +231,16 @@ ELSEWHERE = (
 )
 ACCUMULATOR = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
 REFUSED = {
+    "nvvm.barrier.arrive": """
+    func.func @f(%a: i32, %b: i32, %n: i32) {
+      nvvm.barrier.arrive id = %n number_of_threads = %n
+      return
+    }""",
+    "nvvm.bar.warp.sync": """
+    func.func @f(%a: i32, %b: i32, %n: i32) {
+      nvvm.bar.warp.sync %n : i32
+      return
+    }""",
     "nvvm.cp.async.bulk.tensor.global.shared.cta": """
     llvm.func @f(%m: !llvm.ptr, %s: !llvm.ptr<3>, %x: i32) {
       nvvm.cp.async.bulk.tensor.global.shared.cta %m, %s, box[%x] : !llvm.ptr, !llvm.ptr<3>
@@ -360,7 +370,11 @@ def test_async_loads_of_each_width_copy_that_many_bytes(bits):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_analysis_only_row_is_refused_by_name(name):
-    arguments = (0, 0, 0) if "wgmma" in name else (np.zeros(4, np.uint8), np.zeros(4, np.uint8), 0)
+    arguments = (
+        (0, 0, 0)
+        if "wgmma" in name or "bar" in name
+        else (np.zeros(4, np.uint8), np.zeros(4, np.uint8), 0)
+    )
     with pytest.raises(MachineError, match=name.replace(".", r"\.")) as error:
         run(REFUSED[name], *arguments)
     assert error.value.code == "unsupported-op"

@@ -34,7 +34,7 @@ from mlir_async_pipe.checker.state import (
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.values import Values
 from mlir_async_pipe.statements import is_synchronisation
-from mlir_async_pipe.vocabulary import Row, row_of
+from mlir_async_pipe.vocabulary import Row, is_partial_barrier, row_of
 
 # As many events of one access are told apart as a ring has slots, usually.
 REMEMBERED_EVENTS = 8
@@ -67,6 +67,8 @@ class Effects:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
         op = run.op
         row = row_of(op)
+        if is_partial_barrier(op):
+            return _taint
         if row is None:
             return None if self.sites.is_harmless(op) else partial(self._opaque, run)
         queue = self.sites.queue_name(op, row)
@@ -241,3 +243,8 @@ class Effects:
 
     def _is_shared(self, root: int) -> bool:
         return self.sites.roots.roots[root].space == "workgroup"
+
+
+def _taint(state: State) -> None:
+    """Some threads wait for some others: what races behind it cannot be told for certain."""
+    state.tainted = True

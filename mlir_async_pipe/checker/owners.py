@@ -12,7 +12,7 @@ followed path by path, with their barriers, in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms

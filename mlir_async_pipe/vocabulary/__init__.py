@@ -77,8 +77,16 @@ class Access:
 
 
 def row_of(op: Any) -> Row | None:
-    """The row of this op's kind, None if the vocabulary does not know it."""
-    return ROWS.get(op.name)
+    """The row of this op's kind, None if the vocabulary does not know it, or if it is a barrier
+    of some threads of a block only."""
+    row = ROWS.get(op.name)
+    return row if row is None or row.whole is None or row.whole(op) else None
+
+
+def is_partial_barrier(op: Any) -> bool:
+    """Whether an op is a barrier that some threads of the block may not take part in."""
+    row = ROWS.get(op.name)
+    return row is not None and row.whole is not None and not row.whole(op)
 
 
 def operand_groups(op: Any, row: Row) -> dict[str, range]:

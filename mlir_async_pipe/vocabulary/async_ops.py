@@ -1,4 +1,4 @@
-"""The async rows of the vocabulary: issue, commit, wait, barrier.
+"""The async rows of the vocabulary: issue, commit, wait.
 
 To teach the whole system a new kind of async op, add a row here: analysis, machine, checker
 and lowering read nothing else.
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.ir_helpers import integer_attribute
 from mlir_async_pipe.vocabulary import extents
+from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS
 from mlir_async_pipe.vocabulary.queues import (
     ASYNC_LDS,
     ASYNCCNT,
@@ -97,32 +98,6 @@ def pointer_copy(
 
 
 TOKEN_WAIT = WaitRule("token", "numGroups", 32)
-
-ALL_SPACES = frozenset({"global", "workgroup", "private"})
-
-
-def fenced_spaces(op: Any) -> frozenset[str]:
-    """The address spaces that a gpu.barrier orders: all, or those it lists."""
-    if "address_spaces" not in op.attributes:
-        return ALL_SPACES
-    listed = str(op.attributes["address_spaces"])
-    return frozenset(space for space in ALL_SPACES if f"<{space}>" in listed)
-
-
-def everything(op: Any) -> frozenset[str]:
-    """The barrier orders all address spaces."""
-    return ALL_SPACES
-
-
-def workgroup_only(op: Any) -> frozenset[str]:
-    """The barrier orders workgroup memory only."""
-    return frozenset({"workgroup"})
-
-
-def nothing(op: Any) -> frozenset[str]:
-    """The threads meet, but no memory is ordered."""
-    return frozenset()
-
 
 NVIDIA_ROWS = (
     copy(
@@ -299,15 +274,6 @@ ABSTRACT_ROWS = (
     Row("async_pipe.consumer_wait", queue="attribute", wait=WaitRule("next", "count", 64)),
     Row("async_pipe.producer_acquire", queue="attribute", slots=1),
     Row("async_pipe.consumer_release", queue="attribute", slots=-1),
-)
-
-BARRIER_ROWS = (
-    Row("gpu.barrier", barrier=fenced_spaces),
-    Row("nvvm.barrier0", barrier=everything),
-    Row("nvvm.barrier", barrier=everything),
-    Row("rocdl.barrier", barrier=everything),
-    Row("amdgpu.lds_barrier", barrier=workgroup_only),
-    Row("rocdl.s.barrier", barrier=nothing),
 )
 
 ASYNC_ROWS = {row.op: row for row in NVIDIA_ROWS + AMD_ROWS + ABSTRACT_ROWS + BARRIER_ROWS}

@@ -84,6 +84,9 @@ class Row:
     wait: WaitRule | None = None
     completion: Literal["group", "counter", "mbarrier"] = "group"
     barrier: Callable[[Any], frozenset[str]] | None = None
+    # Whether all threads of the block meet at this very op; one at which they may not has no
+    # row, so that nobody counts on it. None: they always do.
+    whole: Callable[[Any], bool] | None = None
     analysis_only: bool = False
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0

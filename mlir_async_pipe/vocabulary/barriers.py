@@ -1,0 +1,76 @@
+"""The barriers of the vocabulary: what they order, and whether all threads of a block meet there.
+
+nvvm.barrier                                    all threads of the block
+nvvm.barrier id = 1 number_of_threads = 64      all of them in a block of 64, else some
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.launch import enclosing_launch_size
+from mlir_async_pipe.vocabulary.rows import Row
+
+ALL_SPACES = frozenset({"global", "workgroup", "private"})
+
+
+def fenced_spaces(op: Any) -> frozenset[str]:
+    """The address spaces that a gpu.barrier orders: all, or those it lists."""
+    if "address_spaces" not in op.attributes:
+        return ALL_SPACES
+    listed = str(op.attributes["address_spaces"])
+    return frozenset(space for space in ALL_SPACES if f"<{space}>" in listed)
+
+
+def everything(op: Any) -> frozenset[str]:
+    """The barrier orders all address spaces."""
+    return ALL_SPACES
+
+
+def workgroup_only(op: Any) -> frozenset[str]:
+    """The barrier orders workgroup memory only."""
+    return frozenset({"workgroup"})
+
+
+def nothing(op: Any) -> frozenset[str]:
+    """The threads meet, but no memory is ordered."""
+    return frozenset()
+
+
+def has_no_operands(op: Any) -> bool:
+    """Whether the op names no barrier of its own."""
+    return len(op.operands) == 0
+
+
+def never(op: Any) -> bool:
+    """Threads of one warp meet, or do not wait for each other."""
+    return False
+
+
+def is_of_block(op: Any) -> bool:
+    """Whether an nvvm.barrier waits for all threads of the block: its number is a constant, and
+    so is its count, if it has one, which is the size of the block."""
+    number, threads, _ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    if number and constant_value(op.operands[0]) is None:
+        return False
+    if not threads:
+        return True
+    size = enclosing_launch_size(op)
+    return size is not None and constant_value(op.operands[number]) == prod(size)
+
+
+BARRIER_ROWS = (
+    Row("gpu.barrier", barrier=fenced_spaces, whole=has_no_operands),
+    Row("nvvm.barrier0", barrier=everything),
+    Row(
+        "nvvm.barrier", ("number?", "threads?", "predicate?"), barrier=everything, whole=is_of_block
+    ),
+    Row("nvvm.barrier.arrive", barrier=nothing, whole=never),
+    Row("nvvm.bar.warp.sync", barrier=nothing, whole=never),
+    Row("rocdl.barrier", barrier=everything),
+    Row("amdgpu.lds_barrier", barrier=workgroup_only),
+    Row("rocdl.s.barrier", barrier=nothing),
+)
