@@ -6,8 +6,8 @@
     func.func @h: calls @f         so is its caller, and @f is followed there
     func.func @host                one thread of the host runs it: not looked at
 
-A function with an async op is looked at alone too, whoever calls it; where there is one, so
-are functions that call by a value: it may be that one.
+A function with an async op, or with assembly that may hide one, is looked at alone too, whoever
+calls it; where there is one, so are functions that call by a value: it may be that one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mlir_async_pipe.launch_ids import is_id_of_threads
 from mlir_async_pipe.uniformity import is_kernel
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 
 
 def kernels(module: Any) -> list[Any]:
@@ -33,7 +34,7 @@ def kernels(module: Any) -> list[Any]:
     callees = callable_functions(module.operation)
     for op in walk(module):
         row = row_of(op)
-        if row is not None and row.asynchronous(op):
+        if is_opaque_code(op) or (row is not None and row.asynchronous(op)):
             holders = [above for above in ancestors(op) if _may_be_kernel(above)]
             found.update(dict.fromkeys(holders))
             # Who calls it may use what it copies.

@@ -21,6 +21,7 @@ from mlir_async_pipe.targets import Chip
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
@@ -287,6 +288,8 @@ class Sites:
         if op.name == "memref.dealloc":
             # Workgroup memory stays until the block has ended.
             return space_of(op.operands[0]) == "workgroup"
+        if op.name == "llvm.inline_asm":
+            return not is_opaque_code(op)
         known = op.name in _HARMLESS or op.name in ALLOCATION_OPS
         return known or op.name.startswith(_HARMLESS_PREFIXES)
 

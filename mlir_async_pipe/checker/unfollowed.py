@@ -5,8 +5,10 @@
 
 An op whose way of moving control is in no row of the vocabulary is reported itself; so is
 every op that issues, commits, waits, is a barrier or touches memory and does not stand in a
-block to which some path leads, unless a path leads to no such block in the IR either. All are
-`unknown`, reason `unfollowed-control-flow`.
+block to which some path leads, unless a path leads to no such block in the IR either. Code of
+the target that the IR does not show (inline assembly, calls of intrinsics) may be a copy, a wait
+or a barrier itself, so it is reported wherever it stands. All are `unknown`, reason
+`unfollowed-control-flow`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     leaves_region,
 )
+from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 
 REASON = "unfollowed-control-flow"
 
@@ -44,9 +47,10 @@ def _is_silent(op: Any) -> bool:
 
 
 def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
-    """The ops of a kernel, and of the functions that it calls, that no path comes to."""
+    """The ops of a kernel, and of the functions that it calls, that no path comes to, and those
+    that nobody can look into."""
     followed = _followed(flow)
-    missing = [op for op in _noisy(kernel) if op not in followed]
+    missing = [op for op in _noisy(kernel) if op not in followed or is_opaque_code(op)]
     calls = {
         step.op
         for block in flow.blocks
@@ -55,7 +59,7 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
     }
     bodies = dict.fromkeys(callee_of(call, callees) for call in calls)
     for body in bodies:
-        missing += [op for op in _noisy(body) if op not in followed]
+        missing += [op for op in _noisy(body) if op not in followed or is_opaque_code(op)]
     if not missing:
         return []
     possible: set[Any] = set()
@@ -94,7 +98,7 @@ def _noisy(kernel: Any) -> Iterator[Any]:
     """The ops of a kernel that it matters to follow."""
     for op in walk(kernel):
         row = row_of(op)
-        if op.name in CALL_OPS or (row is not None and _matters(op, row)):
+        if op.name in CALL_OPS or is_opaque_code(op) or (row is not None and _matters(op, row)):
             yield op
 
 
