@@ -9,26 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
+from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Site
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
 from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
-from mlir_async_pipe.checker.paths import hull
+from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
-from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+from mlir_async_pipe.checker.thread_grid import Threads, form_under, thread_facts
 
 
 @dataclass
 class Touched:
-    """One access as it was met on some paths: what all of them knew of its unknowns."""
+    """One access as it was met on some paths: what all of them knew of its unknowns, and
+    `launch`, what they knew of numbers that are the same in all blocks.
+
+    `witness` are the facts of both kinds on one path that certainly comes there.
+    """
 
     event: Event
     facts: dict[Atom, Known]
+    launch: dict[Atom, Known]
     certain: bool
+    witness: tuple[dict[Atom, Known], dict[Atom, Known]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Group:
     bounds: tuple[tuple[int | None, int | None], ...]
     spans: tuple[int, ...]
     facts: dict[Atom, Known]
+    launch: dict[Atom, Known]
 
 
 def groups_of(
@@ -56,10 +64,7 @@ def groups_of(
     """
     frames = {touched.event.region.frame for touched in all_touched}
     alike = len(frames) == 1 and not next(iter(frames)).base.terms
-    members: dict[
-        tuple[str, tuple[Form, ...], frozenset[tuple[Atom, Known]]],
-        list[tuple[Touched, Region]],
-    ] = {}
+    members: dict[tuple[Any, ...], list[tuple[Touched, Region]]] = {}
     for touched in all_touched:
         region = touched.event.region if alike else as_bytes(touched.event.region)
         if region is None or any(piece is None for piece in region.pieces):
@@ -71,8 +76,9 @@ def groups_of(
         shared = tuple(split(piece.start)[1] for piece in pieces)
         kind = kind_of(sites[touched.event.site])
         met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
-        members.setdefault((kind, shared, met), []).append((touched, region))
-    return [_group(kind, shared, met, threads) for (kind, shared, _), met in members.items()]
+        given = frozenset((a, k) for a, k in touched.launch.items() if k.exact is not None)
+        members.setdefault((kind, shared, met, given), []).append((touched, region))
+    return [_group(kind, shared, met, threads) for (kind, shared, *_), met in members.items()]
 
 
 def _group(
@@ -83,9 +89,10 @@ def _group(
 ) -> Group:
     bounds: list[tuple[int | None, int | None]] = []
     spans: list[int] = []
-    facts: dict[Atom, Known] = dict(members[0][0].facts)
+    facts, launch = members[0][0].facts, members[0][0].launch
     for touched, _ in members[1:]:
-        facts = {a: both(facts[a], k) for a, k in touched.facts.items() if a in facts}
+        facts = both_facts(facts, touched.facts, (launch, touched.launch))
+        launch = both_facts(launch, touched.launch)
     base = dict(thread_facts(threads))
     for column in zip(*(region.pieces for _, region in members), strict=True):
         ends = [
@@ -95,7 +102,12 @@ def _group(
         lows, highs = zip(*ends, strict=True)
         bounds.append((None if None in lows else min(lows), None if None in highs else max(highs)))
         spans.append(max(span(piece) for piece in column))
-    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts)
+    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch)
+
+
+def alone(group: Group, threads: Threads) -> list[Group]:
+    """A group for each access of a group."""
+    return [_group(group.kind, group.shared, [member], threads) for member in group.members]
 
 
 def split(form: Form) -> tuple[Form, Form]:
@@ -148,7 +160,7 @@ def may_conflict(one: str, other: str) -> bool:
 def conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
     """The pairs of groups that may race, each group with itself too."""
     for a, b in combinations_with_replacement(groups, 2):
-        if may_conflict(a.kind, b.kind):
+        if may_conflict(a.kind, b.kind) and may_be_one_launch(a.launch, b.launch):
             yield a, b
 
 
@@ -168,6 +180,83 @@ def aliasing(
         ]
         if pairs:
             yield a, b, min(pairs)
+
+
+def both_facts(
+    a: dict[Atom, Known], b: dict[Atom, Known], beside: tuple[Facts, Facts] = ({}, {})
+) -> dict[Atom, Known]:
+    """What holds on two paths; of a sum that one says nothing about, what its parts say, and
+    what that one knows `beside`."""
+    found = {atom: both(a[atom], known) for atom, known in b.items() if atom in a}
+    for one, other, more in ((a, b, beside[1]), (b, a, beside[0])):
+        for atom in one.keys() - found.keys():
+            if atom.kind == "sum":
+                implied = Known(*forms.bounds(form_under(atom), {**more, **other}))
+                found[atom] = both(one[atom], implied)
+    return found
+
+
+def may_be_one_launch(a: dict[Atom, Known], b: dict[Atom, Known]) -> bool:
+    """Whether what two accesses know of the numbers of a launch does not contradict."""
+    return all(_meet(known, b[atom]) for atom, known in a.items() if atom in b)
+
+
+def _meet(a: Known, b: Known) -> bool:
+    return not (
+        (a.high is not None and b.low is not None and a.high < b.low)
+        or (b.high is not None and a.low is not None and b.high < a.low)
+    )
+
+
+def surely_meet(
+    one: Touched, other: Touched, numbers: tuple[dict[Atom, int], dict[Atom, int]]
+) -> bool:
+    """Whether one launch certainly has both accesses, with these numbers for their unknowns."""
+    (facts, launch), (others, other_launch) = one.witness, other.witness
+    for given, theirs in ((launch, other_launch), (other_launch, launch)):
+        for atom, known in given.items():
+            if known.modulus != 1 or (atom.kind != "symbol" and theirs.get(atom) != known):
+                return False
+    if not (one.certain and other.certain and may_be_one_launch(launch, other_launch)):
+        return False
+    joint = joint_launch(launch, other_launch)
+    return all(
+        known.contains(Known(*forms.bounds(form_under(atom), {**joint, **_exact(values)})))
+        for met, values in ((facts, numbers[0]), (others, numbers[1]))
+        for atom, known in met.items()
+        if atom in values or atom.kind == "sum"
+    )
+
+
+def with_decisions(launch: dict[Atom, Known]) -> dict[Atom, Known]:
+    """Also what comparisons that a path decided say of the numbers that they compare: n - 2 < 0
+    was false, so n >= 2."""
+    found = launch
+    for atom, known in launch.items():
+        if atom.kind == "call" and known.exact is not None:
+            name, arguments = forms.operator_of(atom)
+            if name == "cmp<":
+                decide = at_most if known.exact else at_least
+                found = decide(arguments[0], -known.exact, found)[0] or found
+    return found
+
+
+def joint_launch(a: dict[Atom, Known], b: dict[Atom, Known]) -> dict[Atom, Known]:
+    """What two accesses of one launch know of its numbers together."""
+    return {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
+
+
+def _exact(numbers: dict[Atom, int]) -> dict[Atom, Known]:
+    return {atom: Known(number, number) for atom, number in numbers.items()}
+
+
+def _cut(a: Known, b: Known | None) -> Known:
+    """What both say."""
+    if b is None:
+        return a
+    low = max((k.low for k in (a, b) if k.low is not None), default=None)
+    high = min((k.high for k in (a, b) if k.high is not None), default=None)
+    return a._replace(low=low, high=high)
 
 
 def both(a: Known, b: Known) -> Known:

@@ -211,6 +211,9 @@ class Iterations:
         count = None if high is None else -(-high // step)
         known = Known(0, None if count is None else max(count - 1, 0))
         atom = Atom("any", (("summary", variable), known))
+        if step == 1:
+            limits, length = self.values.limits, forms.subtract(upper, lower)
+            limits[atom] = length if limits.get(atom, length) == length else None
         value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
         return stored(value, self.flow.loops[number].bits, state.facts)
 

@@ -185,7 +185,7 @@ class _Run:
         sites = Sites(self.flow, roots, chip, shared, tracked)
         judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts(), tracked)
         groups = Groups(values, sites, self.threads.several)
-        owners = Owners(judge, self.threads, self.grid, self._is_argument)
+        owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)
         return Explorer(self.flow, values, Effects(values, sites, judge, groups, owners), **options)
 
     def _is_argument(self, number: int) -> bool:

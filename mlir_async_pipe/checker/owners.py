@@ -12,7 +12,7 @@ followed path by path, with their barriers, in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
@@ -22,14 +22,16 @@ from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
     aliasing,
-    both,
+    both_facts,
     conflicting,
     groups_of,
     parts_of,
     shifted,
+    surely_meet,
     thread_parts,
+    with_decisions,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
@@ -41,6 +43,7 @@ from mlir_async_pipe.checker.neighbours import neighbours, of_axis
 from mlir_async_pipe.checker.places import Places
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+from mlir_async_pipe.checker.two_ends import TwoEnds
 
 REASON = "other-blocks"
 
@@ -53,6 +56,7 @@ class Owners:
     threads: Threads
     grid: GridBlocks
     is_argument: Callable[[int], bool]
+    limits: Mapping[Atom, Form | None] = field(default_factory=dict)
     _touched: dict[int, Touched] = field(default_factory=dict)
     _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
 
@@ -62,7 +66,11 @@ class Owners:
         if (
             met is not None
             and met.certain
-            and all(state.facts.get(atom) == known for atom, known in met.facts.items())
+            and all(
+                state.facts.get(atom) == known
+                for facts in (met.facts, met.launch)
+                for atom, known in facts.items()
+            )
         ):
             return
         facts = {
@@ -70,26 +78,43 @@ class Owners:
             for atom in event.mentions
             if atom.kind != "tid" and atom in state.facts
         }
+        launch: dict[Atom, Known] = {}
         certain = not state.tainted and not event.maybe
         for atom, known in state.facts.items():
             if block_axis(atom) is not None:
                 facts[atom] = known
-            elif certain and not self._is_common(atom):
+            elif self._is_of_grid(atom):
+                if not is_of_launch(atom):
+                    launch[atom] = known
+            elif not self._is_common(atom):
                 certain = False
+            elif atom.kind == "sum" and any(a in event.mentions for a, _ in forms.terms_of(atom)):
+                facts[atom] = known
+        launch = with_decisions(launch)
         if met is None:
-            self._touched[id(event)] = Touched(event, facts, certain)
+            self._touched[id(event)] = Touched(
+                event, facts, launch, certain, witness=(facts, launch)
+            )
             return
         blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
         # Blocks between those of two paths need not come here.
         alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
+        if certain and not met.certain:
+            met.witness = (facts, launch)
         met.certain = (met.certain or certain) and alike
-        met.facts = {a: both(met.facts[a], k) for a, k in facts.items() if a in met.facts}
+        met.facts = both_facts(met.facts, facts, (met.launch, launch))
+        met.launch = both_facts(met.launch, launch)
 
     def adds_nothing(self, event: Event) -> bool:
         """Whether no other path can tell more of an event than is known already: it certainly
         happens, in any block, and in any thread."""
         met = self._touched.get(id(event))
         return met is not None and met.certain and not met.facts and not event.threads
+
+    def _is_of_grid(self, atom: Atom) -> bool:
+        """Whether a fact about the atom holds in the whole grid, at any time."""
+        parts = forms.terms_of(atom) if atom.kind == "sum" else ((atom, 1),)
+        return all(self._is_fixed(part) for part, _ in parts)
 
     def _is_common(self, atom: Atom) -> bool:
         """Whether what a path decided holds in other blocks too."""
@@ -183,11 +208,22 @@ class Owners:
         if not differences.solve() or self._is_one_thread(differences):
             return False
         offsets = differences.sums(len(a.shared))
-        if offsets is None:
-            return True
         one, other = thread_parts(a), thread_parts(b)
         places = Places(self.threads)
-        return any(places.threads_meet(shifted(one, offset), other) for offset in offsets)
+        if offsets is not None and not any(
+            places.threads_meet(shifted(one, offset), other) for offset in offsets
+        ):
+            return False
+        pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
+        return not pairs or any(self._threads_meet(x, y) for x, y in pairs)
+
+    def _radix(self, a: Group, b: Group, *, blocks: bool) -> TwoEnds:
+        """The subscripts of two groups as numbers in a mixed radix."""
+
+        def fixed(atom: Atom) -> bool:
+            return self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
+
+        return TwoEnds(a, b, fixed, lambda atom, g: self._range(atom, g, blocks), self.limits)
 
     def _is_one_thread(self, differences: Differences) -> bool:
         """Whether what both touch has the number of one thread in it, along every axis."""
@@ -200,13 +236,17 @@ class Owners:
         differences = self._differences(a, b, blocks=True)
         if not differences.solve() or self._is_one_block(a, b, differences):
             return
+        pairs = self._radix(a, b, blocks=True).one_by_one(self.threads)
+        for pair in pairs:
+            self._compare_blocks(*pair)
+        if pairs:
+            return
         for one, other in neighbours(self.grid, a, b):
             met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
-                certain = (
-                    x.certain and y.certain and x.event.region.certain and y.event.region.certain
-                )
+                certain = x.event.region.certain and y.event.region.certain
+                certain = certain and surely_meet(x, y, (one, other))
                 self._found(x.event.site, y.event.site, certain)
                 return
         self._found(a.members[0][0].event.site, b.members[0][0].event.site, None)
@@ -223,7 +263,13 @@ class Owners:
     def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
         found = Differences({})
+        radix = self._radix(a, b, blocks=blocks)
+        digits: list[Constraint] = []
         for d, (x, y) in enumerate(zip(a.shared, b.shared, strict=True)):
+            known = radix.constrain(d, found)
+            if known is not None:
+                digits += known
+                continue
             factors: dict[Atom, int] = {}
             ours, theirs = dict(x.terms), dict(y.terms)
             for atom in ours.keys() | theirs.keys():
@@ -254,6 +300,7 @@ class Owners:
                     None if low is None else b.spans[d] - 1 - low,
                 )
             )
+        found.constraints += digits
         return found
 
     def _range(self, atom: Atom, group: Group, blocks: bool) -> tuple[int | None, int | None]:

@@ -51,6 +51,7 @@ class Values:
     _unmade: dict[int, Value | None] = field(default_factory=dict)
     _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
     _symbols: dict[int, Atom] = field(default_factory=dict)
+    limits: dict[Atom, Form | None] = field(default_factory=dict)
     _fixed: dict[int, Form] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
 
