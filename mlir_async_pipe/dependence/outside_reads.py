@@ -18,9 +18,9 @@ import numpy as np
 
 from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.buffers import Root, root_of
-from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
+from mlir_async_pipe.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.dependence.open_blocks import holds_in_any_block
 from mlir_async_pipe.dependence.privatise import (
-    POSSIBLE_BLOCK_SIZES,
     Unproven,
     uncovered_read,
     unproven_read,
@@ -132,17 +132,12 @@ def writes_the_same(regions: list[Region], block: Size | None) -> bool:
     always = [w for w in writes if not w.conditional]
     if not always or any(w.access is None or w.access.kind == "atomic" for w in writes):
         return False
-    decided = False
-    for size in (block,) if block is not None else POSSIBLE_BLOCK_SIZES:
-        try:
-            every = _elements(writes, size)
-            certain = _elements(always, size)
-        except OutOfBounds:
-            continue
-        if every is None or certain is None or (every & ~certain).any():
-            return False
-        decided = True
-    return decided
+
+    def alike(size: Size) -> bool:
+        every, certain = _elements(writes, size), _elements(always, size)
+        return every is not None and certain is not None and not (every & ~certain).any()
+
+    return holds_in_any_block(writes, block, alike)
 
 
 def _elements(writes: list[Region], block: Size) -> np.ndarray | None:

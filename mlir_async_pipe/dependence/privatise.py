@@ -20,7 +20,8 @@ from mlir_async_pipe.annotations import PRIVATE
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.buffers import Root, enclosing_function
 from mlir_async_pipe.dependence.distance import subscripts_equal
-from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
+from mlir_async_pipe.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.ir_helpers import (
     Operation,
@@ -33,15 +34,14 @@ from mlir_async_pipe.ir_helpers import (
 )
 from mlir_async_pipe.launch import Size
 
-# Without a known block size, a proof must hold for each of these that stays in bounds.
-POSSIBLE_BLOCK_SIZES: tuple[Size, ...] = ((1, 1, 1), *((32 * n, 1, 1) for n in range(1, 33)))
-
 
 @dataclass(frozen=True)
 class Unproven:
-    """The read for which no proof was found."""
+    """The read for which no proof was found; `open_block`: the size of the block, which is not
+    known, decides what its threads read and write together."""
 
     read: Region
+    open_block: bool = False
 
 
 def unproven_read(
@@ -71,7 +71,9 @@ def uncovered_read(
         certain = [w for w in earlier if not w.conditional]
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
-            return Unproven(read)
+            touching = [read, *(w for w in later if w.base == read.base)]
+            ids = ids_of(touching)
+            return Unproven(read, block is None and any(known.differs for known in ids))
     return None
 
 
@@ -124,22 +126,16 @@ def _covered(
     shape = static_shape(read.base, read) if read.subscripts is not None else None
     if shape is None:
         return False
-    sizes = (block,) if block is not None else POSSIBLE_BLOCK_SIZES
-    decided = False
-    for size in sizes:
-        try:
-            missing = _missing(read, writes, shape, size)
-            if missing is None:
-                return False
-            if missing.any() and not written_elsewhere:
-                # What nobody ever writes has no value to lose.
-                missing = _written(missing, read.base, every_write, shape, size)
-        except OutOfBounds:
-            continue
-        if missing is None or missing.any():
-            return False
-        decided = True
-    return decided
+
+    def fills_all(size: Size) -> bool:
+        missing = _missing(read, writes, shape, size)
+        if missing is not None and missing.any() and not written_elsewhere:
+            # What nobody ever writes has no value to lose.
+            missing = _written(missing, read.base, every_write, shape, size)
+        return missing is not None and not missing.any()
+
+    others = [] if written_elsewhere else every_write
+    return holds_in_any_block([read, *writes, *others], block, fills_all)
 
 
 def _missing(

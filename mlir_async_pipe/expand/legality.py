@@ -141,6 +141,9 @@ def _version_error(
                 ("give the loop a buffer of its own", root.value),
             ),
         )
+    size_note = (
+        ("the size of the block is not known: `known_block_size` on the kernel", obstacle.op),
+    )
     return PipelineError(
         f"cannot pipeline: the buffer needs a version an iteration, but '{obstacle.op.name}' may "
         "read what its iteration did not write",
@@ -148,6 +151,7 @@ def _version_error(
         at=obstacle.op,
         notes=(
             (f"this '{source.name}' {did} it", source),
+            *(size_note if obstacle.open_block else ()),
             (
                 "if every iteration overwrites what it reads, say so with "
                 "`async_pipe.private` on the allocation",

@@ -28,10 +28,12 @@ from mlir_async_pipe.ir_helpers import Operation, ancestors
 @dataclass(frozen=True)
 class Obstacle:
     """Why a buffer cannot have versions: a read that may see another iteration's value, or
-    (`outside`) one outside of the loop that may see what is not in slot 0."""
+    (`outside`) one outside of the loop that may see what is not in slot 0. `open_block`: that
+    depends on the size of the block, which is not known."""
 
     op: Operation
     outside: bool
+    open_block: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def private_buffers(
         written = any(touch.writes for touch in touches)
         missing = unproven_read(root, found, arithmetic.block_size, written_elsewhere=written)
         if missing is not None:
-            obstacles[key] = Obstacle(missing.read.op, outside=False)
+            obstacles[key] = Obstacle(missing.read.op, outside=False, open_block=missing.open_block)
             continue
         elsewhere = user_elsewhere(loop, root)
         if elsewhere is not None:
