@@ -72,19 +72,30 @@ def count_waits(
 
 
 def check(
-    module: Any, target: Target | str | None = None, *, assume_noalias_arguments: bool = False
+    module: Any,
+    target: Target | str | None = None,
+    *,
+    assume_noalias_arguments: bool = False,
+    assume_several_blocks: bool = False,
+    assume_several_threads: bool = False,
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
     Hazards are errors among the report's diagnostics, nothing is raised for them.
-    `assume_noalias_arguments`: no two arguments of a function point to the same memory. The
-    report holds records of the kinds "hazards" and "checks".
+    `assume_noalias_arguments`: no two arguments of a function point to the same memory.
+    `assume_several_blocks`, `assume_several_threads`: a grid, a block of unknown size may have
+    several blocks, threads along axes that the kernel never reads. The report holds records of the
+    kinds "hazards" and "checks".
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.one_shot import CHECK, run_check
 
     session = Session(target=_target(target))
-    options = {"assume_noalias_arguments": assume_noalias_arguments}
+    options = {
+        "assume_noalias_arguments": assume_noalias_arguments,
+        "assume_several_blocks": assume_several_blocks,
+        "assume_several_threads": assume_several_threads,
+    }
     run_check(_root(module), _options(CHECK, options, session), session)
     return session.report()
 

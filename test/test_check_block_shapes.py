@@ -152,3 +152,24 @@ def test_every_launch_of_a_kernel_must_be_safe(first: str, second: str, safe: bo
     text = LAUNCHES.format(module=kernel(*RACES["one-x"]), first=first, second=second)
     checked = check_text(text, TARGET)
     assert (not (checked.unsafe | checked.unknown)) == safe
+
+
+def test_an_axis_that_nothing_reads_has_several_threads_where_that_is_assumed() -> None:
+    """Threads of a block of 4 x 2 that share an x copy to one place and read it there."""
+    text = kernel(*SAFE["only-x"])
+    alone = check_text(text, TARGET)
+    assert (alone.unsafe, alone.unknown) == (frozenset(), frozenset())
+    assert machine_races(text, TARGET, trips=[0], block=(4, 2, 1))
+    several = check_text(text, TARGET, assume_several_threads=True)
+    assert several.unsafe | several.unknown
+    # A block that is known has no other shape.
+    known = text.replace(
+        " kernel {", " kernel attributes {known_block_size = array<i32: 4, 1, 1>} {"
+    )
+    sized = check_text(known, TARGET, assume_several_threads=True)
+    assert (sized.unsafe, sized.unknown) == (frozenset(), frozenset())
+
+
+def test_a_kernel_that_reads_all_axes_is_safe_with_that_assumption_too() -> None:
+    checked = check_text(kernel(*SAFE["x-y-z"]), TARGET, assume_several_threads=True)
+    assert (checked.unsafe, checked.unknown) == (frozenset(), frozenset())

@@ -33,12 +33,14 @@ class CheckOptions:
 
     `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
     arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
-    several blocks along axes whose block id the kernel never reads.
+    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
+    block of unknown size may have several threads along axes that the kernel never reads.
     """
 
     chip: str = ""
     assume_noalias_arguments: bool = False
     assume_several_blocks: bool = False
+    assume_several_threads: bool = False
 
 
 @passes.register(
@@ -56,6 +58,7 @@ def run(module: Any, options: CheckOptions, session: Session) -> None:
             target,
             assume_noalias_arguments=options.assume_noalias_arguments,
             assume_several_blocks=options.assume_several_blocks,
+            assume_several_threads=options.assume_several_threads,
         )
         _tell(outcome, session)
         _remark(outcome, session)

@@ -79,11 +79,18 @@ def surroundings(module: Any, found: list[Any]) -> Surroundings:
     )
 
 
-def threads_of(kernel: Any, target: Target | None, around: Surroundings | None = None) -> Threads:
+def threads_of(
+    kernel: Any,
+    target: Target | None,
+    around: Surroundings | None = None,
+    *,
+    several: bool = False,
+) -> Threads:
     """The block that runs a kernel: its known size, else whether it knows of threads at all.
 
     A function without thread ids, barriers and a known size is run by one thread. Axes of a
-    block of unknown size that neither the kernel nor a function of its module reads have one.
+    block of unknown size that neither the kernel nor a function of its module reads have one,
+    unless there are `several` along all of them.
     """
     is_launch = kernel.name == "gpu.launch"
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
@@ -100,6 +107,8 @@ def threads_of(kernel: Any, target: Target | None, around: Surroundings | None =
         return Threads(size, size != (1, 1, 1), lanes)
     if not (is_launch or any(is_about_threads(name) for name in names)):
         return Threads((1, 1, 1), False, lanes)
+    if several:
+        return Threads(None, True, lanes, "xyz")
     called = around.callees.values() if around is not None and _calls(names) else ()
     read = axes_read((kernel, *called)) | {0}
     return Threads(None, True, lanes, "".join(axis for n, axis in enumerate("xyz") if n in read))
@@ -116,12 +125,13 @@ def check_kernel(
     *,
     assume_noalias_arguments: bool = False,
     assume_several_blocks: bool = False,
+    assume_several_threads: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding."""
     name = symbol_name(kernel) or kernel.name
     flow = build(kernel, around.callees)
     missing = tuple(unfollowed(kernel, flow, around.callees))
-    threads = threads_of(kernel, target, around)
+    threads = threads_of(kernel, target, around, several=assume_several_threads)
     grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
     run = _Run(kernel, name, flow, missing, threads, grid, target, assume_noalias_arguments)
     outcome = run.symbolic()
