@@ -41,6 +41,12 @@ def pipelines(found: dict[str, Any]) -> Rows:
     yield "refused, by reason", listed(refused)
     unknown = sum(row["unknown"] for row in rows)
     yield "accesses unknown in the result", share(unknown, sum(row["accesses"] for row in rows))
+    not_judged: Counter[str] = Counter()
+    for row in rows:
+        not_judged.update(row["not_judged"])
+    yield "runs of both machines", str(sum(row["compared"] for row in rows))
+    yield "of these the two disagree on", str(sum(row["disagreed"] for row in rows))
+    yield "runs that the second machine cannot judge", listed(not_judged)
     yield "wrong, or called unsafe", str(sum(len(row["failures"]) for row in rows))
 
 
@@ -52,6 +58,15 @@ def mutants(found: dict[str, Any]) -> Rows:
     yield "the checker says unsafe", str(sum(found["unsafe"].values()))
     yield "the checker says unknown", str(sum(found["unknown"].values()))
     yield "missed", str(len(found["missed"]))
+    yield "barriers that only some threads reach", str(found["diverge"])
+    slow = found["slow"]
+    failing = sum(bool(result["fails"]) for result in slow)
+    yield "the checker ran out of time", f"{len(slow)}, of which fail {failing}"
+    yield "the checker died", str(len(found["died"]))
+    yield "neither fail nor are judged by both machines", listed(found["not_judged"])
+    yield "right kernels that are called unsafe", str(len(found["unsafe_kernels"]))
+    if found["stopped"]:
+        yield "stopped before all were judged", found["stopped"]
     yield (
         "unknown on right kernels, accesses",
         share(found["unknown_accesses"], found["accesses"]) + f" of {found['accesses']}",

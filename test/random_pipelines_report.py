@@ -27,7 +27,8 @@ SECONDS = 60
 @dataclass
 class Row:
     """What became of the programs of one feature. `tight` are the waits that may not be weaker:
-    the checker calls one more group unsafe."""
+    the checker calls one more group unsafe. The second machine ran `compared` times beside the
+    machine, and differed `disagreed` times."""
 
     feature: str
     programs: int = 0
@@ -37,6 +38,9 @@ class Row:
     unknown: int = 0
     waits: int = 0
     tight: int = 0
+    compared: int = 0
+    disagreed: int = 0
+    not_judged: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
 
@@ -76,20 +80,27 @@ def table(cases: Iterable[tuple[str, int]], jobs: int) -> list[Row]:
             row.unknown += outcome.unknown
             row.waits += outcome.mutants
             row.tight += outcome.unsafe
+            row.compared += outcome.compared
+            row.disagreed += outcome.disagreed
+            row.not_judged.update(outcome.not_judged)
             row.failures += [f"{outcome.program}: {failure}" for failure in outcome.failures]
     return list(rows.values())
 
 
 def lines(rows: list[Row]) -> list[str]:
     """The table as text, failures after it."""
-    found = [f"{'feature':<16} programs pipelined  waits tight unknown failures  refused"]
+    found = [
+        f"{'feature':<16} programs pipelined  waits tight unknown compared disagreed "
+        f"failures  refused"
+    ]
     for row in [*rows, total(rows)]:
         refused = ", ".join(f"{code} {n}" for code, n in row.refused.most_common())
         share = f"{row.pipelined} ({100 * row.pipelined // max(row.programs, 1)} %)"
         found.append(
             f"{row.feature:<16} {row.programs:>8} {share:>12} {row.waits:>6} {row.tight:>5} "
-            f"{row.unknown:>7} {len(row.failures):>8}  {refused}"
+            f"{row.unknown:>7} {row.compared:>8} {row.disagreed:>9} {len(row.failures):>8}  {refused}"
         )
+    found += [f"not judged: {n} x {why}" for why, n in total(rows).not_judged.most_common()]
     return found + [failure for row in rows for failure in row.failures]
 
 
@@ -104,13 +115,17 @@ def total(rows: list[Row]) -> Row:
         whole.unknown += row.unknown
         whole.waits += row.waits
         whole.tight += row.tight
+        whole.compared += row.compared
+        whole.disagreed += row.disagreed
+        whole.not_judged.update(row.not_judged)
         whole.failures += row.failures
     return whole
 
 
 def _entry(row: Row) -> dict[str, Any]:
     """A row for JSON (asdict cannot copy a Counter)."""
-    return vars(row) | {"refused": dict(row.refused)}
+    counters = {"refused": dict(row.refused), "not_judged": dict(row.not_judged)}
+    return vars(row) | counters
 
 
 def main(arguments: list[str]) -> int:

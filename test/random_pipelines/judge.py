@@ -5,6 +5,8 @@ clean      neither has a race on the machine
 proven     the checker says unsafe or unknown of no access of the result
 tight      with a count one larger, where the machine finds a race the checker says unsafe
            (or unknown, which the table counts: waits less those that are tight)
+agreed     the second machine says the same as the machine of each run of the result, and of each
+           run with a larger count: which races, and without one every byte of every array
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import second_machine
 from check_harness import RACES, check_module
+from second_machine import NotJudged
+from two_judges import of_machine, of_second, passed, same_arrays, vendor_of
 
 from mlir_async_pipe import machine, passes
 from mlir_async_pipe.bindings import ir, new_context
@@ -36,7 +41,9 @@ class Outcome:
 
     `refused` is the reason code of the error, or of the remark that left the loop as it is, "".
     `mutants` are waits weakened by one, of which the checker called `unsafe` unsafe, and the
-    machine saw `racing` of the others race. `failures` are sentences, none of which may be.
+    machine saw `racing` of the others race. The second machine ran `compared` times beside the
+    machine and differed `disagreed` times; `not_judged` are reasons why it did not run.
+    `failures` are sentences, none of which may be.
     """
 
     program: str
@@ -47,6 +54,9 @@ class Outcome:
     mutants: int = 0
     unsafe: int = 0
     racing: int = 0
+    compared: int = 0
+    disagreed: int = 0
+    not_judged: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
@@ -110,8 +120,10 @@ def _judge_result(module: Any, program: Program, expected: RunResult, outcome: O
         outcome.failures.append(f"checker: unsafe {sorted(checked.unsafe)}")
     if checked.unknown:
         outcome.failures.append(f"checker: unknown {sorted(checked.unknown)}")
+    second = Second(module, program, outcome)
     for completion, seed in COMPLETIONS:
         result = _run(module, program, completion, seed)
+        second.compare(result, completion, seed)
         if _races(result):
             outcome.failures.append(f"races, {completion}: {sorted(_races(result))}")
         for number, (wanted, got) in enumerate(zip(expected.arrays, result.arrays, strict=True)):
@@ -128,12 +140,54 @@ def _judge_weaker(module: Any, number: int, program: Program, outcome: Outcome) 
     outcome.mutants += 1
     checked = check_module(module, program.target)
     outcome.unsafe += bool(checked.unsafe)
+    result = _run(module, program, "late", 0)
+    Second(module, program, outcome, f"wait {number} + 1, ").compare(result, "late", 0)
     if not checked.unsafe:
-        racing = _races(_run(module, program, "late", 0))
+        racing = _races(result)
         outcome.racing += bool(racing)
         if racing and not checked.unknown:
             outcome.failures.append(f"checker misses wait {number} + 1: {sorted(racing)}")
     set_integer(wait, rule.count, count, rule.count_bits)
+
+
+class Second:
+    """The second machine beside the machine, on a module as it is now."""
+
+    def __init__(self, module: Any, program: Program, outcome: Outcome, what: str = "") -> None:
+        self.program, self.outcome, self.what = program, outcome, what
+        target = None if program.target is None else Target.parse(program.target)
+        self.lanes = 32 if target is None else target.chip.lanes
+        text = module.operation.get_asm(print_generic_op_form=True, use_local_scope=True)
+        self.judged = None
+        try:
+            self.judged = second_machine.Program(text, vendor_of(program.target))
+        except NotJudged as error:
+            outcome.not_judged.append(str(error))
+
+    def compare(self, first: RunResult, completion: str, seed: int) -> None:
+        """Run as the machine did, and note where the two differ."""
+        if self.judged is None:
+            return
+        try:
+            second = self.judged.run(
+                self.program.function,
+                passed(self.program.arguments()),
+                threads=self.program.threads,
+                completion=completion,
+                seed=seed,
+                warp=self.lanes,
+            )
+        except NotJudged as error:
+            self.outcome.not_judged.append(str(error))
+            return
+        self.outcome.compared += 1
+        says, says_too = of_machine(first), of_second(second)
+        if says == says_too and (says["wrong"] or same_arrays(first, second)):
+            return
+        self.outcome.disagreed += 1
+        self.outcome.failures.append(
+            f"machines disagree, {self.what}{completion}: {says}, second {says_too}"
+        )
 
 
 def _counted_waits(module: Any) -> Iterator[Any]:
