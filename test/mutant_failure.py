@@ -128,12 +128,14 @@ def _choices(of: Kernel, kernel: Any) -> Iterator[list[Any]]:
 
 def _of_second(kernel: Any, text: str, of: Kernel, size: Size) -> Failure:
     lanes = Target.parse(of.target).chip.lanes if of.target else 32
+    # It counts the small steps of all threads together.
+    limit = 20 * STEPS * size[0] * size[1] * size[2]
     found = ""
     try:
         program = second_machine.Program(generic(text), vendor_of(of.target))
         for arguments in islice(_choices(of, kernel), 2):
             judged = program.run(
-                symbol_name(kernel), passed(arguments), threads=size, warp=lanes, step_limit=STEPS
+                symbol_name(kernel), passed(arguments), threads=size, warp=lanes, step_limit=limit
             )
             if DIVERGES in judged.codes:
                 found = f"{DIVERGES} (second machine)"

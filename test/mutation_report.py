@@ -37,7 +37,7 @@ from mutation_table import KINDS, NAMED, Judged, Report, Result
 
 from mlir_async_pipe.diagnostics import AsyncPipeError
 
-# Seconds that the checker may think about one mutant; what takes longer counts as slow.
+# Processor seconds that the checker may think about one mutant; what takes longer counts as slow.
 SLOW = 10.0
 # Of so many places that a kind can break in a kernel some are drawn.
 PLACES = 8
@@ -97,18 +97,18 @@ class _TooSlow(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Give up after so many seconds."""
+    """Give up after so many seconds of this process: other load does not count."""
 
     def stop(number: int, frame: Any) -> None:
         raise _TooSlow
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def all_judged(mutants: int, seed: int, jobs: int, each: int) -> Iterator[Judged]:
