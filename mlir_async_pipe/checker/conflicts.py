@@ -33,6 +33,7 @@ Cause = Literal[
     "same-op",
     "other-block",
     "unfollowed",
+    "budget",
     "divergent-barrier",
 ]
 
@@ -186,10 +187,9 @@ class Judge:
         """Check two executions of ops of one group that is still open."""
         self._compare(later, earlier, state, "uncommitted", -1, (-1, None), "")
 
-    def unfollowed(self, site: int, reason: str) -> None:
-        """An op of which nothing can be told, since its control flow is not followed."""
-        key: tuple[int, int, Cause] = (site, site, "unfollowed")
-        self.findings[key] = Finding(site, site, "unfollowed", True, False, reason)
+    def unfollowed(self, site: int, reason: str, cause: Cause = "unfollowed") -> None:
+        """An op of which nothing can be told, since no path was followed there to its end."""
+        self.findings[site, site, cause] = Finding(site, site, cause, True, False, reason)
 
     def divergent(self, site: int, state: State) -> None:
         """A barrier on one side of a branch on which threads went different ways, or in a loop

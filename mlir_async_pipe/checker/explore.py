@@ -13,57 +13,46 @@ them (see `periods`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import partial
 
+from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.counters import Counters
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.graph import (
-    AnyIteration,
     Block,
-    Bracket,
     Branch,
-    Copy,
     Edge,
     Flow,
     Goto,
     LoopTest,
     Lost,
     Run,
-    Step,
     Stop,
     Switch,
 )
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
-from mlir_async_pipe.checker.other_threads import another_thread, own
+from mlir_async_pipe.checker.other_threads import another_thread
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.paths import at_least, at_most, split, without_ends
-from mlir_async_pipe.checker.periods import check_periods
+from mlir_async_pipe.checker.plans import Plan, Planner
 from mlir_async_pipe.checker.settled import exact, settle
-from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.thread_grid import is_thread_number
-from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.checker.values import Values
 
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6
 
-Plan = Callable[[State], object]
-
-
-class BudgetError(Exception):
-    """Too many states: the rest of the kernel stays unknown."""
-
 
 @dataclass
 class Explorer:
-    """One run over one kernel. `budget` bounds the number of states followed.
+    """One run over one kernel. `budget` bounds the work.
 
     With `symbolic`, slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
@@ -74,7 +63,7 @@ class Explorer:
     flow: Flow
     values: Values
     effects: Effects
-    budget: int = 20_000
+    budget: Budget
     periods: dict[int, int] = field(default_factory=dict)
     symbolic: bool = False
     states: int = 0
@@ -88,12 +77,20 @@ class Explorer:
         slots = CarriedSlots(self.flow) if self.symbolic else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
+        self.planner = Planner(
+            self.values,
+            self.effects,
+            self.iterations,
+            self.needed,
+            None if self.symbolic else self.periods,
+            self.lost,
+        )
         self.plans: list[list[Plan]] = []
         self.barriers: set[tuple[int, int]] = set()
         for block in self.flow.blocks:
             plans: list[Plan] = []
             for step in block.steps:
-                plan = self._plan(step)
+                plan = self.planner.plan(step)
                 if plan is not None:
                     if is_barrier(step):
                         self.barriers.add((block.number, len(plans)))
@@ -114,72 +111,6 @@ class Explorer:
             for site in of(step.op, step.frame)
         )
 
-    # Plans --------------------------------------------------------------------------------
-
-    def _plan(self, step: Step) -> Plan | None:
-        """Read a step once; what it gives runs on a state. None: it need not run."""
-        match step:
-            case Run() as run if run.makes_values:
-                return self._plan_value(run)
-            case Run() as run:
-                return self._plan_effect(run)
-            case Copy(assigns):
-                if self.needed.isdisjoint(target for target, _ in assigns):
-                    return None
-                return lambda state: self._assign(state, assigns)
-            case AnyIteration(loop, variable):
-                return partial(self.iterations.any_iteration, loop, variable)
-            case Bracket(kind, op, _):
-                return own(lambda state: self.effects.groups.bracket(state, kind, op))
-            case Lost():
-                return lambda state: self.lost.setdefault(step)
-
-    def _plan_value(self, run: Run) -> Plan | None:
-        # Half of a kernel computes data, or the same in every state.
-        if self.needed.isdisjoint(run.results) or self.values.fix(run):
-            return None
-        evaluate = self.values.prepare(run)
-        if self.symbolic:
-            return evaluate
-
-        def execute(state: State) -> None:
-            value = evaluate(state)
-            if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
-                check_periods(value, state.facts, self.periods)
-
-        return execute
-
-    def _plan_effect(self, run: Run) -> Plan | None:
-        """What an op loads, or what a call gives, is another value each time that it runs."""
-        effect = self.effects.prepare(run)
-        made = [
-            (number, result.type)
-            for number, result in zip(run.results, run.op.results, strict=True)
-            if number in self.needed and is_integer(result.type)
-        ]
-        if not made:
-            return effect
-
-        def execute(state: State) -> None:
-            for number, kind in made:
-                self.values.forget(state, number, kind)
-            if effect is not None:
-                effect(state)
-
-        return execute
-
-    def _assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
-        new: list[tuple[int, Value | None]] = [
-            (target, self.values.get(state, source))
-            for target, source in assigns
-            if target in self.needed
-        ]
-        for target, value in new:
-            if value is None:
-                state.env.pop(target, None)
-            else:
-                state.env[target] = value
-
     # Paths --------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -189,9 +120,8 @@ class Explorer:
         start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts()))
         self.work = [(0, 0, start)]
         while self.work:
+            self.budget.state()
             self.states += 1
-            if self.states > self.budget:
-                raise BudgetError
             number, step, state = self.work.pop()
             block = self.flow.blocks[number]
             if step == 0 and block.merges:
@@ -338,7 +268,7 @@ class Explorer:
 
     def _follow(self, edge: Edge, state: State) -> None:
         """Take an edge: assign, then move the iteration numbers of the loops it concerns."""
-        self._assign(state, edge.assigns)
+        self.planner.assign(state, edge.assigns)
         apart = any(kind == "leave" and number in state.uneven for kind, number in edge.loops)
         for kind, number in edge.loops:
             if kind == "enter":

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.graph import Run
-from mlir_async_pipe.checker.partings import is_reached_by_all
+from mlir_async_pipe.checker.partings import after_barrier, is_reached_by_all
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.values import Values
@@ -207,7 +207,7 @@ class Groups:
         state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)
         if spaces:
             state.barrier = number
-        state.sides = tuple(side._replace(interval=side.interval + 1) for side in state.sides)
+        state.sides = tuple(map(after_barrier, state.sides))
 
     # Regions and calls --------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class CheckSummary:
 def code_of(finding: Finding, sites: list[Site]) -> str:
     """The stable code of a finding."""
     later, earlier = sites[finding.later], sites[finding.earlier]
-    if finding.cause == "unfollowed":
+    if finding.cause in ("unfollowed", "budget"):
         return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
@@ -143,13 +143,15 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause == "same-op":
         return f"'{later.op.name}' of two threads writes to one place at once"
+    if finding.cause == "budget":
+        return f"'{later.op.name}' races: the kernel has too many paths to follow all of them"
     return _SENTENCES[code_of(finding, sites)].format(op=later.op.name, other=earlier.op.name)
 
 
 def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[str, Any], ...]:
     """The op at the other end, and what is missing or too weak."""
     later, earlier = sites[finding.later], sites[finding.earlier]
-    if finding.cause == "unfollowed":
+    if finding.cause in ("unfollowed", "budget"):
         return ()
     if finding.cause == "divergent-barrier":
         return (("threads go different ways around it: move it out of the branch", later.op),)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.callees import Callees, callable_functions
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
-from mlir_async_pipe.checker.explore import BudgetError, Explorer
+from mlir_async_pipe.checker.explore import Explorer
 from mlir_async_pipe.checker.flow import build
-from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.graph import Flow, Run
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.groups import Groups
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.owners import Owners
+from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.periods import PeriodError
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
@@ -41,9 +43,6 @@ from mlir_async_pipe.launch import (
 from mlir_async_pipe.launch_ids import axes_read
 from mlir_async_pipe.targets import Target
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-
-# A kernel that needs more states than this with slots as symbols is not easy.
-SYMBOLIC_STATES = 4_000
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,9 @@ class _Run:
     def symbolic(self) -> Outcome | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
         tracked: frozenset[int] = frozenset()
+        budget = self._budget(SYMBOLIC_POINTS)
         while True:
-            explorer = self._explorer(tracked, symbolic=True, budget=SYMBOLIC_STATES)
+            explorer = self._explorer(tracked, budget, symbolic=True)
             try:
                 explorer.run()
             except BudgetError:
@@ -173,8 +173,9 @@ class _Run:
         """The outcome with iteration numbers modulo what slots need."""
         periods: dict[int, int] = {}
         tracked: frozenset[int] = frozenset()
+        budget = self._budget(POINTS)
         while True:
-            explorer = self._explorer(tracked, periods=periods)
+            explorer = self._explorer(tracked, budget, periods=periods)
             try:
                 explorer.run()
             except PeriodError as needed:
@@ -187,16 +188,22 @@ class _Run:
                 return self._outcome(explorer, exhausted=False)
             tracked |= shared
 
-    def _explorer(self, tracked: frozenset[int], **options: Any) -> Explorer:
+    def _budget(self, points: int) -> Budget:
+        return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))
+
+    def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
         roots = Roots(self.assume_noalias_arguments)
         values = Values(self.flow, self.threads, roots, fold_iterations=not options.get("symbolic"))
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)
-        judge = Judge(sites.sites, roots, Comparer(self.threads), values.base_facts(), tracked)
+        judge = Judge(
+            sites.sites, roots, Comparer(self.threads, budget), values.base_facts(), tracked
+        )
         groups = Groups(values, sites, self.threads.several)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)
-        return Explorer(self.flow, values, Effects(values, sites, judge, groups, owners), **options)
+        effects = Effects(values, sites, judge, groups, owners)
+        return Explorer(self.flow, values, effects, budget, **options)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""
@@ -210,6 +217,19 @@ class _Run:
             )
         return self.kernel not in ancestors(around)
 
+    def _exhausted(self, judge: Judge, sites: Sites) -> None:
+        """Nothing is known of accesses, and of barriers, that were not followed to the end."""
+        rest = set(sites.mattering())
+        if self.threads.several:
+            rest |= {
+                sites.opaque(step.op, step.frame)
+                for block in self.flow.blocks
+                for step in block.steps
+                if isinstance(step, Run) and is_barrier(step)
+            }
+        for number in sorted(rest - {finding.later for finding in judge.findings.values()}):
+            judge.unfollowed(number, "budget", "budget")
+
     def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
         explorer.effects.owners.judge_blocks()
@@ -218,6 +238,8 @@ class _Run:
             judge.unfollowed(sites.opaque(step.op, step.frame), REASON)
         for op in self.missing:
             judge.unfollowed(sites.opaque(op, 0), REASON)
+        if exhausted:
+            self._exhausted(judge, sites)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(
@@ -227,7 +249,7 @@ class _Run:
             in_scope,
             sites.sites,
             sites.ops,
-            _summary(self.name, findings, len(in_scope), sites, explorer, exhausted),
+            _summary(self.name, findings, len(in_scope), sites, explorer),
         )
 
 
@@ -237,7 +259,6 @@ def _summary(
     in_scope: int,
     sites: Sites,
     explorer: Explorer,
-    exhausted: bool,
 ) -> CheckSummary:
     unsafe = {f.later for f in findings if f.certain}
     reasons: dict[str, int] = {}
@@ -246,10 +267,5 @@ def _summary(
         if not finding.certain and finding.later not in unsafe | unknown:
             unknown.add(finding.later)
             reasons[finding.reason] = reasons.get(finding.reason, 0) + 1
-    if exhausted:
-        rest = sites.mattering() - unsafe - unknown
-        unknown |= rest
-        if rest:
-            reasons["state-limit"] = len(rest)
     unsafe_ops = len(unsafe) + in_scope
     return CheckSummary(name, len(sites.sites), unsafe_ops, len(unknown), reasons, explorer.states)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker.budget import POINTS, Budget
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
 from mlir_async_pipe.checker.residues import cases, shortened
@@ -39,9 +40,10 @@ LONGEST_MEETING = 32
 
 @dataclass
 class Comparer:
-    """Answers overlap questions for one kernel, each once."""
+    """Answers overlap questions for one kernel, each once, out of its `budget`."""
 
     threads: Threads
+    budget: Budget = field(default_factory=lambda: Budget(POINTS))
     _known: dict[tuple[object, ...], Overlap] = field(default_factory=dict)
 
     def overlap(
@@ -74,13 +76,14 @@ class Comparer:
             if constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
-        key = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
+        key: tuple[object, ...] = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
+        # What a path knows of thread ids stands in `ranges`: no other fact matters to these.
+        if not all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
+            key = (*key, frozenset(facts.items()))
+        self.budget.asked()
         found = self._known.get(key)
         if found is None:
-            found = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
-            # What a path knows of thread ids stands in `ranges`: no other fact matters here.
-            if all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
-                self._known[key] = found
+            found = self._known[key] = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
         if found.verdict == "yes" and reason:
             return Overlap("cannot tell", reason)
         return found
@@ -114,6 +117,7 @@ class Comparer:
         left = [_cancelled(x, y, same_thread) for x, y in pairs]
         grid = Grid(self.threads, same_thread, ranges)
         found = _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
+        self.budget.decided(grid.positions)
         starts = (piece.start for pair in left for piece in pair)
         may_wrap = found.verdict == "cannot tell" and any(forms.may_wrap(s) for s in starts)
         return Overlap("cannot tell", "may-wrap") if may_wrap else found

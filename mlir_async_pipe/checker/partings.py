@@ -143,6 +143,12 @@ def _reached_up_to(flow: Flow, first: int, last: int) -> list[int]:
     return found
 
 
+def after_barrier(side: Side) -> Side:
+    """The side after one more barrier. Where sides pass different numbers of them, which may be
+    any number in a loop, none orders anything: all accesses of such a side stand together."""
+    return side._replace(interval=side.interval + 1) if side.parting.even else side
+
+
 def is_reached_by_all(state: State) -> bool:
     """Whether the threads that part on the way to a barrier all come to it."""
     return not state.uneven and all(side.parting.even for side in state.sides)
@@ -208,11 +214,11 @@ def others(event: Event, state: State) -> Iterator[tuple[Event, bool]]:
     same barrier, each with whether both certainly run in one execution."""
     for parting, number, interval in state.sides:
         mine = _outside(event, parting)
-        plain = mine is event and _is_plain(state.facts, parting.facts)
+        plain = mine is event and not state.unordered and _is_plain(state.facts, parting.facts)
         for entry in parting.events:
             if entry.side != number and entry.interval == interval:
                 yield entry.event, plain and entry.plain
-        parting.events.append(PartingEvent(mine, number, interval, plain))
+        parting.events.setdefault(PartingEvent(mine, number, interval, plain))
 
 
 def _outside(event: Event, parting: Parting) -> Event:

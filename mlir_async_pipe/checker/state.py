@@ -105,7 +105,7 @@ class Parting:
     facts: dict[Atom, Known]
     even: bool = True
     threads: dict[int, dict[Atom, Known]] = field(default_factory=dict)
-    events: list[PartingEvent] = field(default_factory=list)
+    events: dict[PartingEvent, None] = field(default_factory=dict)
 
 
 class Side(NamedTuple):

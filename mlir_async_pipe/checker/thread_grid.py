@@ -133,11 +133,12 @@ def _range_length(atom: Atom) -> int | None:
 
 @dataclass
 class Grid:
-    """The threads of a block, or of an unknown block as many as could be."""
+    """The threads of a block, or as many as could be; `positions` were enumerated."""
 
     threads: Threads
     same_thread: bool
     ranges: tuple[ThreadRange, ThreadRange]
+    positions: int = 0
 
     def compare(
         self,
@@ -197,6 +198,7 @@ class Grid:
             points *= count
         if points > LARGEST_ENUMERATION:
             return None
+        self.positions += points
         axes = np.indices((number, *counts, *(count for _, (_, count) in steps)))
         axes = axes.reshape(len(axes), -1)
         values: dict[Atom, np.ndarray] = {}
