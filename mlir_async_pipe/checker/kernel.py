@@ -174,6 +174,7 @@ class _Run:
         periods: dict[int, int] = {}
         tracked: frozenset[int] = frozenset()
         budget = self._budget(POINTS)
+        clean = False
         while True:
             explorer = self._explorer(tracked, budget, periods=periods)
             try:
@@ -182,10 +183,14 @@ class _Run:
                 periods = {**periods, needed.loop: needed.period}
                 continue
             except BudgetError:
-                return self._outcome(explorer, exhausted=True)
+                met = tracked | explorer.effects.owners.shared_roots()
+                return self._outcome(explorer, exhausted=True, only=met if clean else None)
             shared = explorer.effects.owners.shared_roots()
             if shared <= tracked:
                 return self._outcome(explorer, exhausted=False)
+            judge = explorer.effects.judge
+            clean = not (judge.findings or judge.left or judge.in_scope)
+            clean = clean and not tracked
             tracked |= shared
 
     def _budget(self, points: int) -> Budget:
@@ -217,10 +222,15 @@ class _Run:
             )
         return self.kernel not in ancestors(around)
 
-    def _exhausted(self, judge: Judge, sites: Sites) -> None:
-        """Nothing is known of accesses, and of barriers, that were not followed to the end."""
+    def _exhausted(self, judge: Judge, sites: Sites, only: frozenset[int] | None) -> None:
+        """Nothing is known of accesses, and of barriers, that were not followed to the end.
+
+        `only`: all was safe but for accesses of one barrier interval to these roots.
+        """
         rest = set(sites.mattering())
-        if self.threads.several:
+        if only is not None:
+            rest = {number for number in rest if sites.static_root(number) in only}
+        elif self.threads.several:
             rest |= {
                 sites.opaque(step.op, step.frame)
                 for block in self.flow.blocks
@@ -230,7 +240,9 @@ class _Run:
         for number in sorted(rest - {finding.later for finding in judge.findings.values()}):
             judge.unfollowed(number, "budget", "budget")
 
-    def _outcome(self, explorer: Explorer, *, exhausted: bool) -> Outcome:
+    def _outcome(
+        self, explorer: Explorer, *, exhausted: bool, only: frozenset[int] | None = None
+    ) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
         explorer.effects.owners.judge_blocks()
         explorer.effects.owners.judge_aliases()
@@ -239,7 +251,7 @@ class _Run:
         for op in self.missing:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
-            self._exhausted(judge, sites)
+            self._exhausted(judge, sites, only)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(
