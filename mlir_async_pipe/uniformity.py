@@ -91,7 +91,7 @@ class Uniformity:
             # Of an op without a row nothing is known: its regions may run in any thread.
             if row is None or row.flow == "parallel":
                 return above
-            if any(self.difference(value) is not None for value in _conditions(above)):
+            if any(self.difference(value) is not None for value in conditions(above)):
                 return above
         return None
 
@@ -101,7 +101,7 @@ class Uniformity:
         for above in (op, *ancestors(op)):
             if is_function(above):
                 return None
-            origins = [self.difference(value) for value in _conditions(above)]
+            origins = [self.difference(value) for value in conditions(above)]
             if any(origin is not None and _is_thread_id(origin) for origin in origins):
                 return above
         return None
@@ -129,7 +129,7 @@ def _is_thread_id(origin: Operation) -> bool:
     )
 
 
-def _conditions(op: Operation) -> list[Value]:
+def conditions(op: Operation) -> list[Value]:
     """The values that decide whether, and how often, the regions of `op` run."""
     row = REGION_ROWS.get(op.name)
     if row is None or row.flow in ("once", "isolated"):

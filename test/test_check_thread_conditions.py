@@ -133,6 +133,16 @@ def counted_loop(inner: str) -> str:
     scf.for %i = %c0 to %w{len(inner)} step %c1 {{ {inner} }}"""
 
 
+def parallel_loop(inner: str) -> str:
+    return f"""%w{len(inner)} = arith.index_castui %p : i1 to index
+    scf.parallel (%i, %j) = (%c0, %c0) to (%n, %w{len(inner)}) step (%c1, %c1) {{ {inner} scf.reduce }}"""
+
+
+def forall_loop(inner: str) -> str:
+    return f"""%w{len(inner)} = arith.index_castui %p : i1 to index
+    scf.forall (%i) in (%w{len(inner)}) {{ {inner} }}"""
+
+
 def while_loop(inner: str) -> str:
     return f"""scf.while (%b = %p) : (i1) -> () {{
       scf.condition(%b)
@@ -177,6 +187,8 @@ FORMS = [
     other_side,
     index_switch,
     counted_loop,
+    parallel_loop,
+    forall_loop,
     while_loop,
     jump,
     jump_switch,
@@ -217,7 +229,10 @@ def test_what_only_some_threads_do_proves_nothing(step: str, form) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form is not counted_loop])
+COUNTED = (counted_loop, parallel_loop, forall_loop)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in COUNTED])
 @pytest.mark.parametrize("step", ["wait", "barrier"])
 def test_what_all_threads_do_or_none_is_proven(step: str, form) -> None:
     """Law: with a condition that all threads share the kernel is safe, nothing unknown.
@@ -238,3 +253,27 @@ def test_the_machine_sees_the_wait_that_some_threads_skip(name: str) -> None:
     text = KERNEL.format(condition=PER_THREAD[name], body=under_the_condition("wait", structured))
     text = text.replace("func.func private @unknown() -> i1", "").replace(", %f: f32", "")
     assert machine_races(text, TARGET, trips=[32])
+
+
+ROUND = f"{COPY}\n{WAIT}\n{BARRIER}\n{READ}\n{BARRIER}"
+LOOPS = {
+    "for": f"scf.for %o = %c0 to BOUND step %c1 {{ {ROUND} }}",
+    "parallel": f"scf.parallel (%o) = (%c0) to (BOUND) step (%c1) {{ {ROUND} scf.reduce }}",
+    "forall": f"scf.forall (%o) in (BOUND) {{ {ROUND} }}",
+    "affine": f"""%bound = arith.addi BOUND, %c0 : index
+    affine.for %o = 0 to min affine_map<(d0) -> (d0, 8)>(%bound) {{ {ROUND} }}""",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("barrier", ["own thread reads", "others read"])
+def test_barriers_in_a_loop_count_if_all_threads_run_it_equally_often(
+    loop: str, barrier: str
+) -> None:
+    """Law: safe with a bound that threads share; never with one that differs between them."""
+    body = LOOPS[loop] if barrier == "others read" else LOOPS[loop].replace("%mirror", "%t")
+    shared = checked("", body.replace("BOUND", "%n"))
+    assert not shared.unsafe
+    assert not shared.unknown
+    apart = checked("", body.replace("BOUND", "%t"))
+    assert apart.unsafe or apart.unknown

@@ -12,7 +12,6 @@ of other threads; what merely differs has a form of thread ids or a symbol of it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from mlir_async_pipe.checker.choices import chooses_numbers
 from mlir_async_pipe.checker.graph import (
@@ -50,14 +49,11 @@ class Divergence:
         self._users: dict[int, list[int]] = {}
         self._deciding: dict[int, list[Block]] = {}
         self._selections: dict[int, list[int]] = {}
-        self._uneven: list[Block] = []
         self._into: list[list[tuple[int, Edge]]] = [[] for _ in self.flow.blocks]
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
         self._after = post_dominators(self.flow)
         self._read()
-        for block in self._uneven:
-            self._part(block)
         while self._pending:
             self._mark(*self._pending.pop())
 
@@ -106,15 +102,17 @@ class Divergence:
 
     def _bind(self, loop: int, variable: int, made: set[int], read: set[int]) -> None:
         made.add(variable)
-        if self.flow.loops[loop].lower is None:
+        if self.flow.loops[loop].lower is None and self.flow.loops[loop].decided_by is None:
             self._pending.append((variable, False))
         for bound in self._bounds(loop):
             self._users.setdefault(bound, []).append(variable)
             read.add(bound)
 
     def _bounds(self, loop: int) -> list[int]:
+        """What decides how often a loop runs, and which numbers its iterations have."""
         found = self.flow.loops[loop]
-        return [n for n in (found.lower, found.upper, found.step) if n is not None]
+        bounds = [n for n in (found.lower, found.upper, found.step) if n is not None]
+        return [*bounds, *(found.decided_by or ())]
 
     def _decided_by(self, block: Block, made: set[int], read: set[int]) -> list[int]:
         match block.exit:
@@ -126,10 +124,7 @@ class Divergence:
                 variable = self.flow.loops[loop].variable
                 if variable is not None:
                     self._bind(loop, variable, made, read)
-                bounds = self._bounds(loop)
-                if not bounds and self._begins_different_at(self.flow.loops[loop].place):
-                    self._uneven.append(block)
-                return bounds
+                return self._bounds(loop)
         return []
 
     def _begins_different(self, number: int) -> bool:
@@ -137,12 +132,9 @@ class Divergence:
         if isinstance(value, Constant):
             return False
         if not hasattr(value, "type"):
-            return self._begins_different_at(value)
+            # An op that decides by its operands (an affine.if), wherever these are made.
+            return any(differs(operand, 1) for operand in value.operands)
         return constant_value(value) is None and differs(value, frame)
-
-    def _begins_different_at(self, op: Any) -> bool:
-        """Whether an op that decides by its operands (an affine.if) differs between threads."""
-        return any(differs(operand, 1) for operand in op.operands)
 
     # Following it -------------------------------------------------------------------------
 

@@ -140,7 +140,8 @@ class Loop:
     """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
 
     `inductions` maps a header argument to what each iteration adds to it. `unsigned`: the bounds
-    are read as unsigned numbers, of `bits` bits.
+    are read as unsigned numbers, of `bits` bits. `decided_by`: of a loop without bounds of which
+    every thread runs all iterations, the values that decide how many these are.
     """
 
     number: int
@@ -149,6 +150,7 @@ class Loop:
     step: int | None = None
     variable: int | None = None
     place: Any = None
+    decided_by: tuple[int, ...] | None = None
     unsigned: bool = False
     bits: int = INDEX_BITS
     inductions: dict[int, int] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.loops import COUNTED, carried_into
 from mlir_async_pipe.checker.type_kinds import is_bit
 from mlir_async_pipe.integer_ops import bits_of
 from mlir_async_pipe.ir_helpers import operations
+from mlir_async_pipe.uniformity import conditions
 from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     affine_for_bounds,
@@ -92,9 +93,11 @@ def loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
 
 
 def any_order(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """A loop whose iterations run one after the other, in any order and number."""
+    """A loop whose iterations run one after the other, in any order and number: the same ones in
+    all threads whose bounds are the same, since one code, made of the bounds, orders them."""
     loop = builder.loop(op)
     number, pairs = builder.flow.number, builder.pairs
+    loop.decided_by = tuple(number(frame, value) for value in conditions(op))
     arguments = list(op.regions[0].blocks[0].arguments)
     entry = list(op.operands)[REGION_ROWS[op.name].entry(op).start :]
     carried = arguments[len(arguments) - len(entry) :] if op.name == "affine.for" else []
@@ -110,6 +113,7 @@ def any_order(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     variables = arguments[: len(arguments) - len(carried)]
     for dimension, argument in enumerate(variables):
         bounds = _range_of(builder, op, dimension, frame)
+        bounds.decided_by = loop.decided_by
         body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
 
     def repeat(block: Block, last: Any) -> None:
