@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.buffers import root_of
 from mlir_async_pipe.checker import addresses, arithmetic, forms, memory, widths
+from mlir_async_pipe.checker.believed_ranges import believed_ranges
 from mlir_async_pipe.checker.choices import UndecidedError, wrapped
 from mlir_async_pipe.checker.divergence import Divergence
 from mlir_async_pipe.checker.forms import Atom, Form, Known
@@ -66,7 +67,8 @@ class Values:
 
     @cached_property
     def _base_facts(self) -> Mapping[Atom, Known]:
-        return {**LAUNCH_FACTS, **thread_facts(self.threads)}
+        believed = believed_ranges(self.flow, self.threads)
+        return {**LAUNCH_FACTS, **believed, **thread_facts(self.threads)}
 
     def is_fixed(self, number: int) -> bool:
         """Whether a value is the same in all states: a constant, a number of the thread, or

@@ -1,0 +1,69 @@
+"""What `overflow<nsw>` says of block ids: a kernel that always multiplies one has few blocks.
+
+    %b = arith.index_cast %block_id_x : index to i32
+    %s = arith.muli %b, %c4 overflow<nsw> : i32       block_id x <= (2^31 - 1) / 4
+    %h = arith.divui %b, %c2 : i32
+    %r = arith.muli %h, %c4 overflow<nsw> : i32       block_id x / 2 <= (2^31 - 1) / 4
+
+Only ops of the first block count, which every thread runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.checker.graph import Flow, Run
+from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS
+from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.thread_ids import argument_form, id_form
+from mlir_async_pipe.checker.widths import typed
+from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, defining_op
+
+_PRODUCTS = ("arith.muli", "llvm.mul")
+_QUOTIENTS = ("arith.divui", "llvm.udiv")
+_CASTS = ("arith.index_cast", "arith.index_castui", "llvm.sext", "llvm.zext", "llvm.trunc")
+
+
+def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:
+    """The ranges of block ids whose products with constants do not overflow."""
+    found: dict[Atom, Known] = {}
+    for step in flow.blocks[0].steps:
+        if not isinstance(step, Run) or step.op.name not in _PRODUCTS:
+            continue
+        product, factor = typed(step.op), _constant(step.op)
+        # An id has 31 bits: casts to fewer would lose some.
+        if not product.nsw or product.bits < 32 or factor is None or factor < 1:
+            continue
+        quotient = ((1 << (product.bits - 1)) - 1) // factor
+        for atom, divisor in _block_ids(step.op, threads):
+            most = quotient * divisor + divisor - 1
+            known = found.get(atom, LAUNCH_FACTS[atom])
+            if known.high is None or most < known.high:
+                found[atom] = Known(0, most)
+    return found
+
+
+def _constant(op: Operation) -> int | None:
+    """The constant operand of an op."""
+    constants = [constant_value(operand) for operand in op.operands]
+    return next((constant for constant in constants if constant is not None), None)
+
+
+def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
+    """The block ids that an op reads through casts and divisions by a constant, which is given."""
+    for operand in op.operands:
+        source: Value = operand
+        above = defining_op(source)
+        divisor = 1
+        while above is not None and above.name in (*_CASTS, *_QUOTIENTS):
+            if above.name in _QUOTIENTS:
+                divisor *= max(constant_value(above.operands[1]) or 0, 0)
+            source = above.operands[0]
+            above = defining_op(source)
+        form = argument_form(source, threads) if above is None else id_form(above, threads)
+        if form is None or form.constant or len(form.terms) != 1 or divisor < 1:
+            continue
+        ((atom, _),) = form.terms
+        if atom in LAUNCH_FACTS and LAUNCH_FACTS[atom].low == 0:
+            yield atom, divisor
