@@ -246,6 +246,45 @@ def test_a_carried_index_may_be_negative() -> None:
     assert checked.unsafe or checked.unknown
 
 
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ("%x = arith.remsi %zero, %below : i32", "i32"),
+        ("%x = arith.divui %t, %below : i32", "i32"),
+        ("%x = arith.floordivsi %zero, %below : i32", "i32"),
+    ],
+)
+def test_what_no_form_holds_is_no_free_number(lines: str, kind: str) -> None:
+    """0 remsi -8, t divui -8 and 0 floordivsi -8 are 0, never above t: nothing is read."""
+    checked = check(f"""
+    {OWN_PLACE}
+    %below = arith.constant -8 : {kind}
+    %t = arith.index_cast %tid : index to {kind}
+    %u = arith.index_castui %tid : index to {kind}
+    %zero = arith.subi %t, %u : {kind}
+    {lines}
+    %p = arith.cmpi sgt, %x, %t : {kind}
+    {COPY}
+    {WAIT}
+    %from = arith.xori %tid, %c1 : index
+    scf.if %p {{ {READ} }}""")
+    assert not checked.unsafe
+
+
+def test_a_quotient_is_not_free_beside_its_dividend() -> None:
+    """m div 4 > m never holds for a size."""
+    checked = check(f"""
+    {OWN_PLACE}
+    %c4 = arith.constant 4 : index
+    %quarter = arith.divui %m, %c4 : index
+    %p = arith.cmpi sgt, %quarter, %m : index
+    {COPY}
+    {WAIT}
+    %from = arith.xori %tid, %c1 : index
+    scf.if %p {{ {READ} }}""")
+    assert not checked.unsafe
+
+
 SEEDS = 60 if not os.environ.get("ASYNC_PIPE_NIGHTLY") else 6000
 
 

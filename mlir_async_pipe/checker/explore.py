@@ -39,7 +39,7 @@ from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
 from mlir_async_pipe.checker.other_threads import another_thread
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
-from mlir_async_pipe.checker.paths import at_least, at_most, split, without_ends
+from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
 from mlir_async_pipe.checker.plans import Plan, Planner
 from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.state import State
@@ -141,7 +141,7 @@ class Explorer:
             try:
                 plan[position](state)
             except UndecidedError as open_condition:
-                sides = split(open_condition.condition, state.facts)
+                sides = self.values.split(open_condition.condition, state.facts)
                 parting = self.partings.at_choice([side.facts for side in sides], state)
                 for side in sides:
                     half = state.under(side.facts, side.exact)
@@ -223,7 +223,7 @@ class Explorer:
                     self.effects.judge.end(state)
 
     def _split(self, state: State, form: Form, ways: dict[int, Edge], block: Block) -> None:
-        sides = split(form, state.facts)
+        sides = self.values.split(form, state.facts)
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
         for side in sides:
             half = state.under(side.facts, side.exact)

@@ -122,10 +122,17 @@ def _sum_at_least(
         known = facts[negative]
         return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
-    # What wraps may be made of the very symbol beside it: n + 1 and n.
-    has_symbol = any(atom.kind in ("symbol", "any") for atom, _ in form.terms)
+    # What wraps or is divided may be made of the very symbol beside it: n + 1 and n, n div 4 - n.
+    atoms = {atom for atom, _ in form.terms}
+    inside = {a for atom in atoms for a in _under_operators(atom)}
+    has_symbol = any(atom.kind in ("symbol", "any") for atom in atoms - inside)
     free = has_symbol and not forms.may_wrap(form)
     return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
+
+
+def _under_operators(atom: Atom) -> frozenset[Atom]:
+    """The atoms that an operator is applied to."""
+    return forms.atoms_of(forms.of_atom(atom)) - {atom}
 
 
 def _each_at_least(form: Form, bound: int, facts: dict[Atom, Known]) -> dict[Atom, Known]:

@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.graph import Constant, Flow, Run
 from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE
 from mlir_async_pipe.checker.memory import View
+from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.settled import exact, settle
@@ -31,7 +32,7 @@ from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_fac
 from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.integer_ops import is_size
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.ir_helpers import constant_value, defining_op
 from mlir_async_pipe.launch_ids import is_id
 
 Evaluation = Callable[[State], Value | None]
@@ -53,6 +54,7 @@ class Values:
     _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
     _symbols: dict[int, Atom] = field(default_factory=dict)
     limits: dict[Atom, Form | None] = field(default_factory=dict)
+    _given_up: set[Atom] = field(default_factory=set)
     _fixed: dict[int, Form] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
 
@@ -138,6 +140,9 @@ class Values:
             if self.threads.several and self.differs(number):
                 key = ("thread bit" if is_bit else "thread", number)
             found = self._symbols[number] = Atom("symbol", key)
+            op = defining_op(ssa) if hasattr(ssa, "type") else None
+            if op is not None and arithmetic.has_rule(op.name):
+                self._given_up.add(found)
         return found
 
     def differs(self, number: int) -> bool:
@@ -249,6 +254,14 @@ class Values:
         if value is None:
             raise UndecidedError(condition)
         return self.get(state, operands[1 if value else 2])
+
+    def split(self, condition: Form, facts: dict[Atom, Known]) -> list[Side]:
+        """Both sides of an i1 form. What an op computes and no form holds (tid remsi -8) is not
+        free to take any value: neither side need exist where the condition rests on it."""
+        sides = split(condition, facts)
+        if self._given_up.isdisjoint(forms.atoms_of(condition)):
+            return sides
+        return [side._replace(exact=False) for side in sides]
 
     def forget(self, state: State, number: int, kind: Any) -> None:
         """Bind a new opaque value: what depends on the value before it is of an earlier time."""
