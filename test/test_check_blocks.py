@@ -237,6 +237,50 @@ def test_arguments_that_may_be_one_memory_are_unknown() -> None:
     assert not check_text(text, assume_noalias_arguments=True).unknown
 
 
+# Tile i of %n columns: row i / %n, column i mod %n; what each block stores at, and for which %n.
+TILES_OF_ROWS = let("%row", "divui", "%i", "%n") + let("%col", "remui", "%i", "%n")
+TILES_OF_ROWS += let("%x0", "muli", "%col", "%c8") + let("%x", "addi", "%x0", "%t")
+ALIKE = "%n = gpu.grid_dim y\n"
+DYNAMIC_TILES = {
+    "row and column": (ALIKE, "%row, %x", True),
+    "column and row": (ALIKE, "%col, %row", True),
+    "the row alone": (ALIKE, "%row, %t", False),
+    "the column alone": (ALIKE, "%c0, %x", False),
+    "another divisor in each block": (let("%n", "addi", "%b", "%c1"), "%row, %x", False),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC_TILES)
+def test_quotient_and_remainder_by_a_number_of_the_launch_tell_tiles_apart(name: str) -> None:
+    """Blocks with one quotient and one remainder have one tile, if they divide by one number."""
+    divisor, place, right = DYNAMIC_TILES[name]
+    tile = TILES_OF_ROWS + f"memref.store %zero, %C[{place}] : memref<64x64xf32>"
+    body = X + divisor + STEPS.format(first="%b", grid="%g", store=tile)
+    checked = check_text(text_of(body, known=False))
+    assert "cross-block" not in verdict(checked)
+    assert ("cross-block" in {code for code, _ in checked.unknown}) != right
+
+
+def test_a_place_that_each_block_computes_is_no_certain_race() -> None:
+    """Of a loaded number nobody knows that two blocks get the same one, nor that they do not."""
+    body = (
+        X
+        + """%bits = memref.load %A[%b] : memref<1024xf32>
+    %word = arith.fptoui %bits : f32 to i32
+    %i = arith.index_cast %word : i32 to index
+    memref.store %zero, %C[%i, %t] : memref<64x64xf32>"""
+    )
+    checked = check_text(text_of(body))
+    assert not checked.unsafe
+    assert {h.reason for h in checked.report.of("hazards")} == {"other-blocks"}
+
+
+def test_threads_divide_by_numbers_of_threads() -> None:
+    """t / (7 - t) is no number of one thread: the kernel is not proven, nor given up with."""
+    body = OPPOSITE + let("%q", "divui", "%t", "%o") + store("%q")
+    assert {c for c, _ in check_text(text_of(body, known=False)).unknown} == {"missing-barrier"}
+
+
 def random_body(seed: int) -> str:
     """Accesses at sums of block, thread and iteration numbers, barriers and conditions."""
     random = Random(seed)

@@ -10,6 +10,7 @@ x div c and x mod c are equal, so is x.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, prod
@@ -20,6 +21,8 @@ from mlir_async_pipe.checker.forms import Atom
 
 # Each round carries bounds from one dimension to the others.
 ROUNDS = 8
+# Quotients, and the remainders that belong to them.
+REMAINDERS = {"div": "mod", "quotient": "remainder"}
 # What is tried one by one: neighbours in each of two dimensions.
 MANY_SUMS = 9
 
@@ -34,9 +37,11 @@ class Constraint(NamedTuple):
 
 @dataclass
 class Differences:
-    """The differences of unknowns, each with its bounds (None: none on that side)."""
+    """The differences of unknowns, each with its bounds (None: none on that side). `is_fixed`
+    tells the numbers that both ends have alike."""
 
-    bounds: dict[Atom, tuple[int | None, int | None]]
+    is_fixed: Callable[[Atom], bool]
+    bounds: dict[Atom, tuple[int | None, int | None]] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
 
     def solve(self) -> bool:
@@ -114,13 +119,17 @@ class Differences:
             if atom in joined or atom.kind != "call" or not self.is_zero(atom):
                 continue
             name, arguments = forms.operator_of(atom)
-            if name != "div" or not self.is_zero(Atom("call", ("mod", arguments))):
+            rest = REMAINDERS.get(name)
+            if rest is None or not self.is_zero(Atom("call", (rest, arguments))):
+                continue
+            inner, divisor = arguments
+            if not all(self.is_fixed(part) for part, _ in divisor.terms):
                 continue
             joined.add(atom)
-            inner = arguments[0]
-            for part, _ in inner.terms:
+            own = tuple(term for term in inner.terms if not self.is_fixed(term[0]))
+            for part, _ in own:
                 self.bounds.setdefault(part, (None, None))
-            self.constraints.append(Constraint(tuple(inner.terms), 0, 0))
+            self.constraints.append(Constraint(own, 0, 0))
 
 
 def _scaled(bounds: tuple[int | None, int | None], factor: int) -> tuple[int | None, int | None]:

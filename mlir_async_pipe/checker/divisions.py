@@ -1,6 +1,7 @@
 """Division, remainder and shift to the right, of forms.
 
-    arith.divui, index.divu, llvm.udiv   a div b, for a constant b, of a as an unsigned number
+    arith.divui, index.divu, llvm.udiv   a div b, for a constant b, of a as an unsigned number;
+                                         quotient(a, b) and remainder(a, b) for another b
     arith.floordivsi                     a div b of a as a signed one
     arith.divsi                          the same, where a is not negative
 
@@ -14,16 +15,16 @@ from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.widths import Rule, Typed, in_64_bits, signed, stored, unsigned
 
 
-def _read(op: Typed, v: list[Form], facts: Facts, sign: str) -> tuple[Form, int] | None:
-    """Dividend and divisor as an op reads them; None unless the divisor is a known number
-    above 0."""
+def _read(op: Typed, v: list[Form], facts: Facts, sign: str) -> tuple[Form, Form] | None:
+    """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
+    0 (which is undefined)."""
     if sign == "u":
         a, b = (unsigned(x, op.bits, facts) for x in v)
     else:
         a, b = (signed(x, op.bits) for x in v)
-    if a is None or b is None or not b.is_constant or b.constant <= 0:
+    if a is None or b is None or b == forms.ZERO or not _not_negative(b, facts):
         return None
-    return a, b.constant
+    return a, b
 
 
 def _not_negative(form: Form, facts: Facts) -> bool:
@@ -39,12 +40,14 @@ def divide(sign: str, *, down: bool = False, up: bool = False) -> Rule:
         found = _read(op, v, facts, sign)
         if found is None or not (down or _not_negative(found[0], facts)):
             return None
-        a, divisor = found
+        a, b = found
         if up:
-            a = forms.add(a, Form(divisor - 1))
+            a = forms.add(a, forms.add(b, Form(-1)))
             if not in_64_bits(a, facts):
                 return None
-        return stored(operators.floor_divide(a, divisor, facts), op.bits, facts)
+        if not (b.is_constant or _not_negative(a, facts)):
+            return None
+        return stored(operators.apply("quotient", (a, b), facts), op.bits, facts)
 
     return rule
 
@@ -56,7 +59,7 @@ def remainder(sign: str) -> Rule:
         found = _read(op, v, facts, sign)
         if found is None or not _not_negative(found[0], facts):
             return None
-        return stored(operators.modulo(*found, facts), op.bits, facts)
+        return stored(operators.apply("remainder", found, facts), op.bits, facts)
 
     return rule
 

@@ -209,6 +209,9 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Kno
     if name == "wrap":
         return type_range(arguments[1].constant)
     ranges = [bounds(argument, facts) for argument in arguments]
+    if name in ("quotient", "remainder"):
+        # Of numbers that are not negative: neither is above what is divided.
+        return Known(0, ranges[0][1])
     lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
     if name in ("min", "max"):
         pick = min if name == "min" else max

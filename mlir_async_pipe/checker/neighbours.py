@@ -7,7 +7,7 @@ Where such blocks touch one place, they certainly race.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.footprints import Group
@@ -16,10 +16,10 @@ from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct
 
 
 def neighbours(
-    grid: GridBlocks, a: Group, b: Group
+    grid: GridBlocks, is_fixed: Callable[[Atom], bool], a: Group, b: Group
 ) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
     """Numbers for the unknowns of two blocks next to each other; none where some have no
-    value that certainly occurs."""
+    value that certainly occurs. `is_fixed` tells what all blocks have alike."""
     atoms = {
         atom
         for form in (*a.shared, *b.shared)
@@ -27,7 +27,8 @@ def neighbours(
         if atom.kind != "call"
     }
     free = [atom for atom in atoms if atom.kind != "iteration" and block_axis(atom) is None]
-    if not all(_cancels(atom, a, b) for atom in free):
+    # Of what blocks compute for themselves nobody knows that two of them come to one value.
+    if not all(is_fixed(atom) and _cancels(atom, a, b) for atom in free):
         return
     for axis in grid.open_axes:
         for shift in (0, 1), (1, 0):

@@ -134,6 +134,8 @@ def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
 
 def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
     """An operator on forms, folded as far as the facts allow."""
+    if name in _OF_ANY_DIVISOR and arguments[1].is_constant and arguments[1].constant > 0:
+        name = _OF_ANY_DIVISOR[name]
     if name == "mod":
         return modulo(arguments[0], arguments[1].constant, facts)
     if name == "div":
@@ -144,6 +146,9 @@ def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
         return Form(FOLDS[name](*(a.constant for a in arguments)))
     return call(name, *arguments)
 
+
+# Divisions by what is no number, and what they are where it is one.
+_OF_ANY_DIVISOR = {"quotient": "div", "remainder": "mod"}
 
 FOLDS: dict[str, Callable[..., int]] = {
     "and": lambda a, b: a & b,

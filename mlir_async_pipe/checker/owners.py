@@ -219,11 +219,17 @@ class Owners:
 
     def _radix(self, a: Group, b: Group, *, blocks: bool) -> TwoEnds:
         """The subscripts of two groups as numbers in a mixed radix."""
+        return TwoEnds(
+            a,
+            b,
+            self._fixed(blocks=blocks),
+            lambda atom, g: self._range(atom, g, blocks),
+            self.limits,
+        )
 
-        def fixed(atom: Atom) -> bool:
-            return self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
-
-        return TwoEnds(a, b, fixed, lambda atom, g: self._range(atom, g, blocks), self.limits)
+    def _fixed(self, *, blocks: bool) -> Callable[[Atom], bool]:
+        """Tells the numbers that two blocks, or two threads of one block, have alike."""
+        return lambda atom: self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
 
     def _is_one_thread(self, differences: Differences) -> bool:
         """Whether what both touch has the number of one thread in it, along every axis."""
@@ -241,7 +247,7 @@ class Owners:
             self._compare_blocks(*pair)
         if pairs:
             return
-        for one, other in neighbours(self.grid, a, b):
+        for one, other in neighbours(self.grid, self._is_fixed, a, b):
             met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
@@ -262,7 +268,8 @@ class Owners:
 
     def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
-        found = Differences({})
+        fixed = self._fixed(blocks=blocks)
+        found = Differences(fixed)
         radix = self._radix(a, b, blocks=blocks)
         digits: list[Constraint] = []
         for d, (x, y) in enumerate(zip(a.shared, b.shared, strict=True)):
@@ -275,8 +282,7 @@ class Owners:
             for atom in ours.keys() | theirs.keys():
                 one, other = ours.get(atom, 0), theirs.get(atom, 0)
                 ends = (self._range(atom, a, blocks), self._range(atom, b, blocks))
-                same = self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
-                if same:
+                if fixed(atom):
                     if one != other:
                         factors[atom] = one - other
                         found.bounds[atom] = ends[0]
