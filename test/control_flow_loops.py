@@ -14,10 +14,10 @@ import numpy as np
 from control_flow_programs import BRANCHES, REGIONS
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.annotations import annotate
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ir_helpers import before, create, walk
 from mlir_async_pipe.statements import read_body
+from mlir_async_pipe.write_annotations import annotate
 
 THREADS = 4
 ROWS = 5

@@ -216,7 +216,14 @@ def test_persistent_gemm_computes_the_product(overlap_outer: bool) -> None:
     text = gemm_text("--persistent", "--tile-m=64", "--tile-n=64", "--warps-m=2", "--warps-n=2")
     module, session = pipelined(text, overlap_outer=overlap_outer)
     (summary,) = session.report().of("checks")
-    assert (summary.unsafe, summary.unknown) == (0, 0)
+    assert summary.unsafe == 0
+    if overlap_outer:
+        # The tile of a step is a carried value, which the checker does not follow from tile to
+        # tile: that no two blocks store one element is unknown. What is shared in a block is proven.
+        unknown = [h for h in session.report().of("hazards") if h.verdict == "unknown"]
+        assert {h.op for h in unknown} == {"vector.store"}
+    else:
+        assert summary.unknown == 0
     for blocks in (1, 2, 3):
         result, right = run_gemm(module, (128, 128, 96), (blocks, 1))
         assert right

@@ -19,7 +19,7 @@ POSITIONS = 50
 
 # A point is about 10 microseconds. Right kernels take some thousand points.
 SYMBOLIC_POINTS = 40_000
-POINTS = 90_000
+POINTS = 200_000
 POINTS_OF_A_STEP = 400
 
 

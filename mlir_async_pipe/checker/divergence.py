@@ -133,7 +133,7 @@ class Divergence:
             return False
         if not hasattr(value, "type"):
             # An op that decides by its operands (an affine.if), wherever these are made.
-            return any(differs(operand, 1) for operand in value.operands)
+            return any(differs(operand, frame) for operand in value.operands)
         return constant_value(value) is None and differs(value, frame)
 
     # Following it -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
 
 # Accesses of two groups are compared one by one where there are no more pairs.
-MOST_PAIRS = 1024
+MOST_PAIRS = 64
 # Stands for 1 in sums with a constant.
 ONE = Atom("any", (("one",), ANYTHING))
 
