@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OPS = (10, 100, 1000, 10_000)

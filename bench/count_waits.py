@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.waits.collector import collector_paused

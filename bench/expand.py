@@ -17,8 +17,9 @@ import gc
 import pstats
 import time
 
-from mlir_async_pipe import bindings, passes
-from mlir_async_pipe.report import Session
+from mlir_async_pipe import bindings
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")

@@ -14,9 +14,14 @@ import random
 import statistics
 import time
 
-from mlir_async_pipe.modulo.abstract import AbstractJudge
-from mlir_async_pipe.modulo.problem import Buffer, Edge, Node, Problem
-from mlir_async_pipe.modulo.search import Search
+from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
+from mlir_async_pipe.schedule.modulo.problem import (
+    Buffer,
+    Edge,
+    Node,
+    Problem,
+)
+from mlir_async_pipe.schedule.modulo.search import Search
 
 SIZES = (4, 8, 12, 24, 48)
 

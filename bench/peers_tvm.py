@@ -57,8 +57,8 @@ from tvm_trace import PARTS, Trace, trace  # noqa: E402
 import mlir_async_pipe  # noqa: E402
 from mlir_async_pipe import machine  # noqa: E402
 from mlir_async_pipe.bindings import ir, new_context  # noqa: E402
-from mlir_async_pipe.diagnostics import AsyncPipeError  # noqa: E402
-from mlir_async_pipe.ir_helpers import integer_attribute, walk  # noqa: E402
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk  # noqa: E402
+from mlir_async_pipe.session.diagnostics import AsyncPipeError  # noqa: E402
 from mlir_async_pipe.vocabulary import row_of  # noqa: E402
 
 COMPLETIONS = (("eager", 0), ("late", 0), ("random", 1), ("random", 2))

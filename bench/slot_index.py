@@ -14,11 +14,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 GENERATOR = Path(__file__).parent.parent / "examples" / "generate_gemm.py"
 TILE_K = 32

@@ -9,30 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.annotations import find_loops as find_loops
     from mlir_async_pipe.api import check as check
     from mlir_async_pipe.api import count_waits as count_waits
     from mlir_async_pipe.api import lower as lower
     from mlir_async_pipe.api import pipeline as pipeline
     from mlir_async_pipe.bindings import use as use
     from mlir_async_pipe.builder import Pipeline as Pipeline
-    from mlir_async_pipe.diagnostics import AsyncPipeError as AsyncPipeError
-    from mlir_async_pipe.targets import Target as Target
-    from mlir_async_pipe.write_annotations import annotate as annotate
+    from mlir_async_pipe.chips.target import Target as Target
+    from mlir_async_pipe.loops.annotations import find_loops as find_loops
+    from mlir_async_pipe.loops.write_annotations import annotate as annotate
+    from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
-    "annotate": "mlir_async_pipe.write_annotations",
-    "find_loops": "mlir_async_pipe.annotations",
+    "annotate": "mlir_async_pipe.loops.write_annotations",
+    "find_loops": "mlir_async_pipe.loops.annotations",
     "pipeline": "mlir_async_pipe.api",
     "count_waits": "mlir_async_pipe.api",
     "check": "mlir_async_pipe.api",
     "lower": "mlir_async_pipe.api",
     "Pipeline": "mlir_async_pipe.builder",
-    "AsyncPipeError": "mlir_async_pipe.diagnostics",
-    "Target": "mlir_async_pipe.targets",
+    "AsyncPipeError": "mlir_async_pipe.session.diagnostics",
+    "Target": "mlir_async_pipe.chips.target",
 }
 
 __all__ = ["__version__", *_EXPORTS]

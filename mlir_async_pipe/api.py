@@ -12,13 +12,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from mlir_async_pipe import passes
-from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, HazardError, UsageError
-from mlir_async_pipe.report import Report, Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import (
+    AsyncPipeError,
+    Diagnostic,
+    HazardError,
+    UsageError,
+)
+from mlir_async_pipe.session.report import Report, Session
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.targets.lower import Lowered
+    from mlir_async_pipe.lowering.lower import Lowered
 
 
 def pipeline(
@@ -88,7 +93,7 @@ def check(
     kinds "hazards" and "checks".
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
-    from mlir_async_pipe.one_shot import CHECK, run_check
+    from mlir_async_pipe.async_pipe_pass import CHECK, run_check
 
     session = Session(target=_target(target))
     options = {
@@ -114,7 +119,7 @@ def lower(
     The result has the text or bytes, and the waits and resources of each kernel as read back from
     it. Raises LoweringError, UsageError for a kind that the target does not have.
     """
-    lowering = importlib.import_module("mlir_async_pipe.targets.lower")
+    lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     _root(module)
     lowered: Lowered = lowering.lower(module, target=_target(target), emit=emit, strict=strict)
     return lowered
@@ -125,7 +130,7 @@ def _rewrite(
 ) -> Report:
     """Run a pass on a copy, which the module becomes if that went well."""
     # Like the passes, this needs the bindings, which may be chosen until the first call.
-    from mlir_async_pipe.run_on_copy import run_on_copy
+    from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 
     return run_on_copy(_root(module), lambda copy: _run(name, copy, target, options))
 

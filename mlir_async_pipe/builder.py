@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.ir_helpers import Value, create
+from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 

@@ -20,7 +20,7 @@ from amd_isa_judge import judge
 from amd_isa_kernels import CHIPS, random_kernel
 from amd_isa_machine import Unsupported
 
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 
 @dataclass

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker.kernel import threads_of
 from mlir_async_pipe.checker.selection import kernels
-from mlir_async_pipe.ir_helpers import symbol_name
-from mlir_async_pipe.report import Report, Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Report, Session
 
 # What the machine reports and the checker proves; the rest (bounds, reads of memory that
 # nobody wrote, other blocks) is none of the checker's business.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
     defining_op,

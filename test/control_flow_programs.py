@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import before, create, walk
+from mlir_async_pipe.bindings.raw_ops import before, create, walk
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, CALL_OPS, REGION_ROWS
 
 ARGUMENTS = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Report, Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Report, Session
 
 TOKEN = "!nvgpu.device.async.token"
 GROUP = "nvgpu.device_async_create_group {async_pipe.empty}"

@@ -13,8 +13,8 @@ from random_wait_programs import Maker
 from wait_programs import Function, print_program
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine.trace import Trace
+from mlir_async_pipe.session.diagnostics import MachineError
 
 LENGTH = 4096
 STREAM = f"memref<{LENGTH}xi1>"

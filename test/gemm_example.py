@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.machine.api import RunResult
+from mlir_async_pipe.machine.run_kernel import RunResult
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

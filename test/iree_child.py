@@ -19,8 +19,8 @@ bindings.use("iree.compiler")
 import mlir_async_pipe  # noqa: E402
 from mlir_async_pipe import machine  # noqa: E402
 from mlir_async_pipe.bindings import ir  # noqa: E402
-from mlir_async_pipe.ir_helpers import ancestors, symbol_name, walk  # noqa: E402
-from mlir_async_pipe.targets import Target  # noqa: E402
+from mlir_async_pipe.bindings.raw_ops import ancestors, symbol_name, walk  # noqa: E402
+from mlir_async_pipe.chips.target import Target  # noqa: E402
 
 
 def summary(module: ir.Module, target: Target) -> list[list[int]]:

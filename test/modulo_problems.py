@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from mlir_async_pipe.modulo.problem import Buffer, Edge, Node, Problem, Schedule
+from mlir_async_pipe.schedule.modulo.problem import (
+    Buffer,
+    Edge,
+    Node,
+    Problem,
+    Schedule,
+)
 
 
 def copy(number: int, latency: float, *, occupancy: float = 0, group: int = -1) -> Node:

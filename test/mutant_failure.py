@@ -22,10 +22,10 @@ from two_judges import generic, passed, vendor_of
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker.kernel import threads_of
-from mlir_async_pipe.diagnostics import AsyncPipeError, MachineError
-from mlir_async_pipe.ir_helpers import symbol_name
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, MachineError
 
 DIVERGES = "divergent-barrier"
 # The longest run first: most mutants show there what they can.

@@ -21,7 +21,7 @@ from random_pipelines import FEATURES, Program, program
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SLOW = {"gemm_carried_tokens": 0.3, "gemm_prologue": 0.3, "gemm_tile": 0.3, "gemm_two_slots": 0.3}

@@ -35,7 +35,7 @@ from mutant_failure import Size, block_of, failure
 from mutation_kernels import Kernel, fixed, mixed, random_kernels
 from mutation_table import KINDS, NAMED, Judged, Report, Result
 
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 # Processor seconds that the checker may think about one mutant; what takes longer counts as slow.
 SLOW = 10.0

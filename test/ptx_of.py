@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.lowering.lower import lower
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.machine.api import RunResult
-from mlir_async_pipe.report import Report, Session
-from mlir_async_pipe.targets import CHIPS, Target
+from mlir_async_pipe.chips.target import CHIPS, Target
+from mlir_async_pipe.machine.run_kernel import RunResult
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Report, Session
 
 SPACE = "#gpu.address_space<workgroup>"
 COPYING = [name for name, chip in CHIPS.items() if chip.copy_form]

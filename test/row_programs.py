@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 THREADS = 4
 ROWS = 32

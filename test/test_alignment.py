@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.alignment import access_alignment
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.values.alignment import access_alignment
 from mlir_async_pipe.vocabulary import accesses
 
 KERNEL = """

@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 # One group is committed between the one that the wait needs and the wait.
 TWO_GROUPS = """
@@ -79,7 +79,7 @@ def test_a_hazard_is_an_error_in_the_report_and_changes_nothing():
 
 
 def test_a_target_is_given_by_name_or_as_object():
-    from mlir_async_pipe.targets import Target
+    from mlir_async_pipe.chips.target import Target
 
     for target in ("nvvm:sm_80", Target.parse("nvvm:sm_80")):
         assert api.count_waits(two_groups(0), target=target).of("waits")
@@ -141,7 +141,7 @@ def test_a_workgroup_memory_limit_is_kept():
 @pytest.mark.parametrize("call", ["pipeline", "count_waits", "check", "lower"])
 def test_calls_are_not_hidden_by_subpackages_of_the_same_name(call):
     import mlir_async_pipe
-    from mlir_async_pipe.checker import CheckOptions
+    from mlir_async_pipe.checker.check_pass import CheckOptions
 
     assert CheckOptions().chip == ""
     assert getattr(mlir_async_pipe, call) is getattr(api, call)

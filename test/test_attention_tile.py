@@ -11,10 +11,10 @@ from row_programs import pipelined
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 
 TEXT = (Path(__file__).parent.parent / "examples" / "attention_tile.mlir").read_text()
 

@@ -27,7 +27,7 @@ from mlir_async_pipe import bindings
 
 bindings.use(sys.argv[1], stub_parents=sys.argv[2] == "stub")
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     after, before, clone, constant_value, create, erase, operations, walk,
 )
 

@@ -8,7 +8,7 @@ import pytest
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.session.diagnostics import LoweringError
 
 BESIDE = (
     "",

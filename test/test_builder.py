@@ -13,8 +13,8 @@ import pytest
 import mlir_async_pipe
 from mlir_async_pipe import Pipeline, machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError, UsageError
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "pipelined_sum.py"
 

@@ -8,7 +8,7 @@ import pytest
 import mlir_async_pipe
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import PipelineError
 
 WG = "#gpu.address_space<workgroup>"
 

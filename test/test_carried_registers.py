@@ -6,8 +6,8 @@ import pytest
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.expand.carried_registers import registers_of
-from mlir_async_pipe.targets import CHIPS
+from mlir_async_pipe.chips.target import CHIPS
+from mlir_async_pipe.expand.plan.carried_registers import registers_of
 
 LOOP = """
 func.func @f(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf32> {llvm.noalias}) {

@@ -9,11 +9,10 @@ import pytest
 from driver_process import Ended, opt
 from test_lower import DOUBLE_BUFFERED
 
-from mlir_async_pipe import code_child
-from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.bindings import back_end_process, ir, new_context
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.session.diagnostics import LoweringError
 
 RACY = DOUBLE_BUFFERED.replace("{numGroups = 1 : i32}", "{numGroups = 2 : i32}")
 # An op that no conversion knows.
@@ -32,13 +31,13 @@ def refuse() -> None:
 def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The processes that code generation starts."""
     found = []
-    start = code_child._start
+    start = back_end_process._start
 
     def recorded(stack: str) -> subprocess.Popen[bytes]:
         found.append(start(stack))
         return found[-1]
 
-    monkeypatch.setattr(code_child, "_start", recorded)
+    monkeypatch.setattr(back_end_process, "_start", recorded)
     return found
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 from check_harness import check_text, machine_races
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 TARGET = "nvvm:sm_80"
 KERNEL = """

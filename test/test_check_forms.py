@@ -7,10 +7,10 @@ import pytest
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.comparisons import compare
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.memory import BYTES, Piece, Region
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.paths import at_least, hull, split
 from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.views import BYTES, Piece, Region
 
 K = Atom("iteration", 0)
 N = Atom("symbol", 1)

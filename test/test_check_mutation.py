@@ -17,10 +17,10 @@ import ring_kernels
 from check_harness import check_text, machine_races
 from check_mutants import KINDS, Mutant, mutants
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 EACH = 48
 EXAMPLES = Path(__file__).parents[1] / "examples"

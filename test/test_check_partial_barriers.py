@@ -8,7 +8,7 @@ from check_harness import check_text
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
 
 KERNEL = """

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from check_harness import Checked, check_text, machine_races
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 VIEWS = Path(__file__).parent.parent / "lit-tests" / "expand" / "views.mlir"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.targets.chips import CHIPS
-from mlir_async_pipe.targets.wave_copies import WaveCopies
-from mlir_async_pipe.targets.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.rocdl.wave_copies import WaveCopies
+from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 WG = "#gpu.address_space<workgroup>"
 A = "memref<128x64xf32>"

@@ -6,7 +6,7 @@ import pytest
 from check_harness import check_text, machine_races
 from count_waits_helpers import expand, function, run
 
-from mlir_async_pipe.diagnostics import CountError
+from mlir_async_pipe.session.diagnostics import CountError
 
 WAIT = '"async_pipe.wait_queue"(%k) {queue = 0 : i64} : (index) -> ()'
 

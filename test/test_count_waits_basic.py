@@ -3,7 +3,7 @@
 import pytest
 from count_waits_helpers import counts, function, records, run
 
-from mlir_async_pipe.diagnostics import CountError
+from mlir_async_pipe.session.diagnostics import CountError
 
 
 def test_groups_committed_after_the_awaited_one_may_stay_in_flight():

@@ -3,9 +3,9 @@
 import pytest
 from count_waits_helpers import counts, function, records, run
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 LLVM = """
   llvm.func @f(%c: i1) {

@@ -5,9 +5,9 @@ from inline_wait_programs import inlined
 from random_wait_programs import Maker
 from wait_programs import print_program, waits_in
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 
 def with_calls(seed: int) -> bool:

@@ -5,9 +5,9 @@ import re
 import pytest
 from executable_wait_programs import executable, run_waits
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 SEEDS = [seed for seed in range(2000, 2060) if executable(seed) is not None]
 RUNS = 8

@@ -8,9 +8,9 @@ import pytest
 from random_wait_programs import Maker
 from wait_programs import OLDEST, TooLarge, enumerate_counts, print_program
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context, passmanager
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 BATCHES = 12
 PROGRAMS_A_BATCH = 100

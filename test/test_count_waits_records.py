@@ -8,10 +8,10 @@ import pickle
 import pytest
 from count_waits_helpers import function, run
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context, passmanager
-from mlir_async_pipe.diagnostics import Place
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.algebra.solve import Solution
 from mlir_async_pipe.waits.algebra.summaries import Summaries
 from mlir_async_pipe.waits.collector import MANY, collector_paused

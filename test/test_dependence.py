@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.affine import Arithmetic
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.memory import Assertions, memory_dependences
+from mlir_async_pipe.dependence.memory_dependences import Assertions, memory_dependences
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import regions_of
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.launch import enclosing_launch_size
-from mlir_async_pipe.statements import read_body
+from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 
 ir = bindings.ir
 

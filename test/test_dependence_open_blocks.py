@@ -8,7 +8,7 @@ from test_dependence import analysed
 from mlir_async_pipe import bindings, pipeline
 from mlir_async_pipe.dependence.outside_reads import writes_the_same
 from mlir_async_pipe.dependence.privatise import unproven_read
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 ir = bindings.ir
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import mlir_async_pipe
-import mlir_async_pipe.annotations as names
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

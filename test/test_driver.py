@@ -24,7 +24,7 @@ import signal
 import time
 
 from mlir_async_pipe import passes
-from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.bindings.raw_ops import walk
 
 
 def register():

@@ -10,7 +10,7 @@ from driver_process import Ended, opt
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 # One load and one store in the loop: two statements.
 LOOP = """func.func @copy(%from: memref<8xf32> {{llvm.noalias}}, %to: memref<8xf32> {{llvm.noalias}}) {{

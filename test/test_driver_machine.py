@@ -5,7 +5,7 @@ import pytest
 from driver_process import opt
 from machine_programs import WORKGROUP, two_slots
 
-from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.tool.execution import argument
 
 PROGRAM = two_slots().replace("WG", WORKGROUP).replace("TOK", "!nvgpu.device.async.token")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.tool import pipeline_text, plan
+from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.tool import pass_steps, pipeline_text
 from mlir_async_pipe.tool.pipeline_text import Nest, PassCall
 
 
@@ -55,9 +55,11 @@ def test_malformed_text_is_refused_at_its_column(text, column, words):
 
 
 def steps(text: str, context, single: bool = False) -> list[str]:
-    found = plan.make(pipeline_text.parse(text), context, {}, single=single)
+    found = pass_steps.make(pipeline_text.parse(text), context, {}, single=single)
     return [
-        step.text if isinstance(step, plan.MlirStep) else f"{step.name} @ {'/'.join(step.anchors)}"
+        step.text
+        if isinstance(step, pass_steps.MlirStep)
+        else f"{step.name} @ {'/'.join(step.anchors)}"
         for step in found
     ]
 
@@ -95,8 +97,8 @@ def test_single_steps_open_up_named_pipelines(context):
 
 def test_the_text_of_steps_parses_to_the_same_steps(context):
     text = "builtin.module(cse,func.func(async-pipe-schedule,cse))"
-    made = plan.make(pipeline_text.parse(text), context, {}, single=False)
-    again = plan.text_of(made, "builtin.module")
+    made = pass_steps.make(pipeline_text.parse(text), context, {}, single=False)
+    again = pass_steps.text_of(made, "builtin.module")
     assert again == "builtin.module(cse,func.func(async-pipe-schedule),func.func(cse))"
     assert steps(again, context)[-2:] == steps(text, context)[-2:]
 
@@ -121,7 +123,7 @@ def test_what_a_pipeline_may_not_hold_is_refused_at_its_column(text, code, colum
 
 
 def test_defaults_fill_only_options_that_are_not_given(context):
-    made = plan.make(
+    made = pass_steps.make(
         pipeline_text.parse("builtin.module(async-pipe,async-pipe{chip=sm_90})"),
         context,
         {"chip": "sm_80", "smem_limit": 4096, "no_such_field": 1},

@@ -6,7 +6,12 @@ import json
 
 import pytest
 
-from mlir_async_pipe.diagnostics import Diagnostic, Note, Place, UsageError
+from mlir_async_pipe.session.diagnostics import (
+    Diagnostic,
+    Note,
+    Place,
+    UsageError,
+)
 from mlir_async_pipe.tool import inputs, options, output, render, reproducer, verify_diagnostics
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.options import PassFlag

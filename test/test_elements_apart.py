@@ -7,7 +7,7 @@ import pytest
 from ptx_machine import COMPLETIONS, Array, launch, memref, parse
 from ptx_of import Ptx, ptx_of
 
-from mlir_async_pipe.diagnostics import LoweringError
+from mlir_async_pipe.session.diagnostics import LoweringError
 
 WG = "#gpu.address_space<workgroup>"
 

@@ -32,11 +32,12 @@ from pipeline_programs import (
     violated,
 )
 
-from mlir_async_pipe import bindings, machine, passes
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.expand import plan as plan_module
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe import bindings, machine
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.expand.plan import make_plan as plan_module
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 SEED = int(os.environ.get("ASYNC_PIPE_SEED", "20260807"))

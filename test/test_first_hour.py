@@ -11,9 +11,10 @@ import pytest
 from driver_process import opt
 
 import mlir_async_pipe
-from mlir_async_pipe import api, bindings, machine, passes
+from mlir_async_pipe import api, bindings, machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import InputError, LoweringError, UsageError
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import InputError, LoweringError, UsageError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ADD_ONE = (EXAMPLES / "add_one.mlir").read_text()

@@ -16,13 +16,18 @@ import pytest
 from gemm_example import gemm_text, run_gemm
 
 import mlir_async_pipe
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import ancestors, integer_attribute, operations, walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower_nvvm import NvidiaKernel
+from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    integer_attribute,
+    operations,
+    walk,
+)
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 TARGET = "nvvm:sm_80"
 STAGES = range(2, 7)

@@ -7,11 +7,11 @@ import pytest
 from check_harness import check_text
 
 from mlir_async_pipe import bindings, machine
-from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.values.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.numbers import evaluate
 
 FUNCTION = """
 func.func @f(%out : memref<64xindex>, %n : index) {{

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from mlir_async_pipe import bindings, passes
-from mlir_async_pipe.report import Session
+from mlir_async_pipe import bindings
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 THREADS = 8

@@ -19,16 +19,16 @@ import pytest
 from integer_meaning import BINARY, CASTS, PREDICATES, cast, compare, compute, width
 from integer_programs import Writer
 
-from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.alignment import divisor
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic, forms
 from mlir_async_pipe.checker.choices import UndecidedError
+from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.checker.widths import of_constant, values_of
-from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.values.alignment import divisor
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.numbers import evaluate
 
 FUNCTION = """
 gpu.module @m {{

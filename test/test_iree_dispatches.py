@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import mlir_async_pipe
-from mlir_async_pipe import bindings, machine, passes
+from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.ir_helpers import symbol_name, walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.report import Session
 
 KERNELS = Path(__file__).parents[1] / "examples" / "iree" / "kernels"
 # Half precision in, single precision sums of 1024 products: the order of additions differs.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe.diagnostics import Place
-from mlir_async_pipe.targets.isa import read
-from mlir_async_pipe.targets.isa_markers import MarkedWait, explain
+from mlir_async_pipe.lowering.rocdl.isa import read
+from mlir_async_pipe.lowering.rocdl.isa_markers import MarkedWait, explain
+from mlir_async_pipe.session.diagnostics import Place
 
 ASSEMBLY = """
 	.text

@@ -17,10 +17,10 @@ from latency_loops import LatencyLoop
 
 from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.machine.costs import CostModel
+from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.machine.trace import Trace
-from mlir_async_pipe.modulo.explain import ScheduleRecord
+from mlir_async_pipe.schedule.modulo.explain_schedule import ScheduleRecord
 
 COST = "latency=500,barrier=20"
 STAGES = range(2, 7)

@@ -12,12 +12,17 @@ from test_latency_law import COPY_COMPUTE, ONE_THREAD, RECURRENT, TWO_LATENCIES,
 import mlir_async_pipe
 from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.machine.costs import CostModel, costs_of, kind_of_op, own_cycles
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.costs.cost_model import (
+    CostModel,
+    costs_of,
+    kind_of_op,
+    own_cycles,
+)
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.machine.timeline import lay_out
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
+from mlir_async_pipe.session.diagnostics import UsageError
 
 THROUGHPUT = LatencyLoop((100, 100), ((0, 5), (1, 5)), (((0, 1), 50),))
 

@@ -15,7 +15,7 @@ from control_flow_programs import BRANCHES, REGIONS, registered
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError, HazardError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, HazardError
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"

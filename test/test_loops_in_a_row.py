@@ -14,9 +14,9 @@ from row_programs import (
 )
 
 from mlir_async_pipe.bindings import new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 SIZES = [(n, 0) for n in range(7)]
 STAGES = "async_pipe.num_stages = {} : i64"

@@ -11,9 +11,9 @@ from row_programs import HEAD, copying_loop, kernel, pipelined, wrong_runs
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 
 @pytest.fixture(autouse=True)

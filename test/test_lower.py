@@ -9,11 +9,12 @@ import pytest
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.targets import Target, lower_nvvm
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import Lowered, lower
-from mlir_async_pipe.targets.ptxas import Assembled, Resources
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import Lowered, lower
+from mlir_async_pipe.lowering.nvvm import lower_nvvm
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 needs_cuda_tools = pytest.mark.skipif(
     find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="no CUDA tools"

@@ -5,8 +5,8 @@ import pytest
 from machine_programs import codes, parse, run, zeros
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.diagnostics import MachineError
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import MachineError
 
 FILL = """
 func.func @f(%src: memref<6xf32>, %dst: memref<8xf32>, %at: index, %n: index) {

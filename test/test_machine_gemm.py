@@ -12,7 +12,7 @@ from gemm_example import EXAMPLES, gemm_text, run_gemm
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import operations, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import operations, set_integer, walk
 from mlir_async_pipe.machine.timeline import CostModel, lay_out
 from mlir_async_pipe.machine.timeline_output import svg
 

@@ -5,7 +5,7 @@ import pytest
 from machine_programs import evaluate, parse, run, zeros
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.diagnostics import MachineError, UsageError
+from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 I32 = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (2**31 - 1, 2)]
 INTEGER_OPS = {

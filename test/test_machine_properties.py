@@ -19,10 +19,10 @@ from machine_loops import LARGEST_TRIPS, Loop, loops
 from machine_programs import parse
 
 from mlir_async_pipe import api, machine
-from mlir_async_pipe.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.ir_helpers import integer_attribute, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine import RunResult
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
 EXAMPLES = int(os.environ.get("ASYNC_PIPE_EXAMPLES", "60"))
 LAW = settings(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from machine_programs import run, zeros
 
-from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.machine.timeline import CostModel, lay_out
 from mlir_async_pipe.machine.timeline_output import chrome_trace, svg, write_timeline
+from mlir_async_pipe.session.diagnostics import UsageError
 
 ROW = "memref<1xf32, strided<[1], offset: ?>>"
 

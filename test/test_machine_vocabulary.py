@@ -5,7 +5,7 @@ import pytest
 from machine_programs import parse, run
 
 from mlir_async_pipe import machine
-from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
 
 # Each program copies or keeps `src`, 64 values, through the op named and gives it in `dst`.

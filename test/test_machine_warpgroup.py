@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from machine_programs import run
 
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine import fragments
+from mlir_async_pipe.session.diagnostics import MachineError
 
 
 def tensor_map(rows: int, columns: int = 64) -> str:

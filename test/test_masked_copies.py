@@ -14,12 +14,12 @@ import pytest
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.targets.chips import CHIPS
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.session.report import Session
 
 THREADS = 4
 WIDTH = 8

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.targets.chips import CHIPS
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 SOURCE = Path(__file__).parent.parent / "lit-tests" / "to-nvvm" / "masked-loop.mlir"
 THREADS = 32

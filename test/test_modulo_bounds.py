@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from modulo_problems import copied, copy, problem, work
 
-from mlir_async_pipe.modulo.bounds import (
+from mlir_async_pipe.schedule.modulo.bounds import (
     Arc,
     all_bounds,
     largest_ratio,
@@ -13,8 +13,8 @@ from mlir_async_pipe.modulo.bounds import (
     recurrence_bound,
     thread_bound,
 )
-from mlir_async_pipe.modulo.problem import Edge, Schedule, versions_of
-from mlir_async_pipe.modulo.timing import is_legal, moments
+from mlir_async_pipe.schedule.modulo.problem import Edge, Schedule, versions_of
+from mlir_async_pipe.schedule.modulo.speed import is_legal, moments
 
 
 def interval(given, stages, order, *, at_top=False) -> float:

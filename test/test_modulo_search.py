@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from modulo_problems import copied, copy, every_schedule, problem, problems, work
 
-from mlir_async_pipe.modulo.abstract import AbstractJudge
-from mlir_async_pipe.modulo.orders import candidate_orders, heights
-from mlir_async_pipe.modulo.problem import Edge, Problem
-from mlir_async_pipe.modulo.search import EXACT_NODES, Found, Search
-from mlir_async_pipe.modulo.trial import Outcome
+from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
+from mlir_async_pipe.schedule.modulo.orders import candidate_orders, heights
+from mlir_async_pipe.schedule.modulo.problem import Edge, Problem
+from mlir_async_pipe.schedule.modulo.search import EXACT_NODES, Found, Search
+from mlir_async_pipe.schedule.modulo.trial import Outcome
 
 
 def search(what: Problem, limit: int | None = None) -> Found:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from gemm_example import gemm_text, run_gemm
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 ARRAYS = gemm_text("--nested")
 OUTER_ARRAYS = (

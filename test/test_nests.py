@@ -10,8 +10,8 @@ from row_programs import kernel, pipelined, wrong_runs
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from rocdl_kernels import COPYING, lowered, parse
 
 import mlir_async_pipe
 from mlir_async_pipe import bindings, machine
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.targets import CHIPS, Target
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.chips.target import CHIPS, Target
+from mlir_async_pipe.lowering.lower import lower
 
 TARGETS = ["nvvm:sm_80", *(f"rocdl:{chip}" for chip in COPYING)]
 needs_flydsl = pytest.mark.skipif(

@@ -12,11 +12,11 @@ import random
 import pytest
 from check_harness import machine_races
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 TARGET = "nvvm:sm_80"
 SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "7"))

@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 THREADS = 128
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.targets.cubin import MachineLoop, parse_assembly
-from mlir_async_pipe.targets.ptx import check_calls, read_ptx
-from mlir_async_pipe.targets.ptxas import Resources, parse_verbose
+from mlir_async_pipe.lowering.nvvm.cubin import MachineLoop, parse_assembly
+from mlir_async_pipe.lowering.nvvm.ptx import check_calls, read_ptx
+from mlir_async_pipe.lowering.nvvm.ptxas import Resources, parse_verbose
+from mlir_async_pipe.session.diagnostics import LoweringError
 
 PTX = """
 .version 8.0

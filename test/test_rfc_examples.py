@@ -19,7 +19,7 @@ import pytest
 import mlir_async_pipe
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import integer_attribute, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.vocabulary import row_of
 
 FOLDER = Path(__file__).parent.parent / "lit-tests" / "rfc-0077"

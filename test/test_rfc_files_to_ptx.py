@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mlir_async_pipe import passes
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.targets.cuda_tools import find_tool
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 FOLDER = Path(__file__).parent.parent / "lit-tests" / "rfc-0077"
 FILES = sorted(path for path in FOLDER.glob("*.mlir") if path.name != "invalid.mlir")

@@ -9,11 +9,13 @@ import sys
 import pytest
 from rocdl_kernels import SPACE, STRAIGHT, copy_kernel, parse
 
-from mlir_async_pipe import bindings, code_child
-from mlir_async_pipe.code_child import Request
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.targets import Target, rocdl_code
-from mlir_async_pipe.targets.lower import lower
+from mlir_async_pipe import bindings
+from mlir_async_pipe.bindings import back_end_process
+from mlir_async_pipe.bindings.back_end_process import Request
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.rocdl import rocdl_code
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 needs_flydsl = pytest.mark.skipif(
     not any(stack.name == "flydsl" for stack in bindings.installed()),
@@ -103,7 +105,7 @@ def test_without_a_back_end_the_pip_command_is_given(monkeypatch):
 
 def test_an_intrinsic_that_survived_as_a_call_is_refused(monkeypatch):
     called = b"f:\n\ts_getpc_b64 s[0:1]\n\ts_add_u32 s0, s0, llvm.amdgcn.asyncmark@rel32@lo+4\n"
-    monkeypatch.setattr(code_child, "run", lambda request, meanwhile: called)
+    monkeypatch.setattr(back_end_process, "run", lambda request, meanwhile: called)
     monkeypatch.setattr(rocdl_code, "back_end", lambda lowering: "flydsl")
     with pytest.raises(AsyncPipeError) as caught:
         emitted(copy_kernel(STRAIGHT), "isa")
@@ -163,7 +165,7 @@ def test_what_the_conversions_refuse_is_reported_where_it_stands():
 @needs_flydsl
 def test_a_back_end_that_gives_up_is_an_error_not_a_crash():
     with pytest.raises(AsyncPipeError) as caught:
-        code_child.run(Request("flydsl", "module { not mlir }", (), "", "module"))
+        back_end_process.run(Request("flydsl", "module { not mlir }", (), "", "module"))
     assert caught.value.code == "codegen-failed"
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from rocdl_kernels import COPYING, STRAIGHT, SWIZZLED, copy_kernel, lowered, parse, run_copy
 
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.targets import CHIPS
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.target import CHIPS
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 ROWS_OF_16 = """
     %half = arith.remui %y, %c4 : index

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rocdl_kernels import COPYING, copy_kernel, lowered, parse, run_copy
 
-from mlir_async_pipe.targets import CHIPS
+from mlir_async_pipe.chips.target import CHIPS
 
 
 def swizzle(chunks: int, elements: int, step: int) -> str:

@@ -12,9 +12,9 @@ from rocdl_kernels import lowered, parse
 
 import mlir_async_pipe
 from mlir_async_pipe import bindings, machine
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.targets import CHIPS, Target
-from mlir_async_pipe.targets.lower import Lowered, lower
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.target import CHIPS, Target
+from mlir_async_pipe.lowering.lower import Lowered, lower
 
 sys.path.insert(0, str(EXAMPLES))
 from generate_gemm import TYPES, Gemm

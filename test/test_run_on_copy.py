@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import create, functions, operations, symbol_name, walk
-from mlir_async_pipe.run_on_copy import run_on_copy
+from mlir_async_pipe.bindings.raw_ops import (
+    create,
+    functions,
+    operations,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 
 TWO = """
 module attributes {test.first} {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe import annotate, bindings, find_loops, passes
-from mlir_async_pipe.diagnostics import InputError
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.statements import read_body
+from mlir_async_pipe import annotate, bindings, find_loops
+from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 

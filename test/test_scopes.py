@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.targets.chips import CHIPS
-from mlir_async_pipe.targets.scopes import SCOPE, Copies, NotCopies, classify
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.lowering.scopes.scope_copies import (
+    SCOPE,
+    Copies,
+    NotCopies,
+    classify,
+)
 
 WG = "#gpu.address_space<workgroup>"
 TILE = f"memref<64x64xf32, {WG}>"

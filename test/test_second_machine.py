@@ -28,11 +28,12 @@ from random_pipelines import FEATURES, programs
 from second_machine import judge
 from two_judges import COMPLETIONS, Verdict, compare, generic
 
-from mlir_async_pipe import api, passes
+from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "1"))
 HERE = Path(__file__).parent

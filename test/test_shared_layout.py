@@ -8,8 +8,8 @@ import pytest
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.memory_layout import UnknownLayoutError, layout_of, span_bytes
+from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of, span_bytes
 
 WG = "#gpu.address_space<workgroup>"
 

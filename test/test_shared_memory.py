@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import LoweringError
-from mlir_async_pipe.ir_helpers import symbol_name, walk
-from mlir_async_pipe.targets import CHIPS
-from mlir_async_pipe.targets.dynamic_shared import (
+from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
+from mlir_async_pipe.chips.target import CHIPS
+from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DYNAMIC_BYTES,
     DynamicShared,
     ask_at_launch,
     move_large_kernels,
 )
-from mlir_async_pipe.targets.shared_memory import globalise_allocations
+from mlir_async_pipe.lowering.nvvm.shared_memory import globalise_allocations
+from mlir_async_pipe.session.diagnostics import LoweringError
 
 WG = "#gpu.address_space<workgroup>"
 KIB_32 = f"memref<8192xf32, {WG}>"

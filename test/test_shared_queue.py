@@ -8,10 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from mlir_async_pipe import bindings, machine, passes
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe import bindings, machine
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "12"))

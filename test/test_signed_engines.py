@@ -12,11 +12,11 @@ from __future__ import annotations
 import pytest
 from check_harness import check_module
 
-from mlir_async_pipe import passes
-from mlir_async_pipe.annotations import DRAIN
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import integer_attribute, walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.loops.annotations import DRAIN
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 KERNEL = """
 gpu.module @m {{

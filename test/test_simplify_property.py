@@ -14,11 +14,12 @@ from check_harness import RACES, argument_choices, check_module, entry_kernel
 from executable_wait_programs import executable, run_trace
 from random_async_kernels import THREADS, random_kernel
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.ir_helpers import symbol_name
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.bindings.raw_ops import symbol_name
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 TARGET = Target.parse("nvvm:sm_80")
 

@@ -7,8 +7,8 @@ import pytest
 
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.targets.strided_slices import slices_to_shuffles
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
 
 FUNCTION = """
 func.func @f(%in : memref<8xf32>, %out : memref<8xf32>) {{

@@ -9,7 +9,7 @@ from check_harness import check_text
 import mlir_async_pipe
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import MachineError, PipelineError
+from mlir_async_pipe.session.diagnostics import MachineError, PipelineError
 
 TOKEN = "!nvgpu.device.async.token"
 INSIDE = {

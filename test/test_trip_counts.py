@@ -10,8 +10,9 @@ from __future__ import annotations
 import pytest
 from ir_to_python import Buffer, compile_function, unsigned, wrap
 
-from mlir_async_pipe import bindings, passes
-from mlir_async_pipe.report import Session
+from mlir_async_pipe import bindings
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 LONGEST = 64

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rocdl_kernels import parse
 
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.uniformity import Uniformity
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.values.uniformity import Uniformity
 
 
 def probes(

@@ -7,12 +7,12 @@ its regions run, no wait is raised or dropped, and missing barriers are told.
 import pytest
 from control_flow_programs import COPY, LOAD, TABLE, around, program, registered
 
-from mlir_async_pipe import passes
-from mlir_async_pipe.annotations import DRAIN
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import walk
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.loops.annotations import DRAIN
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 
 GROUP = "\n  %e{0} = nvgpu.device_async_create_group {{async_pipe.empty}}\n"
 TOKEN_WAIT = "\n  nvgpu.device_async_wait %gbefore\n"

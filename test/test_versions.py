@@ -13,16 +13,17 @@ from collections import Counter
 
 import pytest
 
-from mlir_async_pipe import bindings, passes
-from mlir_async_pipe.diagnostics import PipelineError
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.versions import (
+from mlir_async_pipe import bindings
+from mlir_async_pipe.expand.plan.version_rules import (
     Contents,
     GroupWait,
     Use,
     asynchronous_versions,
     synchronous_versions,
 )
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
 LARGEST = 14

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
 
 KERNEL = Path(__file__).parent.parent / "lit-tests" / "expand" / "views.mlir"
 PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import create, operations, walk
+from mlir_async_pipe.bindings.raw_ops import create, operations, walk
 from mlir_async_pipe.vocabulary import accesses, row_of
 
 Mutate = Callable[[Any, int], "bool | None"]

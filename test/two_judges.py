@@ -18,10 +18,10 @@ from second_machine import NotJudged
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker.kernel import threads_of
-from mlir_async_pipe.diagnostics import MachineError
-from mlir_async_pipe.ir_helpers import symbol_name
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import MachineError
 
 # What both look for beside races, and what depends on values, which a race makes arbitrary.
 OTHERS = frozenset({"divergent-barrier", "uncommitted-copy", "unwaited-copy"})

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.checker import forms, memory
+from mlir_async_pipe.checker import forms, views
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.state import State
-from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.checker.views import View
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
 
 
 class Operands(Protocol):
@@ -49,16 +49,16 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
 
     memref = ir.MemRefType(op.results[0].type)
     if name == "memref.subview":
-        return memory.subview(source, op, operand)
+        return views.subview(source, op, operand)
     if name == "memref.view":
-        return memory.reframed(source, op, operand(1))
+        return views.reframed(source, op, operand(1))
     if name == "memref.reinterpret_cast":
         return _reinterpreted(source, op, operand)
     if name in ("memref.collapse_shape", "memref.expand_shape", "memref.transpose"):
-        return memory.byte_view(source, op, forms.ZERO, absolute=False)
+        return views.byte_view(source, op, forms.ZERO, absolute=False)
     if len(list(memref.shape)) == len(source.sizes):
         return source
-    return memory.unknown_view(source, memref)
+    return views.unknown_view(source, memref)
 
 
 def dimension(values: Operands, state: State, operands: Numbers) -> Form | None:
@@ -82,19 +82,19 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
         return None
     # The aligned pointer of a memref is that of its whole allocation.
     aligned = op.name == "memref.extract_aligned_pointer_as_index"
-    start = view.frame.base if aligned else memory.start_bytes(view)
+    start = view.frame.base if aligned else views.start_bytes(view)
     if start is None:
         return None
     return forms.add(forms.of_atom(Atom("symbol", ("address", view.root))), start)
 
 
 def _reinterpreted(source: View, op: Any, operand: Callable[[int], Form]) -> View:
-    offset = memory.mixed(op, "static_offsets", 1, operand)[0]
+    offset = views.mixed(op, "static_offsets", 1, operand)[0]
     try:
         unit = element_bytes(op.results[0].type)
     except UnknownLayoutError:
-        return memory.unknown_view(source, ir.MemRefType(op.results[0].type))
-    return memory.byte_view(source, op, forms.scale(offset, unit), absolute=True)
+        return views.unknown_view(source, ir.MemRefType(op.results[0].type))
+    return views.byte_view(source, op, forms.scale(offset, unit), absolute=True)
 
 
 def _pointer(
@@ -106,16 +106,16 @@ def _pointer(
         return _from_address(values.form(state, operands[0]))
     if source is None or source.start is None:
         return None
-    begin = memory.start_bytes(source)
+    begin = views.start_bytes(source)
     indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
     if begin is not None and not any(indices):
-        return View(source.root, memory.BYTES, (begin,), (), ())
+        return View(source.root, views.BYTES, (begin,), (), ())
     unit = _element_bytes(op)
     if begin is None or unit is None or len(indices) != 1:
-        return View(source.root, memory.BYTES, None, (), ())
+        return View(source.root, views.BYTES, None, (), ())
     index = values.form(state, operands[1]) if len(operands) > 1 else Form(int(indices[0]))
     start = forms.add(begin, forms.scale(index, unit))
-    return View(source.root, memory.BYTES, (start,), (), ())
+    return View(source.root, views.BYTES, (start,), (), ())
 
 
 def _from_address(number: Form) -> View | None:
@@ -125,7 +125,7 @@ def _from_address(number: Form) -> View | None:
             tag, *rest = atom.key
             if tag == "address":
                 start = forms.subtract(number, forms.of_atom(atom))
-                return View(rest[0], memory.BYTES, (start,), (), ())
+                return View(rest[0], views.BYTES, (start,), (), ())
     return None
 
 

@@ -30,7 +30,12 @@ from mlir_async_pipe.checker.widths import (
     typed,
     unsigned,
 )
-from mlir_async_pipe.index_splitting import SPLIT, Part, parts_of, weights_of
+from mlir_async_pipe.values.index_splitting import (
+    SPLIT,
+    Part,
+    parts_of,
+    weights_of,
+)
 
 Bound = Callable[[list[Form], Facts], Form | None]
 

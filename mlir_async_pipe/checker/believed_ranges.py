@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    defining_op,
+)
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.checker.graph import Flow, Run
 from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS
+from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
 from mlir_async_pipe.checker.widths import typed
-from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, defining_op
 
 _PRODUCTS = ("arith.muli", "llvm.mul")
 _QUOTIENTS = ("arith.divui", "llvm.udiv")

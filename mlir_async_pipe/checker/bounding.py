@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.memory import Region
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.state import (
     Event,
@@ -20,6 +19,7 @@ from mlir_async_pipe.checker.state import (
     event_of,
     moved,
 )
+from mlir_async_pipe.checker.views import Region
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6

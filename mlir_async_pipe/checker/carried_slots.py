@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.graph import Flow, Run
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD
 from mlir_async_pipe.checker.state import Ring
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.checker.step_graph import Flow, Run
 
 # A slot's next value is an addition, a comparison and a selection behind it.
 DEEPEST = 8

@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.widths import (
     signed,
     unsigned,
 )
-from mlir_async_pipe.integer_ops import INDEX_BITS
+from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 ONE = Form(1)
 

@@ -9,8 +9,8 @@ is forgotten: from then on it may be anything.
 from __future__ import annotations
 
 from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.state import State
-from mlir_async_pipe.checker.values import Values
 
 # Tiles of 16 KiB fill the 228 KiB of an H100 with 14 slots. What two counters count together makes
 # the square of it in states: with 64 a kernel over tiles of unknown number takes more than 20000.

@@ -13,15 +13,15 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.checker import forms, memory
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import views as memory
+from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge, thread_ranges
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.graph import Run
-from mlir_async_pipe.checker.groups import Groups
-from mlir_async_pipe.checker.memory import Region, View
 from mlir_async_pipe.checker.other_threads import own
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
+from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
@@ -31,9 +31,10 @@ from mlir_async_pipe.checker.state import (
     event_of,
     moved,
 )
+from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange
-from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.statements import is_synchronisation
+from mlir_async_pipe.checker.views import Region, View
+from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier, row_of
 
 # As many events of one access are told apart as a ring has slots, usually.

@@ -22,7 +22,17 @@ from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.counters import Counters
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.checker.graph import (
+from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
+from mlir_async_pipe.checker.iterations import Iterations
+from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
+from mlir_async_pipe.checker.other_threads import another_thread
+from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
+from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
+from mlir_async_pipe.checker.plans import Plan, Planner
+from mlir_async_pipe.checker.settled import exact, settle
+from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.step_graph import (
     Block,
     Branch,
     Edge,
@@ -34,17 +44,7 @@ from mlir_async_pipe.checker.graph import (
     Stop,
     Switch,
 )
-from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
-from mlir_async_pipe.checker.iterations import Iterations
-from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
-from mlir_async_pipe.checker.other_threads import another_thread
-from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
-from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
-from mlir_async_pipe.checker.plans import Plan, Planner
-from mlir_async_pipe.checker.settled import exact, settle
-from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.thread_grid import is_thread_number
-from mlir_async_pipe.checker.values import Values
 
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6

@@ -18,9 +18,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.bindings.raw_ops import has_body, operations
 from mlir_async_pipe.checker import jumps, structured
-from mlir_async_pipe.checker.callees import Callees, callee_of
-from mlir_async_pipe.checker.graph import (
+from mlir_async_pipe.checker.called_functions import Callees, callee_of
+from mlir_async_pipe.checker.natural_loops import (
+    find_inductions,
+    find_merges,
+    is_value_op,
+    natural_loops,
+    needs_iterations,
+)
+from mlir_async_pipe.checker.step_graph import (
     Block,
     Bracket,
     Copy,
@@ -31,15 +39,7 @@ from mlir_async_pipe.checker.graph import (
     Lost,
     Run,
 )
-from mlir_async_pipe.checker.loops import (
-    find_inductions,
-    find_merges,
-    is_value_op,
-    natural_loops,
-    needs_iterations,
-)
 from mlir_async_pipe.checker.unfollowed import is_quiet
-from mlir_async_pipe.ir_helpers import has_body, operations
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

@@ -15,12 +15,12 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Site
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
-from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import Threads, form_under, thread_facts
+from mlir_async_pipe.checker.views import Piece, Region, as_bytes
 
 
 @dataclass

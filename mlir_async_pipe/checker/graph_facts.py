@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlir_async_pipe.checker.graph import (
+from mlir_async_pipe.checker.natural_loops import loop_body
+from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
     Branch,
@@ -19,7 +20,6 @@ from mlir_async_pipe.checker.graph import (
     Step,
     Switch,
 )
-from mlir_async_pipe.checker.loops import loop_body
 
 
 def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:

@@ -14,12 +14,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    is_function,
+    symbol_name,
+)
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.graph import Flow, Run
 from mlir_async_pipe.checker.operators import substitute
-from mlir_async_pipe.ir_helpers import Operation, Value, is_function, symbol_name
-from mlir_async_pipe.launch import Launches, Size, constant_sizes
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes
 
 OWN = "own of block"
 EVERYWHERE = "own of thread"

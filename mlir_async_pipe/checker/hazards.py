@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mlir_async_pipe.bindings.raw_ops import enclosing, integer_attribute
 from mlir_async_pipe.checker.conflicts import Finding, Site
 from mlir_async_pipe.checker.sites import SCOPE
-from mlir_async_pipe.diagnostics import HazardError, Place
-from mlir_async_pipe.ir_helpers import enclosing, integer_attribute
+from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.vocabulary import row_of
 
 IN_SCOPE = "synchronisation-in-scope"

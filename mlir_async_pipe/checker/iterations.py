@@ -13,16 +13,16 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.bounding import bound
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.checker.graph import Flow, Loop
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
+from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import rewrite, stale
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
-from mlir_async_pipe.checker.values import Values
 from mlir_async_pipe.checker.widths import stored, unsigned
-from mlir_async_pipe.integer_ops import INDEX_BITS
+from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 
 @dataclass

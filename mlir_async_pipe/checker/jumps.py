@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlir_async_pipe.checker.graph import Block, Branch, Edge, Exit, Goto, Loop, Switch
+from mlir_async_pipe.checker.step_graph import (
+    Block,
+    Branch,
+    Edge,
+    Exit,
+    Goto,
+    Loop,
+    Switch,
+)
 from mlir_async_pipe.vocabulary.control_flow import BranchRow
 
 if TYPE_CHECKING:

@@ -5,34 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
-from mlir_async_pipe.checker.callees import Callees, callable_functions
-from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.effects import Effects
-from mlir_async_pipe.checker.explore import Explorer
-from mlir_async_pipe.checker.flow import build
-from mlir_async_pipe.checker.graph import Flow, Run
-from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
-from mlir_async_pipe.checker.groups import Groups
-from mlir_async_pipe.checker.hazards import CheckSummary
-from mlir_async_pipe.checker.overlap import Comparer
-from mlir_async_pipe.checker.owners import Owners
-from mlir_async_pipe.checker.partings import is_barrier
-from mlir_async_pipe.checker.periods import PeriodError
-from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.selection import is_about_threads, names_in
-from mlir_async_pipe.checker.sites import Sites
-from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
-from mlir_async_pipe.checker.values import Values
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     is_block_argument,
     operations,
     outermost,
     symbol_name,
 )
-from mlir_async_pipe.launch import (
+from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
+from mlir_async_pipe.checker.called_functions import Callees, callable_functions
+from mlir_async_pipe.checker.commit_groups import Groups
+from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.effects import Effects
+from mlir_async_pipe.checker.explore import Explorer
+from mlir_async_pipe.checker.flow import build
+from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
+from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.owners import Owners
+from mlir_async_pipe.checker.partings import is_barrier
+from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.periods import PeriodError
+from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.selection import is_about_threads, names_in
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.values.launch_ids import axes_read
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
     block_size,
     enclosing_launch_size,
@@ -40,9 +43,6 @@ from mlir_async_pipe.launch import (
     sizes_of,
     usual_lanes,
 )
-from mlir_async_pipe.launch_ids import axes_read
-from mlir_async_pipe.targets import Target
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
 @dataclass(frozen=True)

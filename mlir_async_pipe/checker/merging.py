@@ -11,10 +11,10 @@ from collections.abc import Hashable, Mapping
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
-from mlir_async_pipe.checker.memory import View
 from mlir_async_pipe.checker.paths import hull
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.thread_grid import is_thread_condition
+from mlir_async_pipe.checker.views import View
 
 
 def forget_facts(state: State, live: set[int]) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mlir_async_pipe.checker.divergence import Divergence
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.memory import Piece, Region, as_bytes
 from mlir_async_pipe.checker.residues import cases, shortened
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.slots import constants_disjoint, is_shared, other_slot, span
@@ -33,6 +32,7 @@ from mlir_async_pipe.checker.thread_grid import (
     is_thread_number,
     thread_facts,
 )
+from mlir_async_pipe.checker.views import Piece, Region, as_bytes
 
 # Iterations that are tried one by one where a subscript meets a fixed place.
 LONGEST_MEETING = 32

@@ -15,9 +15,14 @@ from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Known
-from mlir_async_pipe.checker.graph import Block, Flow, Run, Step
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
+from mlir_async_pipe.checker.step_graph import (
+    Block,
+    Flow,
+    Run,
+    Step,
+)
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
 from mlir_async_pipe.vocabulary import row_of
 

@@ -13,17 +13,17 @@ import numpy as np
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in
+from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.memory import Piece
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import (
     LARGEST_ENUMERATION,
     ThreadRange,
     Threads,
     has_numbers,
-    number_of,
     within,
 )
+from mlir_async_pipe.checker.views import Piece
 
 Array = np.ndarray
 Accesses = list[tuple[Event, tuple[Piece, ...]]]

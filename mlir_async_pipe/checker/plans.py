@@ -14,13 +14,20 @@ from functools import partial
 
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.graph import AnyIteration, Bracket, Copy, Lost, Run, Step
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.other_threads import own
+from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.periods import check_periods
 from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.step_graph import (
+    AnyIteration,
+    Bracket,
+    Copy,
+    Lost,
+    Run,
+    Step,
+)
 from mlir_async_pipe.checker.type_kinds import is_integer
-from mlir_async_pipe.checker.values import Values
 
 Plan = Callable[[State], object]
 

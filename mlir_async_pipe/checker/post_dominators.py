@@ -8,7 +8,7 @@ the reversed graph, with one end behind all blocks at which the kernel stops.
 
 from __future__ import annotations
 
-from mlir_async_pipe.checker.graph import Flow
+from mlir_async_pipe.checker.step_graph import Flow
 
 
 def post_dominators(flow: Flow) -> list[int | None]:

@@ -15,8 +15,13 @@ from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.memory import Frame, Piece, Region, View
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
+from mlir_async_pipe.checker.views import (
+    Frame,
+    Piece,
+    Region,
+    View,
+)
 
 
 def rewrite(state: State, mapping: Mapping[Atom, Form], *, fold_iterations: bool = True) -> None:

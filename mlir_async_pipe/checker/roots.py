@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mlir_async_pipe.buffers import Root, may_alias
+from mlir_async_pipe.values.memory_roots import Root, may_alias
 
 
 @dataclass

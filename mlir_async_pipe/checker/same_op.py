@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.thread_ids import differs
-from mlir_async_pipe.ir_helpers import defining_op
 from mlir_async_pipe.vocabulary import accesses
 
 _SUMS = ("arith.addi", "index.add")

@@ -15,11 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlir_async_pipe.buffers import space_of_type
-from mlir_async_pipe.checker.callees import Callees, callable_functions, callee_of
-from mlir_async_pipe.ir_helpers import ancestors, has_body, is_function, walk
-from mlir_async_pipe.launch_ids import is_id_of_threads
-from mlir_async_pipe.uniformity import is_kernel
+from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    has_body,
+    is_function,
+    walk,
+)
+from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
+from mlir_async_pipe.values.launch_ids import is_id_of_threads
+from mlir_async_pipe.values.memory_roots import space_of_type
+from mlir_async_pipe.values.uniformity import is_kernel
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code

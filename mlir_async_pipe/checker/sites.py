@@ -10,14 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.annotations import INDEPENDENT
-from mlir_async_pipe.buffers import Root, root_of, space_of
+from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    defining_op,
+    enclosing,
+    integer_attribute,
+)
 from mlir_async_pipe.checker.conflicts import Site
-from mlir_async_pipe.checker.graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
-from mlir_async_pipe.ir_helpers import ancestors, defining_op, enclosing, integer_attribute
-from mlir_async_pipe.targets import Chip
+from mlir_async_pipe.chips.target import Chip
+from mlir_async_pipe.loops.annotations import INDEPENDENT
+from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

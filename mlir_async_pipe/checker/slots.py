@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.memory import Piece, Region
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
+from mlir_async_pipe.checker.views import Piece, Region
 
 Answers = dict[tuple[Known | None, ...], bool]
 

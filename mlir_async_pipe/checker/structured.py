@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlir_async_pipe.checker.graph import (
+from mlir_async_pipe.bindings.raw_ops import operations
+from mlir_async_pipe.checker.natural_loops import COUNTED, carried_into
+from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
     Branch,
@@ -19,11 +21,9 @@ from mlir_async_pipe.checker.graph import (
     LoopTest,
     Switch,
 )
-from mlir_async_pipe.checker.loops import COUNTED, carried_into
 from mlir_async_pipe.checker.type_kinds import is_bit
-from mlir_async_pipe.integer_ops import bits_of
-from mlir_async_pipe.ir_helpers import operations
-from mlir_async_pipe.uniformity import conditions
+from mlir_async_pipe.values.integer_ops import bits_of
+from mlir_async_pipe.values.uniformity import conditions
 from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     affine_for_bounds,

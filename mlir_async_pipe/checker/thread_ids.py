@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.integer_ops import thread_dimension
-from mlir_async_pipe.ir_helpers import is_block_argument, is_function
-from mlir_async_pipe.launch_ids import id_of, launch_id
-from mlir_async_pipe.uniformity import sources
+from mlir_async_pipe.values.integer_ops import thread_dimension
+from mlir_async_pipe.values.launch_ids import id_of, launch_id
+from mlir_async_pipe.values.uniformity import sources
 
 _LAUNCH_SYMBOLS = {
     "block": "gpu.block_id",

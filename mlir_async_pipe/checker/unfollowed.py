@@ -16,10 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mlir_async_pipe.buffers import space_of
-from mlir_async_pipe.checker.callees import Callees, callee_of
-from mlir_async_pipe.checker.graph import Bracket, Flow, Lost, Run
-from mlir_async_pipe.ir_helpers import ancestors, is_function, operations, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    is_function,
+    operations,
+    walk,
+)
+from mlir_async_pipe.checker.called_functions import Callees, callee_of
+from mlir_async_pipe.checker.step_graph import (
+    Bracket,
+    Flow,
+    Lost,
+    Run,
+)
+from mlir_async_pipe.values.memory_roots import space_of
 from mlir_async_pipe.vocabulary import Row, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

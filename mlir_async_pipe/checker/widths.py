@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
-from mlir_async_pipe.integer_ops import INDEX_BITS, bits_of
+from mlir_async_pipe.values.integer_ops import INDEX_BITS, bits_of
 
 
 class Typed(NamedTuple):

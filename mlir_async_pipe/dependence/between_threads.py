@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.dependence.footprint import OutOfBounds, elements_by_thread, static_shape
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import Value
-from mlir_async_pipe.launch import Size
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 NOBODY = -1
 

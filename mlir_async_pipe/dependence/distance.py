@@ -21,15 +21,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import may_alias
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    constant_value,
+    defining_op,
+)
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import Operation, Value, ancestors, constant_value, defining_op
-from mlir_async_pipe.launch_ids import launch_id
-from mlir_async_pipe.uniformity import THREAD_DEPENDENT
-from mlir_async_pipe.value_ranges import scale_range
+from mlir_async_pipe.values.launch_ids import launch_id
+from mlir_async_pipe.values.linear import Arithmetic, Linear
+from mlir_async_pipe.values.memory_roots import may_alias
+from mlir_async_pipe.values.ranges import scale_range
+from mlir_async_pipe.values.uniformity import THREAD_DEPENDENT
 from mlir_async_pipe.vocabulary import is_pure
 
 

@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.affine import Linear
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    parent,
+)
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.enumeration import evaluate
-from mlir_async_pipe.integer_ops import product
-from mlir_async_pipe.ir_helpers import Operation, Value, constant_value, parent
-from mlir_async_pipe.launch import Size
-from mlir_async_pipe.launch_ids import launch_id
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.launch_ids import launch_id
+from mlir_async_pipe.values.linear import Linear
+from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
 LARGEST_ENUMERATION = 1 << 20

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlir_async_pipe.dependence.footprint import OutOfBounds
-from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
@@ -23,9 +21,11 @@ from mlir_async_pipe.ir_helpers import (
     outermost,
     walk,
 )
-from mlir_async_pipe.launch import Size
-from mlir_async_pipe.launch_ids import LaunchId, axes_read, launch_id
+from mlir_async_pipe.dependence.footprint import OutOfBounds
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.values.launch_ids import LaunchId, axes_read, launch_id
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 LARGEST_BLOCK = 1024
 

@@ -16,17 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mlir_async_pipe.affine import Arithmetic
-from mlir_async_pipe.buffers import Root, root_of
-from mlir_async_pipe.dependence.footprint import footprint, static_shape
-from mlir_async_pipe.dependence.open_blocks import holds_in_any_block
-from mlir_async_pipe.dependence.privatise import (
-    Unproven,
-    uncovered_read,
-    unproven_read,
-)
-from mlir_async_pipe.dependence.regions import Region, regions_of
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     ancestors,
@@ -37,9 +27,19 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.launch import Size
+from mlir_async_pipe.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.dependence.open_blocks import holds_in_any_block
+from mlir_async_pipe.dependence.privatise import (
+    Unproven,
+    uncovered_read,
+    unproven_read,
+)
+from mlir_async_pipe.dependence.regions import Region, regions_of
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
 

@@ -16,14 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlir_async_pipe.annotations import PRIVATE
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import Root, enclosing_function
-from mlir_async_pipe.dependence.distance import subscripts_equal
-from mlir_async_pipe.dependence.footprint import footprint, static_shape
-from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
-from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
@@ -32,7 +26,13 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.launch import Size
+from mlir_async_pipe.dependence.distance import subscripts_equal
+from mlir_async_pipe.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.values.memory_roots import Root, enclosing_function
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.affine import Arithmetic, Linear
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.buffers import Root, root_of
-from mlir_async_pipe.dependence.callees import touched_by_call
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    parent,
+    walk,
+)
+from mlir_async_pipe.dependence.known_callees import touched_by_call
 from mlir_async_pipe.dependence.reshapes import RESHAPES, through_reshape
-from mlir_async_pipe.integer_ops import product
-from mlir_async_pipe.ir_helpers import Operation, Value, defining_op, parent, walk
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.linear import Arithmetic, Linear
+from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Access, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 
@@ -152,7 +158,7 @@ def _is_conditional(op: Operation, top: Operation) -> bool:
 
 
 def _runs_at_least_once(loop: Operation) -> bool:
-    from mlir_async_pipe.ir_helpers import constant_value
+    from mlir_async_pipe.bindings.raw_ops import constant_value
 
     lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
     return lower is not None and upper is not None and lower < upper

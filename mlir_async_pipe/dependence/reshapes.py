@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.affine import Linear
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.integer_ops import product
-from mlir_async_pipe.ir_helpers import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.linear import Linear
 
 Coordinates = tuple[list[Linear], list[int]]
 

@@ -15,11 +15,11 @@ from typing import Any
 _EXPORTS = {
     "CODES": "mlir_async_pipe.machine.races",
     "COMPLETIONS": "mlir_async_pipe.machine.completion",
-    "SCHEDULES": "mlir_async_pipe.machine.schedule",
-    "MachineError": "mlir_async_pipe.diagnostics",
+    "SCHEDULES": "mlir_async_pipe.machine.warp_order",
+    "MachineError": "mlir_async_pipe.session.diagnostics",
     "Race": "mlir_async_pipe.machine.races",
-    "RunResult": "mlir_async_pipe.machine.api",
-    "run": "mlir_async_pipe.machine.api",
+    "RunResult": "mlir_async_pipe.machine.run_kernel",
+    "run": "mlir_async_pipe.machine.run_kernel",
 }
 
 __all__ = list(_EXPORTS)

@@ -14,7 +14,7 @@ import numpy as np
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 
 Array = np.ndarray
 

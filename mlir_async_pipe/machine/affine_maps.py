@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.session.diagnostics import MachineError
 
 _MAP = re.compile(
     r"affine_map<\((?P<dims>[^)]*)\)(?:\[(?P<symbols>[^\]]*)\])?\s*->\s*\((?P<body>.*)\)>$"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.machine.decode import Function
 from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.launch import Launch
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
-from mlir_async_pipe.machine.values import MemRef, uniform
+from mlir_async_pipe.session.diagnostics import UsageError
 
 Array = np.ndarray
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.machine.queues import AsyncOp
+from mlir_async_pipe.machine.fifos import AsyncOp
+from mlir_async_pipe.session.diagnostics import UsageError
 
 Array = np.ndarray
 COMPLETIONS = ("eager", "late", "random")

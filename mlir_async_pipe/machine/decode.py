@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import MachineError, Place
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     captured,
     has_body,
     integer_attribute,
@@ -19,10 +18,11 @@ from mlir_async_pipe.ir_helpers import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.machine.costs import kind_of_op, own_cycles
+from mlir_async_pipe.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
+from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine.decode import Block, Function, Region
-from mlir_async_pipe.machine.queues import Marks, Queues
-from mlir_async_pipe.machine.values import NONE, merge
+from mlir_async_pipe.machine.fifos import Marks, Queues
+from mlir_async_pipe.machine.lane_values import NONE, merge
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue
 
 Array = np.ndarray

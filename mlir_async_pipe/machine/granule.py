@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlir_async_pipe.ir_helpers import walk
+from mlir_async_pipe.bindings.raw_ops import walk
 
 # Types of one byte and ops that see memory as bytes; any of them asks for granules of 1.
 # A dimension may stand right in front of the type, as in 32xf16, so that no word begins there.

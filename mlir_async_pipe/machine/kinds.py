@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine.small_floats import SMALL_FLOATS, round_bf16
-from mlir_async_pipe.memory_layout import row_layout
+from mlir_async_pipe.session.diagnostics import MachineError
+from mlir_async_pipe.vocabulary.memory_layout import row_layout
 
 Array = np.ndarray
 

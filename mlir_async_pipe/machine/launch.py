@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import Diagnostics, MachineError, Place
 from mlir_async_pipe.machine.completion import policy_of
 from mlir_async_pipe.machine.decode import Decoder, Function, Site
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fifos import Queues
+from mlir_async_pipe.machine.lane_values import uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
-from mlir_async_pipe.machine.queues import Queues
 from mlir_async_pipe.machine.trace import Trace, WaitLog
-from mlir_async_pipe.machine.values import uniform
+from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
 
 Array = np.ndarray
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlir_async_pipe.diagnostics import MachineError
+from mlir_async_pipe.session.diagnostics import MachineError
 
 _SCALAR_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "index": 64}
 _ARRAY = re.compile(r"array<(\d+) x (.*)>$", re.DOTALL)

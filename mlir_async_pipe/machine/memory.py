@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import Place
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
+from mlir_async_pipe.session.diagnostics import Place
 
 Array = np.ndarray
 

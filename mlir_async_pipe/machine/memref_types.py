@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
-from mlir_async_pipe.machine.values import MemRef, uniform
+from mlir_async_pipe.session.diagnostics import MachineError
 
 DYNAMIC = -(2**63)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mlir_async_pipe.diagnostics import Diagnostic, Note, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 
 _SENTENCES = {
     "read-in-flight": "'{op}' reads data that '{other}' is still writing",

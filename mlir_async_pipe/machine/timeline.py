@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlir_async_pipe.machine.costs import CostModel, QueueClock
+from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.machine.trace import Entry, Trace
 
 __all__ = ["Bar", "CostModel", "Phase", "Timeline", "lay_out"]

@@ -6,8 +6,8 @@ import json
 from html import escape
 from pathlib import Path
 
-from mlir_async_pipe.diagnostics import UsageError
 from mlir_async_pipe.machine.timeline import Bar, Timeline
+from mlir_async_pipe.session.diagnostics import UsageError
 
 _COLOURS = {"compute": "#4c78a8", "stall": "#e45756", "group": "#72b7b2"}
 _PHASES = {"prologue": "#fff3d6", "kernel": "#e8f0fe", "epilogue": "#e6f4ea"}

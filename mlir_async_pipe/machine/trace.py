@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.session.diagnostics import Place
 
 Event = Literal["op", "issue", "commit", "wait", "barrier", "loop", "iteration", "end"]
 

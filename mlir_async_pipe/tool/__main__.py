@@ -8,8 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from mlir_async_pipe import back_ends, bindings
-from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic, Place, UsageError
+from mlir_async_pipe import bindings
+from mlir_async_pipe.bindings import back_ends
+from mlir_async_pipe.session.diagnostics import (
+    AsyncPipeError,
+    Diagnostic,
+    Place,
+    UsageError,
+)
 from mlir_async_pipe.tool import failures, inputs, isolate, output
 from mlir_async_pipe.tool import options as command_line
 from mlir_async_pipe.tool.isolate import Activity
@@ -100,7 +106,7 @@ def _transform(options: Options, sink: Sink, activity: Activity) -> None:
         back_ends.warm_up(options.target.partition(":")[0])
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
-    from mlir_async_pipe.targets import Target
+    from mlir_async_pipe.chips.target import Target
     from mlir_async_pipe.tool import report_writer
     from mlir_async_pipe.tool.process import Work, process
     from mlir_async_pipe.tool.timing import Timing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import printing
 from mlir_async_pipe.tool.options import Options
 
@@ -37,7 +37,7 @@ def _code(root: Any, options: Options, session: Session, last_check: Callable[[]
         if session.diagnostics.with_severity("error"):
             raise CheckFailedError
 
-    from mlir_async_pipe.targets.lower import lower
+    from mlir_async_pipe.lowering.lower import lower
 
     lowered = lower(root, target=session.target, emit=options.emit, meanwhile=check)
     session.diagnostics.items += lowered.diagnostics

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.options import Options
 
 _DTYPES = {
@@ -32,7 +32,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     Raises UsageError for bad arguments, MachineError for programs that cannot run.
     """
     from mlir_async_pipe import machine
-    from mlir_async_pipe.machine.costs import CostModel
+    from mlir_async_pipe.costs.cost_model import CostModel
     from mlir_async_pipe.machine.timeline import lay_out
     from mlir_async_pipe.machine.timeline_output import write_timeline
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.annotations import find_loops
-from mlir_async_pipe.diagnostics import (
+from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
+from mlir_async_pipe.loops.annotations import find_loops
+from mlir_async_pipe.loops.statements import numbering, read_body
+from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
     Diagnostics,
@@ -21,9 +23,7 @@ from mlir_async_pipe.diagnostics import (
     Place,
     UsageError,
 )
-from mlir_async_pipe.ir_helpers import functions, symbol_name, walk
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.statements import numbering, read_body
+from mlir_async_pipe.session.report import Session
 
 EVERYTHING = "true"
 

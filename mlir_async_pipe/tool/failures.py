@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 
-from mlir_async_pipe.diagnostics import Diagnostic, Note, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 from mlir_async_pipe.tool import reproducer
 
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 _BYTES = 4096
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 
-from mlir_async_pipe import __version__, bindings, passes
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe import __version__, bindings
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 
 # Dialects of upstream MLIR and of the stacks that we know; the bindings cannot list theirs,

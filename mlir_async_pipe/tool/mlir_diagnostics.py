@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Diagnostic, Note, Place, Severity
+from mlir_async_pipe.session.diagnostics import (
+    Diagnostic,
+    Note,
+    Place,
+    Severity,
+)
 
 # The name that MLIR gives a buffer that was parsed without one.
 UNNAMED = "-"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from mlir_async_pipe.diagnostics import UsageError
+from mlir_async_pipe.session.diagnostics import UsageError
 
 EMIT_KINDS = ("mlir", "llvm", "ptx", "cubin", "isa", "hsaco")
 DIAGNOSTIC_FORMATS = ("text", "json", "sarif", "github")

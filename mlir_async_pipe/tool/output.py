@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 
-from mlir_async_pipe.diagnostics import Place, UsageError
+from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 
 def check_writable(name: str) -> None:

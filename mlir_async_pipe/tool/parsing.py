@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import InputError, Place
+from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.mlir_diagnostics import UNNAMED, MlirErrors, errors_of
 

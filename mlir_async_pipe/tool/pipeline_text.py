@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlir_async_pipe.diagnostics import Place, UsageError
+from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 # The file name of places inside pipeline text.
 PIPELINE = "--pass-pipeline"

@@ -6,9 +6,9 @@ import io
 import sys
 from typing import Any
 
-from mlir_async_pipe.ir_helpers import parent, symbol_name
+from mlir_async_pipe.bindings.raw_ops import parent, symbol_name
 from mlir_async_pipe.tool.options import Options
-from mlir_async_pipe.tool.plan import Step
+from mlir_async_pipe.tool.pass_steps import Step
 from mlir_async_pipe.tool.run import selected
 
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.diagnostics import AsyncPipeError, Diagnostic
-from mlir_async_pipe.one_shot import CHECK
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.async_pipe_pass import CHECK
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
     emit,
     execution,
     explain,
     mlir_diagnostics,
     parsing,
+    pass_steps,
     pipeline_text,
-    plan,
     printing,
     reproducer,
     roundtrip,
@@ -157,7 +157,7 @@ def _pipeline(
     flags = options.passes
     if options.check_only and not any(flag.name == CHECK for flag in flags):
         flags = (*flags, PassFlag(CHECK, ""))
-    return plan.from_flags(flags, root, context)
+    return pass_steps.from_flags(flags, root, context)
 
 
 def _run_pipeline(
@@ -167,13 +167,13 @@ def _run_pipeline(
     options = work.options
     dumps = printing.wants_dumps(options)
     beside = _may_check_beside(options)
-    steps = plan.make(
+    steps = pass_steps.make(
         pipeline,
         root.operation.context,
         _defaults(work),
         single=dumps or options.mlir_timing or beside,
     )
-    text = plan.text_of(steps, pipeline.anchor)
+    text = pass_steps.text_of(steps, pipeline.anchor)
     if options.dump_pass_pipeline:
         sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
     statistics = Statistics(session)
@@ -183,7 +183,7 @@ def _run_pipeline(
     instruments += [work.timing] if options.mlir_timing else []
     late = steps[-1:] if beside and steps and steps[-1].name == CHECK else []
 
-    def run_steps(some: Sequence[plan.Step]) -> None:
+    def run_steps(some: Sequence[pass_steps.Step]) -> None:
         run.run(
             root,
             some,

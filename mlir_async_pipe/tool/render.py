@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Diagnostic, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 
 # Stands in front of what has no place in a file.
 TOOL = "async-pipe-opt"

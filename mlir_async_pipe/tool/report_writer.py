@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mlir_async_pipe.report import Report
+from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output
 from mlir_async_pipe.tool.options import Options
 

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlir_async_pipe.diagnostics import InputError, Place
+from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.tool import output
 from mlir_async_pipe.tool.inputs import Source
 

@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import InputError, Place
+from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from mlir_async_pipe.async_pipe_pass import CHECK, run_check
 from mlir_async_pipe.bindings import ir, passmanager
-from mlir_async_pipe.diagnostics import UsageError
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS, operations
-from mlir_async_pipe.one_shot import CHECK, run_check
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, operations
+from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
-from mlir_async_pipe.tool.plan import MlirStep, Step
+from mlir_async_pipe.tool.pass_steps import MlirStep, Step
 
 ANY = "any"
 # What `any` stands for where one of our passes is nested in it: ops that MLIR would accept

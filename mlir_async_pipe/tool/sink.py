@@ -6,7 +6,7 @@ import dataclasses
 import sys
 
 from mlir_async_pipe import __version__
-from mlir_async_pipe.diagnostics import Diagnostic, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 from mlir_async_pipe.tool import render
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.mlir_diagnostics import UNNAMED

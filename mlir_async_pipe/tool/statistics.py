@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.tool.plan import OurStep, Step
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.tool.pass_steps import OurStep, Step
 from mlir_async_pipe.tool.timing import RULE
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from mlir_async_pipe.tool.plan import Step
+from mlir_async_pipe.tool.pass_steps import Step
 
 RULE = "===" + "-" * 73 + "==="
 

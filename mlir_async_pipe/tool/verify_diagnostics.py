@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mlir_async_pipe.diagnostics import Diagnostic, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.render import message_of
 

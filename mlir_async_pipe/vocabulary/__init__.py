@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.memory_ops import ALLOCATION_OPS, MEMORY_ROWS, VIEW_OPS, is_pure
 from mlir_async_pipe.vocabulary.queues import (
@@ -24,7 +25,7 @@ from mlir_async_pipe.vocabulary.queues import (
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.targets import Target
+    from mlir_async_pipe.chips.target import Target
 
 __all__ = [
     "ALLOCATION_OPS",
@@ -37,6 +38,7 @@ __all__ = [
     "Row",
     "WaitRule",
     "accesses",
+    "has_only_a_count",
     "is_pure",
     "operand_groups",
     "queue_of",
@@ -128,6 +130,14 @@ def _groups_of_sizes(names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str
         groups[name.rstrip("*?")] = range(start, start + size)
         start += size
     return groups
+
+
+def has_only_a_count(op: Operation) -> bool:
+    """Whether an op is a wait with a constant count and no tokens."""
+    row = row_of(op)
+    if row is None or row.wait is None or row.wait.form == "next" or len(op.operands):
+        return False
+    return integer_attribute(op, row.wait.count) is not None
 
 
 def accesses(op: Any) -> tuple[Access, ...]:

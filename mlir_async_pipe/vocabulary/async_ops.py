@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS
 from mlir_async_pipe.vocabulary.queues import (

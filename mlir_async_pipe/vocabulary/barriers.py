@@ -10,8 +10,8 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import constant_value
-from mlir_async_pipe.launch import enclosing_launch_size
+from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import Row
 
 ALL_SPACES = frozenset({"global", "workgroup", "private"})

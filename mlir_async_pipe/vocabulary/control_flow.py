@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     CONSTANT_OPS,
     attributes_of,
     constant_value,
     defining_op,
 )
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 Flow = Literal["for", "branch", "while", "once", "parallel", "isolated"]
 

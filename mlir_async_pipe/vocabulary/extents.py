@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import integer_attribute
-from mlir_async_pipe.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
 
 
 def element(op: Any) -> tuple[int, ...]:

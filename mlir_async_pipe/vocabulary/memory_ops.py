@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlir_async_pipe.waits.algebra.rows import FOREVER
+from mlir_async_pipe.waits.algebra.count_rows import FOREVER
 from mlir_async_pipe.waits.graph.conditions import Conditions
 from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node

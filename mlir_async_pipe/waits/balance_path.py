@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.graph.items import Item, Node
 from mlir_async_pipe.waits.records import WitnessStep

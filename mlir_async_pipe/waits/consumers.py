@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlir_async_pipe.diagnostics import CountError, Place
-from mlir_async_pipe.ir_helpers import integer_attribute
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.session.diagnostics import CountError, Place
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.balance_path import path_to

@@ -13,8 +13,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from mlir_async_pipe.diagnostics import CountError
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
 from mlir_async_pipe.waits.algebra.solve import Solution

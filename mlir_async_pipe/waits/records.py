@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.session.diagnostics import Place
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ptx_of import Ptx, lowered
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from random_lowering.kernel_text import Kernel
 from random_lowering.lines import module_text
 from random_lowering.model import Case, make_case, source_columns

@@ -21,13 +21,14 @@ from check_harness import RACES, check_module
 from second_machine import NotJudged
 from two_judges import of_machine, of_second, passed, same_arrays, vendor_of
 
-from mlir_async_pipe import machine, passes
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.diagnostics import AsyncPipeError
-from mlir_async_pipe.ir_helpers import integer_attribute, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine import RunResult
-from mlir_async_pipe.report import Session
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 from random_pipelines import Program
 

@@ -20,8 +20,8 @@ from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.lane_values import uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import uniform
 from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray

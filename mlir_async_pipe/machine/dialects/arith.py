@@ -202,7 +202,7 @@ def compare_floats(site: Site) -> Execute:
 @semantics("arith.select", "llvm.select")
 def select(site: Site) -> Execute:
     """condition ? a : b, for any type of value, with a scalar or an elementwise condition."""
-    from mlir_async_pipe.machine.values import lanes_of, merge
+    from mlir_async_pipe.machine.lane_values import lanes_of, merge
 
     def execute(unit: Any, condition: Array, yes: Any, no: Any) -> Any:
         if isinstance(yes, np.ndarray):

@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.diagnostics import MachineError
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
-from mlir_async_pipe.machine.queues import AsyncOp
+from mlir_async_pipe.machine.lane_values import (
+    UNKNOWN_GROUP,
+    Token,
+    lanes_of,
+    uniform,
+)
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.machine.values import UNKNOWN_GROUP, Token, lanes_of, uniform
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
 

@@ -17,9 +17,9 @@ from mlir_async_pipe.machine.decode import Region, Site
 from mlir_async_pipe.machine.dialects.async_ops import commit, log_wait, start, wait_groups
 from mlir_async_pipe.machine.engine import Frame, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
+from mlir_async_pipe.machine.lane_values import Token, lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.machine.values import Token, lanes_of
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 

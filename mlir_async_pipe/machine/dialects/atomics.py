@@ -9,9 +9,9 @@ import numpy as np
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, lanes_of
 
 Array = np.ndarray
 

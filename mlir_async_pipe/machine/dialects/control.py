@@ -10,8 +10,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import NONE, split
 from mlir_async_pipe.machine.registry import Execute, branch, semantics
-from mlir_async_pipe.machine.values import NONE, split
 
 Array = np.ndarray
 

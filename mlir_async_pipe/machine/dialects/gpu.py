@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.integer_ops import thread_dimension
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
+from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.machine.values import lanes_of, uniform
+from mlir_async_pipe.values.integer_ops import thread_dimension
 
 Array = np.ndarray
 

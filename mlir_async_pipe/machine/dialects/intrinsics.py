@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.amd import buffer_copy, copier, lane_copy
 from mlir_async_pipe.machine.dialects.async_ops import counter_wait, physical_commit, physical_wait

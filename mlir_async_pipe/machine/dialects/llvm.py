@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.atomics import atomic_update
@@ -16,10 +16,10 @@ from mlir_async_pipe.machine.dialects.constants_casts import constant_array, den
 from mlir_async_pipe.machine.dialects.control import call_named
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of, unsigned
+from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.llvm_types import layout_of
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import lanes_of, uniform
 
 Array = np.ndarray
 

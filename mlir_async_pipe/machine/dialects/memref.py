@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.index_splitting import parts_of, weights_of
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.constants_casts import dense_array
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, uniform
+from mlir_async_pipe.values.index_splitting import parts_of, weights_of
 
 Array = np.ndarray
 

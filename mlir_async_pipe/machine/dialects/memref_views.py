@@ -13,9 +13,14 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
+from mlir_async_pipe.machine.lane_values import (
+    UNKNOWN_GROUP,
+    MemRef,
+    Token,
+    uniform,
+)
 from mlir_async_pipe.machine.memref_types import DYNAMIC, MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import UNKNOWN_GROUP, MemRef, Token, uniform
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 Array = np.ndarray

@@ -13,9 +13,9 @@ from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import cut_tf32
+from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, Token, lanes_of
 from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray

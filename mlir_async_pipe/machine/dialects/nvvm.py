@@ -11,8 +11,8 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copy_now, issue_copy
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import lanes_of
 
 Array = np.ndarray
 

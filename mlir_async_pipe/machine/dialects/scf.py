@@ -11,8 +11,8 @@ from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
 from mlir_async_pipe.machine.decode import Region, Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import unsigned
+from mlir_async_pipe.machine.lane_values import NONE, merge, split
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import NONE, merge, split
 
 Array = np.ndarray
 # What stands for a bound that is an operand.

@@ -17,10 +17,15 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL, INDEX
+from mlir_async_pipe.machine.lane_values import (
+    MemRef,
+    Tensor,
+    lanes_of,
+    uniform,
+)
 from mlir_async_pipe.machine.memory import WORKGROUP
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, Tensor, lanes_of, uniform
 from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray

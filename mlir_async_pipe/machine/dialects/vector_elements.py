@@ -11,8 +11,8 @@ from mlir_async_pipe.machine.dialects.constants_casts import bitcast
 from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.dialects.vector import column
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import lanes_of, uniform
 
 Array = np.ndarray
 

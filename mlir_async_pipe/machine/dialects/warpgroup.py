@@ -22,9 +22,9 @@ from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.values import MemRef, lanes_of
 
 Array = np.ndarray
 

@@ -16,9 +16,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mlir_async_pipe.waits.algebra.count_rows import (
+    FOREVER,
+    FRESH,
+    FRESH_ROW,
+    Row,
+)
 from mlir_async_pipe.waits.algebra.liveness import live_values
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Passage
-from mlir_async_pipe.waits.algebra.rows import FOREVER, FRESH, FRESH_ROW, Row
 from mlir_async_pipe.waits.graph.items import Edge, Frame, Node
 
 if TYPE_CHECKING:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.waits.algebra import carried
-from mlir_async_pipe.waits.algebra.rows import FOREVER, FRESH, NO_ROW, Row, shifted
+from mlir_async_pipe.waits.algebra.count_rows import (
+    FOREVER,
+    FRESH,
+    NO_ROW,
+    Row,
+    shifted,
+)
 from mlir_async_pipe.waits.graph.items import Item
 
 

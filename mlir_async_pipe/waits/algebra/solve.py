@@ -13,15 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Place
-from mlir_async_pipe.waits.algebra import block_search, carried, loops
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.waits.algebra import block_search, carried, loop_passages
+from mlir_async_pipe.waits.algebra.count_rows import (
+    CROSSING,
+    FOREVER,
+    FRESH,
+    Row,
+    resolved,
+)
 from mlir_async_pipe.waits.algebra.passages import BlockPassage
-from mlir_async_pipe.waits.algebra.rows import CROSSING, FOREVER, FRESH, Row, resolved
 from mlir_async_pipe.waits.algebra.summaries import Summaries
 from mlir_async_pipe.waits.graph.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.graph.events import Events
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node
-from mlir_async_pipe.waits.graph.scopes import Key
+from mlir_async_pipe.waits.graph.truth_scopes import Key
 from mlir_async_pipe.waits.witnesses.trail import Piece
 
 Costs = dict[int, int]
@@ -191,7 +197,7 @@ class Solution:
         turns = block.turns.get(item)
         if turns is not None:
             return [(item.frames[0], joined(turns, visit.costs))]
-        loop = loops.loop_of(self.summaries, item, visit.assumption)
+        loop = loop_passages.loop_of(self.summaries, item, visit.assumption)
         last = None if trips is None else trips - 1
         return [(item.frames[0], loop.up_to(loop.state(here), last))]
 
@@ -199,14 +205,14 @@ class Solution:
         self, item: Item, here: Costs, visit: Visit, block: BlockPassage
     ) -> list[tuple[Frame, Costs]]:
         summaries = self.summaries
-        loop = loops.loop_of(summaries, item, visit.assumption)
-        turns = loops.while_turns(summaries, item, visit.assumption)
+        loop = loop_passages.loop_of(summaries, item, visit.assumption)
+        turns = loop_passages.while_turns(summaries, item, visit.assumption)
         first, second = item.frames
         state = loop.up_to(loop.state(here), 0 if turns is False else None)
         entered = [(first, state)]
         if turns is False:
             return entered
-        before = loops.before_condition(summaries, item, visit.assumption, True)
+        before = loop_passages.before_condition(summaries, item, visit.assumption, True)
         if before.cost < FOREVER:
             inside = {value: state[value] + before.cost for value in loop.kept if value in state}
             for place, argument in second.entry.arguments.items():

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlir_async_pipe.waits.algebra import block_search, loops
-from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop, Passage
-from mlir_async_pipe.waits.algebra.rows import (
+from mlir_async_pipe.waits.algebra import block_search, loop_passages
+from mlir_async_pipe.waits.algebra.count_rows import (
     CROSSING,
     FOREVER,
     FRESH,
@@ -25,11 +24,12 @@ from mlir_async_pipe.waits.algebra.rows import (
     compose,
     least,
 )
+from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop, Passage
 from mlir_async_pipe.waits.graph.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.graph.events import Events
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node
-from mlir_async_pipe.waits.graph.scopes import Key, Scopes
 from mlir_async_pipe.waits.graph.token_values import Def
+from mlir_async_pipe.waits.graph.truth_scopes import Key, Scopes
 
 CROSSING_ROW: Row = {FRESH: CROSSING}
 
@@ -133,7 +133,7 @@ class Summaries:
             return Passage(0, {number: {FRESH: self.foreign} for number in item.results})
         assert item.row is not None
         if item.row.flow in ("for", "while"):
-            return loops.through_loop(self, item, block, assumption)
+            return loop_passages.through_loop(self, item, block, assumption)
         reads = block.reads[item]
         frames = (
             self.conditions.frames(item, assumption) if item.row.flow == "branch" else item.frames

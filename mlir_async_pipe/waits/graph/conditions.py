@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import constant_value
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.vocabulary.control_flow import selected_region, truth
 from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import is_function, symbol_name, walk
+from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
 from mlir_async_pipe.vocabulary import Queue, queue_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

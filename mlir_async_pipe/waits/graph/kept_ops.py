@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import FUNCTION_OPS
+from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS
 from mlir_async_pipe.vocabulary import ROWS, Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

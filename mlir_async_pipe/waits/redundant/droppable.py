@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.flow_graph import Item
@@ -17,7 +17,7 @@ from mlir_async_pipe.waits.redundant.in_flight import starts_thread
 from mlir_async_pipe.waits.redundant.kept_groups import Change, KeptGroups
 from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
-from mlir_async_pipe.waits.write import largest_count, wait_rule
+from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 # Counting again takes as long as the pass: behind so many tries the other commits stay.
 MOST_TRIES = 64

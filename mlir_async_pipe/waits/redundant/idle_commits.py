@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from mlir_async_pipe.buffers import may_alias, root_of
-from mlir_async_pipe.ir_helpers import operations, walk
+from mlir_async_pipe.bindings.raw_ops import operations, walk
+from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.waits.count import Analysis, waits_on_tokens

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from mlir_async_pipe.uniformity import is_kernel
+from mlir_async_pipe.values.uniformity import is_kernel
 from mlir_async_pipe.waits.graph.conditions import Conditions
 from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlir_async_pipe.ir_helpers import Operation, Value
+from mlir_async_pipe.bindings.raw_ops import Operation, Value
 
 Kept = tuple[int, ...]
 

@@ -16,8 +16,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.ir_helpers import Block, Operation, functions, operations, terminator, walk
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    functions,
+    operations,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton

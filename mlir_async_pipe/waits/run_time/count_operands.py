@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.diagnostics import CountError
-from mlir_async_pipe.ir_helpers import Operation, Value, attributes_of, before, create
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    attributes_of,
+    before,
+    create,
+)
+from mlir_async_pipe.session.diagnostics import CountError
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
 from mlir_async_pipe.waits.graph.flow_graph import Item
 from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
 from mlir_async_pipe.waits.run_time.possible_constants import possible_constants
-from mlir_async_pipe.waits.write import largest_count, set_count, wait_rule
+from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule
 
 
 def waits_with_count_operands(waits: list[Item]) -> list[tuple[Item, Value]]:

@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Operation, Value, before, create
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    before,
+    create,
+)
 
 
 def switch_over_counts(

@@ -16,8 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.ir_helpers import Block, Operation, Value, ancestors
-from mlir_async_pipe.report import Session
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    Value,
+    ancestors,
+)
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
 from mlir_async_pipe.waits.count import Analysis
@@ -35,7 +40,7 @@ from mlir_async_pipe.waits.run_time.possible_counts import (
 from mlir_async_pipe.waits.ssa.carry import can_carry
 from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
-from mlir_async_pipe.waits.write import largest_count, wait_rule
+from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 

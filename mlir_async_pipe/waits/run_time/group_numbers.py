@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
@@ -27,7 +27,7 @@ from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
-from mlir_async_pipe.waits.write import set_count, wait_rule
+from mlir_async_pipe.waits.write_counts import set_count, wait_rule
 
 # The number of a group that no wait of the queue can see: it is never old enough.
 NEVER = 1 << 30

@@ -7,9 +7,15 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe.affine import Arithmetic
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Value, constant_value, defining_op, result_number, terminator
+from mlir_async_pipe.bindings.raw_ops import (
+    Value,
+    constant_value,
+    defining_op,
+    result_number,
+    terminator,
+)
+from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     DEAD_ENDS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.ir_helpers import Operation, Value
+from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.ssa.forward import Forward

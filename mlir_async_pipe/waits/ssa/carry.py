@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import (
+from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,

@@ -14,7 +14,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from mlir_async_pipe.ir_helpers import Block, Operation, Value, terminator
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    Value,
+    terminator,
+)
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,

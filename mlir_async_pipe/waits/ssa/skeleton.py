@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlir_async_pipe.ir_helpers import Block, Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Block, Operation, walk
 
 
 class Skeleton:

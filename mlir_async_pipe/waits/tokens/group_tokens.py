@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.ir_helpers import Operation, Value, before, create, operations
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    before,
+    create,
+    operations,
+)
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import NO_COPIES, UNNAMED_COPIES
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlir_async_pipe.ir_helpers import Operation, Value, walk
-from mlir_async_pipe.targets import Target
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import token_form
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS

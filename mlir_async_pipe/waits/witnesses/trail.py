@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.diagnostics import Place
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import WitnessStep
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from mlir_async_pipe.waits.algebra import block_search, loops
+from mlir_async_pipe.waits.algebra import block_search, loop_passages
+from mlir_async_pipe.waits.algebra.count_rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.algebra.passages import BlockPassage
-from mlir_async_pipe.waits.algebra.rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.algebra.solve import Solution
 from mlir_async_pipe.waits.graph.conditions import Assumption
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node
@@ -49,7 +49,7 @@ class WayBack:
         self, item: Item, assumption: Assumption, holds: bool, number: int, source: int
     ) -> None:
         """Back through the first region of an scf.while whose condition holds, or not."""
-        choices = loops.while_choices(self.summaries, item, assumption, holds)
+        choices = loop_passages.while_choices(self.summaries, item, assumption, holds)
         self._single(item.frames[0], choices, number, source)
 
     def _single(

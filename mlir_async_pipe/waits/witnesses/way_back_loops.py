@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_async_pipe.waits.algebra import carried, loops
+from mlir_async_pipe.waits.algebra import carried, loop_passages
+from mlir_async_pipe.waits.algebra.count_rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop
-from mlir_async_pipe.waits.algebra.rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.graph.conditions import Assumption
 from mlir_async_pipe.waits.graph.items import Item
 
@@ -50,7 +50,7 @@ def _turn(
         way.frame(item.frames[0], assumption, number, source)
         return
     second = item.frames[1]
-    before = loops.before_condition(way.summaries, item, assumption, True)
+    before = loop_passages.before_condition(way.summaries, item, assumption, True)
     after = way.summaries.passage(second, assumption).results[number]
     cost = loop.columns[target][source]
     places = {value: place for place, value in second.entry.arguments.items()}
@@ -80,13 +80,13 @@ def through_loop(
 ) -> int | None:
     """Back from a result of a loop to a value in front of it, None if the group is found."""
     assert item.row is not None
-    loop = loops.loop_of(way.summaries, item, assumption)
+    loop = loop_passages.loop_of(way.summaries, item, assumption)
     trips = item.trips
     if item.row.flow == "for" and trips is not None:
         return _through_static(way, item, loop, block, source, trips, result, assumption)
     if item.row.flow == "while":
-        row = loops.before_condition(way.summaries, item, assumption, False).results[result]
-        turns = loops.while_turns(way.summaries, item, assumption)
+        row = loop_passages.before_condition(way.summaries, item, assumption, False).results[result]
+        turns = loop_passages.while_turns(way.summaries, item, assumption)
         limit = None if turns is None else 0
         ways = _ways_through(way, item, loop, block, source, limit)
         slot = min(

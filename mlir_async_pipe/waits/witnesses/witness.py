@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from mlir_async_pipe.waits.algebra import carried, loops
+from mlir_async_pipe.waits.algebra import carried, loop_passages
+from mlir_async_pipe.waits.algebra.count_rows import FRESH
 from mlir_async_pipe.waits.algebra.passages import Loop
-from mlir_async_pipe.waits.algebra.rows import FRESH
 from mlir_async_pipe.waits.algebra.solve import Solution, Visit, costs_here
 from mlir_async_pipe.waits.graph.conditions import Assumption
 from mlir_async_pipe.waits.graph.events import by_position
 from mlir_async_pipe.waits.graph.items import Frame, Item, Node
-from mlir_async_pipe.waits.graph.scopes import Key
+from mlir_async_pipe.waits.graph.truth_scopes import Key
 from mlir_async_pipe.waits.witnesses import way_back_loops
 from mlir_async_pipe.waits.witnesses.trail import Mark, Trail
 from mlir_async_pipe.waits.witnesses.way_back import WayBack
@@ -107,7 +107,7 @@ class Witness:
     def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
         item = frame.item
         assert item.row is not None
-        loop = loops.loop_of(self.summaries, item, outer.assumption)
+        loop = loop_passages.loop_of(self.summaries, item, outer.assumption)
         ways = self._ways_in(item, loop, outer)
         if item.row.flow == "while" and frame.number == 1:
             if value not in frame.captured:
@@ -116,7 +116,9 @@ class Witness:
                     return None
                 groups = 0
             else:
-                groups = loops.before_condition(self.summaries, item, outer.assumption, True).cost
+                groups = loop_passages.before_condition(
+                    self.summaries, item, outer.assumption, True
+                ).cost
             self.trail.say("the condition of 'scf.while' holds", item.op, groups=groups)
         slots = ways.path(value)
         return way_back_loops.over_turns(
@@ -139,7 +141,7 @@ class Witness:
     ) -> int:
         second = item.frames[1]
         place = next(n for n, given in second.entry.arguments.items() if given == value)
-        row = loops.before_condition(self.summaries, item, assumption, True).results[place]
+        row = loop_passages.before_condition(self.summaries, item, assumption, True).results[place]
         source = min(
             (slot for slot in row if slot in state), key=lambda slot: state[slot] + row[slot]
         )

@@ -1,0 +1,98 @@
+"""Drops the waits behind pipelined loops that nobody needs.
+
+    scf.for { … copy -> %row[%i] }                      scf.for { … copy -> %row[%i] }
+    wait %last   {async_pipe.drain}             -->
+    scf.for { copy -> %b; wait; use %b, %row }          scf.for { copy -> %b; wait; use %b, %row }
+
+The expander waits behind a loop for the groups that the loop leaves in flight. Where a later
+wait of the same queue retires them before anybody touches their memory, the next loop may begin
+while they are still in flight. Tried one by one: a wait goes if the checker finds nothing
+without it that it did not find before, and no copy is left to the kernel's end. Only in kernels,
+whose callers see no memory of theirs, and of which every op was followed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    create,
+    operations,
+    walk,
+)
+from mlir_async_pipe.checker.kernel import (
+    Outcome,
+    Surroundings,
+    check_kernel,
+    surroundings,
+)
+from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.loops.annotations import DRAIN, attribute_names, remove
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.uniformity import is_kernel
+
+
+@dataclass(frozen=True)
+class DrainOptions:
+    """Options of `async-pipe-drop-drains`: `chip` says which queues abstract ops share."""
+
+    chip: str = ""
+
+
+@dataclass(frozen=True)
+class DrainRecord:
+    """A wait behind a loop that was dropped."""
+
+    place: Place
+
+
+@register("async-pipe-drop-drains", "drop waits behind loops that nobody needs", DrainOptions)
+def run(module: Any, options: DrainOptions, session: Session) -> None:
+    """Try every marked wait; the marks go."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    found = [kernel for kernel in kernels(module) if _drains(kernel)]
+    around = surroundings(module, found) if found else None
+    for kernel in found:
+        drains = _drains(kernel)
+        for op in drains:
+            remove(op, (DRAIN,))
+        if around is None or not is_kernel(kernel):
+            continue
+        known = check_kernel(kernel, around, target)
+        if any(finding.cause == "unfollowed" for finding in known.findings):
+            continue
+        for drain in drains:
+            place = Place.of(drain)
+            if _dropped(drain, kernel, around, target, known):
+                session.record("drains", DrainRecord(place))
+
+
+def _drains(kernel: Operation) -> list[Operation]:
+    return [op for op in walk(kernel) if DRAIN in op.attributes]
+
+
+def _dropped(
+    drain: Operation, kernel: Operation, around: Surroundings, target: Any, known: Outcome
+) -> bool:
+    """Erase the wait if nothing new is found without it, else leave it as it was."""
+    siblings = operations(drain.block)
+    following = siblings[siblings.index(drain) + 1]
+    name, operands, location = drain.name, list(drain.operands), drain.location
+    attributes = {key: drain.attributes[key] for key in attribute_names(drain)}
+    drain.erase()
+    without = check_kernel(kernel, around, target)
+    if _hazards(without) <= _hazards(known) and without.summary.unknown <= known.summary.unknown:
+        return True
+    create(name, operands, (), attributes, ip=before(following), loc=location)
+    return False
+
+
+def _hazards(outcome: Outcome) -> set[tuple[Any, ...]]:
+    found: set[tuple[Any, ...]] = {(f.later, f.earlier, f.cause) for f in outcome.findings}
+    return found | {(site,) for site in outcome.unfinished}

@@ -1,0 +1,150 @@
+"""Inserts the thread barriers that a kernel lacks, on IR that anybody wrote.
+
+    nvgpu.device_async_wait %token              nvgpu.device_async_wait %token
+    memref.load %tile[%opposite]         -->    gpu.barrier memfence [workgroup]
+                                                memref.load %tile[%opposite]
+
+The checker says which pairs of accesses meet from different threads without a barrier; one
+is put in front of the first such access, and the question is asked again, until nothing is
+left. The expander places its own barriers from the schedule, so that this pass finds nothing
+to do behind it. A barrier never stands where threads may disagree on control: it moves out
+in front of the divergent op, and where that does not separate the pair the kernel is
+refused (`divergent-barrier`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    create,
+    enclosing,
+    walk,
+)
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import HazardError, Place
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.uniformity import Uniformity
+
+SCOPES = ("async_pipe.scope",)
+BARRIER_CAUSES = ("not-visible", "missing-barrier")
+
+
+@dataclass(frozen=True)
+class BarrierOptions:
+    """Options of `async-pipe-barriers`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory.
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+
+
+@dataclass(frozen=True)
+class BarrierRecord:
+    """One inserted barrier: in front of what, and because of which access."""
+
+    place: Place
+    op: str
+    other_place: Place
+    other_op: str
+
+
+@register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
+def run(module: Any, options: BarrierOptions, session: Session) -> None:
+    """Insert barriers kernel by kernel until the checker asks for no more."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    found = kernels(module)
+    around = surroundings(module, found)
+    for kernel in found:
+        guarded: set[Operation] = set()
+        while True:
+            outcome = check_kernel(
+                kernel, around, target, assume_noalias_arguments=options.assume_noalias_arguments
+            )
+            missing = _first_missing(outcome, kernel)
+            if missing is None:
+                _tell_unfollowed(outcome, session)
+                break
+            later, earlier = missing
+            place = _uniform_place(later)
+            if place is None or place in guarded:
+                raise _divergent(later, earlier)
+            guarded.add(place)
+            session.record(
+                "barriers",
+                BarrierRecord(Place.of(later), later.name, Place.of(earlier), earlier.name),
+            )
+            _insert(place, outcome)
+
+
+def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Operation] | None:
+    """The textually first access that needs a barrier in front of it, and the other end."""
+    found = [
+        (outcome.sites[finding.later].op, outcome.sites[finding.earlier].op)
+        for finding in outcome.findings
+        if finding.cause in BARRIER_CAUSES
+    ]
+    if not found:
+        return None
+    order = {op: number for number, op in enumerate(walk(kernel))}
+    return min(found, key=lambda pair: order.get(pair[0], len(order)))
+
+
+def _tell_unfollowed(outcome: Outcome, session: Session) -> None:
+    """Where control is not followed nobody knows which barriers are missing."""
+    for finding in outcome.findings:
+        if finding.cause == "unfollowed":
+            op = outcome.sites[finding.later].op
+            session.diagnostics.warning(
+                f"cannot tell whether '{op.name}' needs a barrier ({finding.reason})",
+                code="unknown-hazard",
+                at=op,
+            )
+
+
+def _uniform_place(op: Operation) -> Operation | None:
+    """`op`, or what stands around it and may not hold a barrier: a barrier goes in front of
+    an op whose regions threads run differently, and in front of an async scope. None where
+    threads part between blocks: in front of such a branch it orders too little."""
+    uniformity = Uniformity()
+    place = op
+    while True:
+        around = enclosing(place, SCOPES) or uniformity.divergent_control(place)
+        if around is None:
+            return place
+        if len(list(around.successors)):
+            return None
+        place = around
+
+
+def _insert(place: Operation, outcome: Outcome) -> None:
+    """Write the barrier, fencing the spaces of the accesses that it orders."""
+    spaces = {
+        site.space
+        for finding in outcome.findings
+        if finding.cause in BARRIER_CAUSES
+        for site in (outcome.sites[finding.later], outcome.sites[finding.earlier])
+    }
+    listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
+    attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", place.context)}
+    create("gpu.barrier", (), (), attributes, ip=before(place), loc=place.location)
+
+
+def _divergent(later: Operation, earlier: Operation) -> HazardError:
+    return HazardError(
+        f"'{later.name}' needs a barrier in front of it, but threads may disagree on whether "
+        "they get there",
+        code="divergent-barrier",
+        at=later,
+        notes=(("because of what this does in another thread", earlier),),
+    )

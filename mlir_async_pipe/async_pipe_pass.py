@@ -1,0 +1,105 @@
+"""The pass `async-pipe`: everything from an annotated loop to a checked one.
+
+    schedule --> expand --> count-waits --> drop-drains --> simplify-waits --> check
+
+Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
+is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
+last, on what the others left: our own output is never taken on trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.ask_checker.recount_existing import keep_existing
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
+from mlir_async_pipe.session.report import Session
+
+CHECK = "async-pipe-check"
+MEMBERS = (
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-count-waits",
+    "async-pipe-drop-drains",
+    "async-pipe-simplify-waits",
+    CHECK,
+)
+# The groups are those of the input, or formed for prologue, kernel and epilogue alike.
+SETTINGS: dict[str, dict[str, Any]] = {"async-pipe-simplify-waits": {"keep_commits": True}}
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """Options of `async-pipe`.
+
+    `chip` says where the module is going ("": not decided). `num_stages` replaces the number
+    on loops that carry one, 0 keeps it. `smem_limit` is the workgroup memory in bytes that a
+    block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
+    scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
+    execution in this one's epilogue. `check` makes hazards errors or warnings, or
+    leaves the check out.
+    """
+
+    chip: str = ""
+    num_stages: int = 0
+    max_stages: int = 8
+    smem_limit: int = 0
+    cost: str = ""
+    overlap_outer: bool = False
+    check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
+
+
+@passes.register(
+    "async-pipe", "pipeline annotated loops, count their waits, check", PipelineOptions
+)
+def run(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Run the members in order; the first error stops."""
+    if options.chip and session.target is None:
+        session = dataclasses.replace(session, target=Target.of_chip(options.chip))
+    if options.check == "warn":
+        session = dataclasses.replace(session, hazards="warning")
+    keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
+    for found, handed_on in members(options):
+        run_member = run_check if found.name == CHECK else found.run
+        run_member(module, handed_on, session)
+
+
+def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Schedule and expand a copy of the module, which tells nobody what it finds."""
+    quiet = Session(target=session.target)
+    for found, handed_on in members(options)[:2]:
+        found.run(module, handed_on, quiet)
+
+
+def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
+    """The passes that run, in order, each with its options."""
+    names = MEMBERS[:-1] if options.check == "none" else MEMBERS
+    return [(found, _handed_on(found, options)) for found in map(passes.find, names)]
+
+
+def run_check(module: Any, options: Any, session: Session) -> None:
+    """Run the checker; with `session.hazards = "warning"` its errors become warnings."""
+    found = Diagnostics()
+    try:
+        passes.find(CHECK).run(module, options, dataclasses.replace(session, diagnostics=found))
+    except HazardError as error:
+        found.error(error)
+    session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]
+
+
+def _handed_on(found: passes.Pass, options: PipelineOptions) -> Any:
+    """The options of a member, with the values that this pass has under the same names."""
+    ours = {entry.name for entry in dataclasses.fields(options)} - {"check"}
+    names = ours & {entry.name for entry in dataclasses.fields(found.options)}
+    given = {name: getattr(options, name) for name in names}
+    return found.options(**given, **SETTINGS.get(found.name, {}))
+
+
+def _as_asked(entry: Diagnostic, session: Session) -> Diagnostic:
+    if entry.severity != "error":
+        return entry
+    return dataclasses.replace(entry, severity=session.hazards)

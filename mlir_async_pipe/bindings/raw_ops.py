@@ -1,0 +1,254 @@
+"""Small, portable idioms on raw operations; they work on every stack of `bindings`.
+
+Everything is an `ir.Operation` (never an OpView class, which some stacks lack), told apart
+by `op.name`. Handles die with their op and with every C++ pass, so nothing here caches one.
+
+In numba-cuda-mlir 0.6 the hash of an operation covers its attributes and operands (equality
+is identity): an op in a set or a dict is not found any more once either changed. Values and
+blocks hash by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
+
+Operation = Any
+Value = Any
+Block = Any
+
+
+def raw(op: Any) -> Operation:
+    """The ir.Operation behind an OpView, a Module, or itself."""
+    return op.operation
+
+
+def walk(root: Any) -> Iterator[Operation]:
+    """All ops below and including `root`, in pre-order, collected before the first is given.
+
+    Collecting first makes it safe to rewrite while iterating, as long as no op that is
+    still to come gets erased.
+    """
+    found: list[Operation] = []
+
+    def collect(op: Any) -> Any:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(collect, ir.WalkOrder.PRE_ORDER)
+    return iter(found)
+
+
+def operations(block: Block) -> list[Operation]:
+    """The ops of a block as raw operations (indexing a block is linear, a list is not)."""
+    return [op.operation for op in block.operations]
+
+
+def parent(op: Operation) -> Operation | None:
+    """The op that holds the block of `op`, None at the root."""
+    try:
+        above = op.parent
+    except ValueError:
+        # The root of a copy: the bindings tell it from that of a module.
+        return None
+    return None if above is None else above.operation
+
+
+def ancestors(op: Operation) -> Iterator[Operation]:
+    """The ops around `op`, innermost first."""
+    above = parent(op)
+    while above is not None:
+        yield above
+        above = parent(above)
+
+
+def outermost(op: Operation) -> Operation:
+    """The root of the IR that holds `op`, usually the module."""
+    top = op
+    for top in ancestors(op):  # noqa: B007 - the last one is wanted
+        pass
+    return top
+
+
+def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
+    """The innermost op around `op` whose name is in `names`."""
+    return next((above for above in ancestors(op) if above.name in names), None)
+
+
+FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func")
+
+
+def is_function(op: Operation) -> bool:
+    """Whether `op` is function-like (it may be a declaration without body)."""
+    return op.name in FUNCTION_OPS
+
+
+def functions(root: Any) -> list[Operation]:
+    """All function-like ops with a body, in textual order."""
+    return [op for op in walk(root) if is_function(op) and has_body(op)]
+
+
+def has_body(op: Operation) -> bool:
+    """Whether the first region of `op` holds at least one block."""
+    return len(op.regions) > 0 and len(list(op.regions[0].blocks)) > 0
+
+
+def symbol_name(op: Operation) -> str:
+    """The symbol name of a function-like op or global, "" if it has none."""
+    if "sym_name" not in op.attributes:
+        return ""
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+@remembered
+def defining_op(value: Value) -> Operation | None:
+    """The op that makes `value`, None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def is_block_argument(value: Value) -> bool:
+    """Whether `value` is a block argument."""
+    return isinstance(value.owner, ir.Block)
+
+
+def result_number(value: Value) -> int:
+    """Which result of its op `value` is."""
+    return int(ir.OpResult(value).result_number)
+
+
+def users(value: Value) -> list[Operation]:
+    """The ops that use `value`, each once for every use."""
+    return [use.owner.operation for use in value.uses]
+
+
+def terminator(block: Block) -> Operation:
+    """The last op of a block."""
+    return operations(block)[-1]
+
+
+def integer_attribute(op: Operation, name: str) -> int | None:
+    """The integer attribute `name`, None if it is absent or no integer."""
+    attributes = op.attributes
+    if name not in attributes:
+        return None
+    attribute = attributes[name]
+    try:
+        return int(ir.IntegerAttr(attribute).value)
+    except (ValueError, TypeError):
+        return None
+
+
+def attributes_of(op: Operation) -> dict[str, Any]:
+    """All attributes of an op by name, inherent ones too."""
+    names = [getattr(entry, "name", entry) for entry in op.attributes]
+    return {name: op.attributes[name] for name in names}
+
+
+def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
+    """Set an integer attribute of the given width; 0 bits stands for `index`."""
+    kind = (
+        ir.IndexType.get(op.context) if bits == 0 else ir.IntegerType.get_signless(bits, op.context)
+    )
+    op.attributes[name] = ir.IntegerAttr.get(kind, value)
+
+
+def constant_value(value: Value) -> int | None:
+    """The integer behind an arith.constant, index.constant or llvm.mlir.constant."""
+    op = defining_op(value)
+    if op is None or op.name not in CONSTANT_OPS:
+        return None
+    try:
+        return int(ir.IntegerAttr(op.attributes["value"]).value)
+    except (ValueError, TypeError):
+        pass
+    try:
+        return int(ir.BoolAttr(op.attributes["value"]).value)
+    except (ValueError, TypeError):
+        return None
+
+
+CONSTANT_OPS = ("arith.constant", "index.constant", "llvm.mlir.constant")
+
+
+def create(
+    name: str,
+    operands: Iterable[Value] = (),
+    results: Iterable[Any] = (),
+    attributes: dict[str, Any] | None = None,
+    *,
+    regions: int = 0,
+    ip: Any,
+    loc: Any,
+    successors: Iterable[Block] = (),
+) -> Operation:
+    """Create an op by its name at an insertion point; the generic form of every builder."""
+    return ir.Operation.create(
+        name,
+        results=list(results),
+        operands=list(operands),
+        attributes=attributes or {},
+        successors=list(successors),
+        regions=regions,
+        loc=loc,
+        ip=ip,
+    )
+
+
+def before(op: Operation) -> Any:
+    """The insertion point in front of `op`."""
+    return ir.InsertionPoint(op)
+
+
+def after(op: Operation) -> Any:
+    """The insertion point behind `op`, which is not a terminator."""
+    return ir.InsertionPoint.after(op)
+
+
+def attribute(text: str, context: Any) -> Any:
+    """Parse an attribute from its text."""
+    return ir.Attribute.parse(text, context)
+
+
+def remap(op: Operation, mapping: dict[Value, Value]) -> None:
+    """Replace operands of `op`, and captures in its nested regions, by `mapping`."""
+    for inner in walk(op) if len(op.regions) else (op,):
+        for number, operand in enumerate(inner.operands):
+            replacement = mapping.get(operand)
+            if replacement is not None:
+                inner.operands[number] = replacement
+
+
+def clone(op: Operation, mapping: dict[Value, Value], ip: Any) -> Operation:
+    """Clone `op` at `ip` with its operands and captures remapped; results join `mapping`."""
+    copy = op.clone(ip=ip).operation
+    remap(copy, mapping)
+    for old, new in zip(op.results, copy.results, strict=True):
+        mapping[old] = new
+    return copy
+
+
+@remembered
+def captured(op: Operation) -> list[Value]:
+    """The values that `op` uses from outside itself: operands, and captures of its regions."""
+    if len(op.regions) == 0:
+        return list(op.operands)
+    inside: set[Value] = set()
+    used: list[Value] = []
+    for inner in walk(op):
+        used.extend(inner.operands)
+        if inner != op:
+            inside.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+    return list(dict.fromkeys(value for value in used if value not in inside))
+
+
+def erase(ops: Iterable[Operation]) -> None:
+    """Erase ops that nobody uses any more, last first."""
+    for op in reversed(list(ops)):
+        op.erase()

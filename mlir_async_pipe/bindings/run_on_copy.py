@@ -1,0 +1,77 @@
+"""Lets a change that may fail half-way work on a copy, and keeps the copy only if it went well.
+
+    run_on_copy(module, change)    clone, change(clone), then the module takes over what it holds
+
+Functions stay the same operations: they get the copy's attributes and body. A change that raises
+leaves the module, and every handle into it, untouched; after one that went well handles to ops
+inside of functions are dead, as after any pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    attributes_of,
+    erase,
+    operations,
+    symbol_name,
+)
+
+Answer = TypeVar("Answer")
+
+# Ops whose one block holds symbols: what is inside is matched by name, not replaced.
+_SYMBOL_TABLES = ("builtin.module", "gpu.module")
+
+
+def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answer:
+    """The answer of `change` on a copy of `root`, which `root` then becomes."""
+    copy = root.clone().operation
+    answer = change(copy)
+    _become(root, copy)
+    return answer
+
+
+def _become(op: Operation, made: Operation) -> None:
+    """Give an op the attributes and the contents of another one of its name."""
+    _take_attributes(op, made)
+    if op.name in _SYMBOL_TABLES:
+        _take_symbols(op.regions[0].blocks[0], made.regions[0].blocks[0])
+        return
+    for mine, theirs in zip(op.regions, made.regions, strict=True):
+        old, new = list(mine.blocks), list(theirs.blocks)
+        for block in new:
+            block.append_to(mine)
+        # The old body ends with the copy, which then holds it.
+        for block in old:
+            block.append_to(theirs)
+
+
+def _take_attributes(op: Operation, made: Operation) -> None:
+    wanted = attributes_of(made)
+    for name in attributes_of(op).keys() - wanted.keys():
+        del op.attributes[name]
+    for name, value in wanted.items():
+        op.attributes[name] = value
+
+
+def _take_symbols(block: Block, made: Block) -> None:
+    """Make the ops of a symbol table's block those of another one, in their order."""
+    old = {_key(op, number): op for number, op in enumerate(operations(block))}
+    result = []
+    for number, op in enumerate(operations(made)):
+        same = old.pop(_key(op, number), None) if symbol_name(op) else None
+        if same is not None:
+            _become(same, op)
+        result.append(op if same is None else same)
+    erase(old.values())
+    for op in result:
+        block.append(op)
+
+
+def _key(op: Operation, number: int) -> tuple[str, str | int]:
+    """What names an op of a symbol table: its symbol, else its place."""
+    return op.name, symbol_name(op) or number

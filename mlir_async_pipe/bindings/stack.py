@@ -1,0 +1,251 @@
+"""Picks one MLIR Python stack a process and hands out its modules.
+
+Every other file takes MLIR from here, never from a fixed prefix:
+
+    from mlir_async_pipe.bindings import ir, passmanager
+
+The first access decides. The order is: the name given to `use()`, the environment
+variable MLIR_ASYNC_PIPE_BINDINGS, a stack that is imported already, the first stack of
+`STACKS` that is installed. Two stacks in one process would have two sets of IR classes
+that look alike and mix badly, so a second, different choice is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlir_async_pipe.bindings import op_classes
+from mlir_async_pipe.session.diagnostics import BindingsError
+
+if TYPE_CHECKING:
+    # Modules of the stack, imported when they are asked for.
+    ir: Any
+    passmanager: Any
+    rewrite: Any
+
+ENVIRONMENT_VARIABLE = "MLIR_ASYNC_PIPE_BINDINGS"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One distribution of MLIR's Python bindings.
+
+    `name` is what users type, `prefix` the Python package that holds `ir`, `passmanager`
+    and `rewrite`, `distribution` what pip installs.
+    """
+
+    name: str
+    prefix: str
+    distribution: str
+
+
+STACKS: tuple[Stack, ...] = (
+    Stack("mlir", "mlir", "a locally built LLVM with MLIR_ENABLE_BINDINGS_PYTHON=ON"),
+    Stack("numba-cuda-mlir", "numba_cuda_mlir._mlir", "mlir-async-pipe[nvidia]"),
+    Stack("torch-mlir", "torch_mlir", "mlir-async-pipe[upstream]"),
+    Stack("flydsl", "flydsl._mlir", "mlir-async-pipe[amd]"),
+    Stack("iree", "iree.compiler", "iree-base-compiler"),
+    Stack("jaxlib", "jaxlib.mlir", "jaxlib"),
+    Stack("cutlass", "cutlass._mlir", "nvidia-cutlass-dsl"),
+)
+
+_chosen: Stack | None = None
+_stub_parents = False
+_op_classes = True
+
+
+def use(name: str, *, stub_parents: bool = False) -> None:
+    """Choose the stack called `name` (or by its Python prefix) for this process.
+
+    With `stub_parents` the package around the bindings (a whole DSL) is replaced by an
+    empty one, which saves most of the import time; only a process that owns itself, like
+    the command line tool, may do that.
+
+    Raises BindingsError if the name is unknown, not installed, or another stack is in use.
+    """
+    global _chosen, _stub_parents
+    stack = _by_name(name)
+    if _chosen is not None and _chosen != stack:
+        raise BindingsError(
+            f"bindings '{stack.name}' asked for, but '{_chosen.name}' is already in use in this process",
+            code="bindings-already-chosen",
+            advice="choose the bindings before the first use of mlir_async_pipe, or start a new process",
+        )
+    if not _installed(stack):
+        raise BindingsError(
+            f"bindings '{stack.name}' are not installed",
+            code="bindings-missing",
+            advice=_install_advice(stack),
+        )
+    _stub_parents = stub_parents
+    _chosen = stack
+
+
+def current() -> Stack:
+    """The stack of this process; chosen now if it was not yet.
+
+    Raises BindingsError if no stack is installed.
+    """
+    global _chosen
+    if _chosen is None:
+        requested = os.environ.get(ENVIRONMENT_VARIABLE)
+        if requested:
+            use(requested, stub_parents=_stub_parents)
+        else:
+            _chosen = _already_imported() or _first_installed()
+    assert _chosen is not None
+    return _chosen
+
+
+OP_CLASSES = op_classes.__name__
+
+
+def allow_stub_parents() -> None:
+    """Let the next import replace the package around the bindings by an empty one."""
+    global _stub_parents
+    _stub_parents = True
+
+
+def without_op_classes() -> None:
+    """Let every op stay a plain one: the stack's modules of op classes are never imported.
+
+    They take 0.1 s for a GEMM down to LLVM, and nothing here uses them. Like stub parents,
+    only a process that owns itself may do without them."""
+    global _op_classes
+    _op_classes = False
+
+
+def installed() -> tuple[Stack, ...]:
+    """All stacks that can be imported here, in order of preference."""
+    return tuple(stack for stack in STACKS if _installed(stack))
+
+
+def load(submodule: str) -> Any:
+    """Import `submodule` ("ir", "passmanager", "rewrite", "dialects.nvgpu") of the stack.
+
+    Raises BindingsError if this stack does not have it.
+    """
+    stack = current()
+    if _stub_parents:
+        _import_stub_parent(stack)
+    try:
+        module = importlib.import_module(f"{stack.prefix}.{submodule}")
+    except ImportError as error:
+        raise BindingsError(
+            f"bindings '{stack.name}' cannot load '{submodule}': {error}",
+            code="bindings-incomplete",
+            advice="choose other bindings with --bindings or " + ENVIRONMENT_VARIABLE,
+        ) from error
+    if submodule == "ir":
+        _announce_op_classes(stack)
+    return module
+
+
+def _announce_op_classes(stack: Stack) -> None:
+    """Tell the bindings where the (empty) module of classes for `async_pipe` ops is."""
+    try:
+        library = importlib.import_module(f"{stack.prefix}._mlir_libs._mlir")
+    except ImportError:
+        return
+    announced = getattr(library, "globals", None)
+    if announced is None:
+        return
+    if not _op_classes:
+        op_classes.let_all_be_empty()
+        announced.dialect_search_modules = [OP_CLASSES]
+    elif OP_CLASSES not in announced.dialect_search_modules:
+        announced.append_dialect_search_prefix(OP_CLASSES)
+
+
+def new_context() -> Any:
+    """A fresh ir.Context with every dialect of the stack, unregistered dialects allowed.
+
+    The abstract ops of `async_pipe` are unregistered in every stack, so a context that
+    does not allow unregistered dialects cannot hold them.
+    """
+    context = load("ir").Context()
+    if current().name == "jaxlib":
+        registry = load("ir").DialectRegistry()
+        importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
+    context.allow_unregistered_dialects = True
+    return context
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ir", "passmanager", "rewrite"):
+        module = load(name)
+        globals()[name] = module
+        return module
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _by_name(name: str) -> Stack:
+    for stack in STACKS:
+        if name in (stack.name, stack.prefix, stack.prefix.split(".")[0]):
+            return stack
+    known = ", ".join(stack.name for stack in STACKS)
+    raise BindingsError(
+        f"unknown bindings '{name}'", code="bindings-unknown", advice=f"known bindings: {known}"
+    )
+
+
+def _install_advice(stack: Stack) -> str:
+    if stack.name == "mlir":
+        return f"install {stack.distribution}"
+    return f"pip install '{stack.distribution}'"
+
+
+def _installed(stack: Stack) -> bool:
+    """Whether the bindings of `stack` are there, without importing anything.
+
+    A package called `mlir` may be an empty placeholder, so the compiled library inside
+    is what counts.
+    """
+    top, *rest = stack.prefix.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    locations = list(getattr(sys.modules.get(top), "__path__", [])) or list(
+        (spec.submodule_search_locations or []) if spec else []
+    )
+    return any(os.path.isdir(os.path.join(location, *rest, "_mlir_libs")) for location in locations)
+
+
+def _already_imported() -> Stack | None:
+    for stack in STACKS:
+        if f"{stack.prefix}.ir" in sys.modules:
+            return stack
+    return None
+
+
+def _first_installed() -> Stack:
+    for stack in STACKS:
+        if _installed(stack):
+            return stack
+    raise BindingsError(
+        "no MLIR Python bindings are installed",
+        code="bindings-missing",
+        advice="pip install 'mlir-async-pipe[nvidia]' (or [amd], [upstream])",
+    )
+
+
+def _import_stub_parent(stack: Stack) -> None:
+    top, *rest = stack.prefix.split(".")
+    if not rest or top in sys.modules or stack.name in ("iree", "jaxlib"):
+        return
+    spec = importlib.util.find_spec(top)
+    if spec is None or not spec.submodule_search_locations:
+        return
+    stub = types.ModuleType(top)
+    stub.__path__ = list(spec.submodule_search_locations)
+    stub.__spec__ = spec
+    sys.modules[top] = stub

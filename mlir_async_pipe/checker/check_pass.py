@@ -1,0 +1,122 @@
+"""The pass `async-pipe-check`: does any access race with an async op, on any path?
+
+    session.records["hazards"]     one Hazard a pair of accesses that races or may race
+    session.records["checks"]      one CheckSummary a kernel
+
+Nothing is executed and nothing is edited: numbers are kept as forms over iteration numbers
+and thread ids, states of queues are followed along all paths until they repeat. An access is
+*safe* if no path has a conflict, *unsafe* (an error with two notes) if one certainly has,
+else *unknown* (a warning with a reason).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.checker import hazards
+from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.checker.unfollowed import REASON, homeless
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
+
+__all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `async-pipe-check`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
+    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
+    block of unknown size may have several threads along axes that the kernel never reads.
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+    assume_several_blocks: bool = False
+    assume_several_threads: bool = False
+
+
+@passes.register(
+    "async-pipe-check", "prove that no access races with an async op in flight", CheckOptions
+)
+def run(module: Any, options: CheckOptions, session: Session) -> None:
+    """Check all kernels of a module; hazards are kept as errors in the session."""
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    found = kernels(module)
+    around = surroundings(module, found)
+    for kernel in found:
+        outcome = check_kernel(
+            kernel,
+            around,
+            target,
+            assume_noalias_arguments=options.assume_noalias_arguments,
+            assume_several_blocks=options.assume_several_blocks,
+            assume_several_threads=options.assume_several_threads,
+        )
+        _tell(outcome, session)
+        _remark(outcome, session)
+    _tell_homeless(module, session)
+
+
+def _tell(outcome: Outcome, session: Session) -> None:
+    """Record every finding; say one for each access and code, that with the smallest count."""
+    sites, ops = outcome.sites, outcome.ops
+    for finding in outcome.findings:
+        session.record("hazards", hazards.record_of(finding, sites, ops, outcome.summary.function))
+    unsafe = {finding.later for finding in outcome.findings if finding.certain}
+    for finding in hazards.worst_of_each(outcome.findings, sites):
+        if finding.certain:
+            session.diagnostics.error(hazards.error_of(finding, sites, ops))
+        elif finding.later not in unsafe:
+            session.diagnostics.warning(
+                f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})",
+                code="unknown-hazard",
+                at=sites[finding.later].op,
+                notes=(*hazards.notes(finding, sites, ops), *hazards.advice(finding, sites)),
+            )
+    for number in outcome.in_scope:
+        session.record("hazards", hazards.record_in_scope(ops[number], outcome.summary.function))
+        session.diagnostics.error(hazards.error_in_scope(ops[number]))
+    session.record("checks", outcome.summary)
+
+
+def _tell_homeless(module: Any, session: Session) -> None:
+    """What stands in no function and no launch is in no kernel, and nobody follows it."""
+    found = list(homeless(module))
+    for op in found:
+        session.diagnostics.warning(
+            f"cannot tell whether '{op.name}' races: it stands in no function ({REASON})",
+            code="unknown-hazard",
+            at=op,
+        )
+    if found:
+        number = len(found)
+        session.record("checks", CheckSummary("", number, 0, number, {REASON: number}, 0))
+
+
+def _remark(outcome: Outcome, session: Session) -> None:
+    """What the user may want to know although no access in the kernel races."""
+    for number in outcome.left:
+        op = outcome.sites[number].op
+        session.diagnostics.remark(
+            f"'{op.name}' may still be writing when the function ends: no wait covers it",
+            code="unwaited-copy",
+            at=op,
+        )
+    for site in outcome.sites:
+        row = row_of(site.op)
+        if row is not None and row.completion == "mbarrier":
+            session.diagnostics.remark(
+                f"'{site.op.name}' completes on an mbarrier, which is not followed: it is taken as "
+                "complete when it is issued",
+                code="proxy-fence-unchecked",
+                at=site.op,
+            )
+            break

@@ -1,0 +1,237 @@
+"""What commits, waits, barriers and calls do to the queues of a state.
+
+commit    the open group becomes the youngest committed one; all others age by one
+wait N    groups older than the N youngest retire
+barrier   what has retired is visible to all threads; the access log starts anew
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.checker.partings import after_barrier, is_reached_by_all
+from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
+from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.vocabulary import Row
+from mlir_async_pipe.vocabulary.async_ops import count_operand
+
+
+class _Waited(NamedTuple):
+    """A wait for groups of `queue`: its form, the count that it was `given`, the value number
+    of one that is an operand, the tokens that say one (None: they do not), whether sources only are known to be reusable, its number."""
+
+    queue: str
+    form: str
+    given: int | None
+    counted: int | None
+    tokens: tuple[int, ...] | None
+    read_only: bool
+    number: int
+
+
+def _taint(state: State) -> None:
+    """A queue that is not constant: what follows cannot be told."""
+    state.tainted = True
+
+
+@dataclass
+class Groups:
+    """The queues of one kernel. `several`: other threads must be told what has retired."""
+
+    values: Values
+    sites: Sites
+    several: bool
+
+    def issue(self, state: State, queue: str, issue: Issue, *, own_group: bool) -> None:
+        """An async op joins the open group, or is a group of its own."""
+        pending = state.queues.get(queue, Pending())
+        if own_group:
+            pending = self._pushed(pending, (issue,))
+        else:
+            pending = pending._replace(open=(*pending.open, issue))
+        state.queues[queue] = pending
+
+    def commit(self, results: tuple[int, ...], queue: str | None, state: State) -> None:
+        """The open group becomes the youngest one; `results` are its token."""
+        if queue is None:
+            state.tainted = True
+            return
+        pending = state.queues.get(queue, Pending())
+        state.queues[queue] = self._pushed(pending, pending.open)._replace(open=())
+        for number, value in state.env.items():
+            if isinstance(value, Token) and value.queue == queue:
+                # Older groups are not told apart: such a token promises nothing any more.
+                oldest = self.sites.largest_wait + 1
+                state.env[number] = Token(queue, min(value.age + 1, oldest))
+        for result in results:
+            state.env[result] = Token(queue, 0)
+
+    def _pushed(self, pending: Pending, group: Group) -> Pending:
+        groups = (group, *pending.groups)
+        limit = self.sites.largest_wait + 1
+        if len(groups) > limit:
+            # Every wait that retires one of these retires all of them: they are one.
+            oldest = tuple(issue for old in groups[limit - 1 :] for issue in old)
+            groups = (*groups[: limit - 1], oldest)
+        while groups and not groups[-1]:
+            groups = groups[:-1]
+        return pending._replace(
+            groups=groups,
+            since=min(pending.since + 1, limit) if pending.wait is not None else 0,
+            unconsumed=min(pending.unconsumed + 1, limit),
+        )
+
+    def wait_of(self, run: Run, row: Row, queue: str | None) -> Callable[[State], None]:
+        """Read a wait once; what it gives runs on a state."""
+        assert row.wait is not None
+        given = integer_attribute(run.op, row.wait.count) if row.wait.count else None
+        number = self.sites.op_number(run.op)
+        if row.completion == "counter":
+            queues = self.sites.counted_queues(run.op)
+            return partial(self._wait_for_ops, queues, given, number)
+        if queue is None:
+            return _taint
+        tokens = run.operands if self.sites.reads_tokens(run.op, row) else None
+        operand = count_operand(run.op)
+        counted = None if operand is None else self.values.flow.number(run.frame, operand)
+        waited = _Waited(
+            queue,
+            row.wait.form,
+            given,
+            counted,
+            tokens,
+            row.wait.completes(run.op) == "read",
+            number,
+        )
+        return partial(self._wait, waited)
+
+    def _wait(self, waited: _Waited, state: State) -> None:
+        pending = state.queues.get(waited.queue, Pending())
+        count = self._count(waited, state, pending)
+        if count is None:
+            return
+        kept, retired = pending.groups[:count], pending.groups[count:]
+        left: tuple[Group, ...] = ()
+        if waited.read_only:
+            left = tuple(self._without_reads(group) for group in retired)
+            retired = ()
+        unconsumed = pending.unconsumed
+        if waited.form == "next":
+            unconsumed = max(0, unconsumed - 1)
+        state.queues[waited.queue] = pending._replace(
+            groups=(*kept, *left), wait=waited.number, since=0, unconsumed=unconsumed
+        )
+        self._retire(state, [issue for group in retired for issue in group], waited.number)
+
+    def _count(self, waited: _Waited, state: State, pending: Pending) -> int | None:
+        """How many groups the wait leaves in flight; None if it promises nothing."""
+        if waited.given is not None:
+            return max(waited.given, 0)
+        if waited.form == "next":
+            return max(pending.unconsumed - 1, 0)
+        if waited.form == "count":
+            return None
+        if waited.counted is not None:
+            form = self.values.form(state, waited.counted)
+            if form.is_constant:
+                return max(form.constant, 0)
+            # What the wait promises depends on a number that is not known here.
+            state.tainted = True
+            return None
+        if waited.tokens is None:
+            # device_async_wait without numGroups waits for everything.
+            return 0
+        ages = []
+        for operand in waited.tokens:
+            token = state.env.get(operand)
+            if isinstance(token, Token) and token.age <= self.sites.largest_wait:
+                ages.append(token.age)
+        return min(ages) if ages else None
+
+    def _without_reads(self, group: Group) -> Group:
+        writes = (
+            tuple(event for event in issue if self.sites.sites[event.site].writes)
+            for issue in group
+        )
+        return tuple(issue for issue in writes if issue)
+
+    def _wait_for_ops(
+        self, queues: tuple[str, ...], count: int | None, number: int, state: State
+    ) -> None:
+        """Counters count copies, not groups: the N youngest copies stay in flight."""
+        if count is None:
+            return
+        retired: list[Issue] = []
+        for name in queues:
+            pending = state.queues.get(name)
+            if pending is None:
+                continue
+            left = max(count, 0)
+            new: list[Group] = []
+            for group in (pending.open, *pending.groups):
+                cut = max(0, len(group) - left)
+                retired += group[:cut]
+                new.append(group[cut:])
+                left = max(0, left - len(group))
+            state.queues[name] = pending._replace(
+                open=new[0], groups=tuple(new[1:]), wait=number, since=0
+            )
+        self._retire(state, retired, number)
+
+    def _retire(self, state: State, issues: list[Issue], wait: int) -> None:
+        if self.several and issues:
+            events = frozenset(
+                (event, wait)
+                for issue in issues
+                for event in issue
+                if self.sites.sites[event.site].space != "private"
+            )
+            state.done = state.done | events
+
+    def barrier_of(self, op: Any, spaces: frozenset[str]) -> Callable[[State], None]:
+        """A barrier that orders the memory of some address spaces."""
+        return partial(self._barrier, self.sites.op_number(op), spaces)
+
+    def _barrier(self, number: int, spaces: frozenset[str], state: State) -> None:
+        sites = self.sites.sites
+        if not is_reached_by_all(state):
+            state.unordered = True
+            spaces = frozenset()
+        state.done = frozenset(e for e in state.done if sites[e[0].site].space not in spaces)
+        state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)
+        if spaces:
+            state.barrier = number
+        state.sides = tuple(map(after_barrier, state.sides))
+
+    # Regions and calls --------------------------------------------------------------------
+
+    def bracket(self, state: State, kind: str, op: Any) -> None:
+        """The begin or end of a scope or of a call in place."""
+        functional = self.sites.function_queues
+        if kind == "call":
+            saved = tuple((n, p) for n, p in sorted(state.queues.items()) if n in functional)
+            state.queues = {n: p for n, p in state.queues.items() if n not in functional}
+            state.callers = (*state.callers, saved)
+        elif kind == "end call":
+            *rest, saved = state.callers
+            state.callers = tuple(rest)
+            for name, pending in saved:
+                inner = state.queues.get(name, Pending())
+                issues = (*inner.open, *(i for g in reversed(inner.groups) for i in g))
+                state.queues[name] = pending._replace(open=(*pending.open, *issues))
+            for name, inner in list(state.queues.items()):
+                if name in functional and name not in dict(saved):
+                    issues = (*(i for g in reversed(inner.groups) for i in g), *inner.open)
+                    state.queues[name] = Pending(open=issues)
+        elif kind == "scope":
+            queue = self.sites.scope_queue(op)
+            length = len(state.queues.get(queue, Pending()).open) if queue else 0
+            state.scopes = (*state.scopes, length)
+        else:
+            state.scopes = state.scopes[:-1]

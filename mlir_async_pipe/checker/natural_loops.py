@@ -1,0 +1,162 @@
+"""The loops of a kernel's graph: which need following, natural ones, steady counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    constant_value,
+    defining_op,
+    operations,
+    walk,
+)
+from mlir_async_pipe.checker.step_graph import Flow
+from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
+
+# A prologue written as a loop has as many iterations as a ring has slots.
+SHORT_LOOP = 16
+
+
+# Loops whose iterations come one after the other, in the order of their variable.
+COUNTED = ("scf.for", "affine.for")
+
+
+def carried_into(loop: Any) -> list[Any]:
+    """The values that a counted loop starts its carried values with."""
+    return [loop.operands[place] for place in REGION_ROWS[loop.name].entry(loop)]
+
+
+def needs_iterations(loop: Any) -> bool:
+    """Whether a loop must be followed iteration by iteration.
+
+    It need not if all it does is to read and write memory, or to issue copies, in straight
+    code, and it carries nothing but data: then its body once, with any value of the induction
+    variable, says it all.
+    """
+    has_async = has_sync = conditions = False
+    for op in walk(loop):
+        if op.name in COUNTED and any(not is_data(o.type) for o in carried_into(op)):
+            return True
+        if op.name in CALL_OPS:
+            return True
+        if len(op.regions) and op != loop and op.name not in (*COUNTED, "scf.if"):
+            return True
+        conditions = conditions or op.name == "scf.if"
+        row = row_of(op)
+        if row is None:
+            continue
+        if row.commits or row.wait or row.barrier is not None:
+            return True
+        has_async = has_async or row.asynchronous(op)
+        has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
+    return has_async and (has_sync or (conditions and _is_short(loop)))
+
+
+def _is_short(loop: Any) -> bool:
+    """Whether a loop surely has few iterations: those are followed, conditions and all."""
+    trips = REGION_ROWS[loop.name].trips(loop)
+    return trips is not None and trips <= SHORT_LOOP
+
+
+def is_value_op(op: Any) -> bool:
+    """Whether an op only makes values (it touches no memory and no queue)."""
+    return row_of(op) is None and is_pure(op) and not len(op.regions)
+
+
+def natural_loops(blocks: list[Any]) -> dict[Any, set[Any]]:
+    """The blocks of each loop of one region, by the loop's header."""
+    successors = {b: list(operations(b)[-1].successors) if operations(b) else [] for b in blocks}
+    predecessors: dict[Any, list[Any]] = {b: [] for b in blocks}
+    for source, targets in successors.items():
+        for target in targets:
+            predecessors[target].append(source)
+    back: dict[Any, set[Any]] = {}
+    on_path: dict[Any, bool] = {}
+    stack = [(blocks[0], iter(successors[blocks[0]]))]
+    on_path[blocks[0]] = True
+    while stack:
+        current, ways = stack[-1]
+        target = next(ways, None)
+        if target is None:
+            on_path[current] = False
+            stack.pop()
+        elif target not in on_path:
+            on_path[target] = True
+            stack.append((target, iter(successors[target])))
+        elif on_path[target]:
+            back.setdefault(target, set()).add(current)
+    return {
+        header: loop_body(header, sources, predecessors.__getitem__)
+        for header, sources in back.items()
+    }
+
+
+def loop_body(header: Any, sources: Iterable[Any], before: Callable[[Any], Iterable[Any]]) -> Any:
+    """The set of blocks of a natural loop: all from which its back edges' `sources` are reached
+    without passing its header. `before` gives the blocks in front of one."""
+    body = {header}
+    pending = list(sources)
+    while pending:
+        block = pending.pop()
+        if block not in body:
+            body.add(block)
+            pending.extend(before(block))
+    return body
+
+
+def find_merges(flow: Flow) -> None:
+    """Mark the blocks in which paths meet: those of all iterations behind a loop, too."""
+    seen: set[int] = set()
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            if edge.target in seen or any(kind != "enter" for kind, _ in edge.loops):
+                flow.blocks[edge.target].merges = True
+            seen.add(edge.target)
+
+
+def find_inductions(flow: Flow) -> None:
+    """Header arguments that every back edge sets to themselves plus one constant."""
+    added: dict[tuple[int, int], set[int | None]] = {}
+    handed_on = _handed_on(flow)
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            for kind, loop in edge.loops:
+                if kind == "back":
+                    for target, source in edge.assigns:
+                        step = _step_between(flow, target, source, handed_on)
+                        added.setdefault((loop, target), set()).add(step)
+    for (loop, target), steps in added.items():
+        if len(steps) == 1:
+            (step,) = steps
+            if step is not None:
+                flow.loops[loop].inductions[target] = step
+
+
+def _handed_on(flow: Flow) -> dict[int, int]:
+    """The block arguments that are given one value only, and which: an scf.while hands the
+    values of its condition region to its body."""
+    given: dict[int, set[int]] = {}
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            for target, source in edge.assigns:
+                given.setdefault(target, set()).add(source)
+    return {target: next(iter(s)) for target, s in given.items() if len(s) == 1}
+
+
+def _step_between(flow: Flow, target: int, source: int, handed_on: dict[int, int]) -> int | None:
+    """c if source = target + c, else None."""
+    frame, value = flow.values[source]
+    op = defining_op(value)
+    if op is None or op.name not in ("arith.addi", "index.add", "llvm.add"):
+        return None
+    for argument, other in (op.operands, reversed(list(op.operands))):
+        number, seen = flow.number(frame, argument), set()
+        while number != target and number in handed_on and number not in seen:
+            seen.add(number)
+            number = handed_on[number]
+        if number == target:
+            return constant_value(other)
+    return None

@@ -1,0 +1,342 @@
+"""Gives every SSA value of a kernel its abstract value: a form, a view of memory, a token.
+
+Values that nothing is known about become symbols: equal to themselves as long as the op that
+made them does not run again, then they are "some earlier value" and cancel no more.
+
+Values that thread ids, constants and the kernel's arguments decide are *fixed*: they are
+evaluated once, not in every state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
+from mlir_async_pipe.checker import (
+    addresses,
+    arithmetic,
+    forms,
+    views,
+    widths,
+)
+from mlir_async_pipe.checker.believed_ranges import believed_ranges
+from mlir_async_pipe.checker.choices import UndecidedError, wrapped
+from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE
+from mlir_async_pipe.checker.paths import Side, split
+from mlir_async_pipe.checker.rewriting import stale, without_iterations
+from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.settled import exact, settle
+from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
+from mlir_async_pipe.checker.thread_divergence import Divergence
+from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
+from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
+from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
+from mlir_async_pipe.checker.views import View
+from mlir_async_pipe.values.integer_ops import is_size
+from mlir_async_pipe.values.launch_ids import is_id
+from mlir_async_pipe.values.memory_roots import root_of
+
+Evaluation = Callable[[State], Value | None]
+
+
+@dataclass
+class Values:
+    """Evaluates the value ops of one kernel.
+
+    Unless `fold_iterations`, remainders of iteration numbers stay forms, also where the
+    number is known: (k + 1) mod 3, not 1.
+    """
+
+    flow: Flow
+    threads: Threads
+    roots: Roots
+    fold_iterations: bool = True
+    _unmade: dict[int, Value | None] = field(default_factory=dict)
+    _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
+    _symbols: dict[int, Atom] = field(default_factory=dict)
+    limits: dict[Atom, Form | None] = field(default_factory=dict)
+    _given_up: set[Atom] = field(default_factory=set)
+    _fixed: dict[int, Form] = field(default_factory=dict)
+    _variable: set[int] = field(default_factory=set)
+
+    @cached_property
+    def divergence(self) -> Divergence:
+        """Which values may differ between threads."""
+        return Divergence(self.flow)
+
+    def base_facts(self) -> Mapping[Atom, Known]:
+        """What is known before the first op: the ranges of ids and sizes of the launch."""
+        return self._base_facts
+
+    @cached_property
+    def _base_facts(self) -> Mapping[Atom, Known]:
+        believed = believed_ranges(self.flow, self.threads)
+        return {**LAUNCH_FACTS, **believed, **thread_facts(self.threads)}
+
+    def is_fixed(self, number: int) -> bool:
+        """Whether a value is the same in all states: a constant, a number of the thread, or
+        memory that the kernel is given."""
+        if number in self._fixed:
+            return True
+        _, ssa = self.flow.values[number]
+        if not hasattr(ssa, "type"):
+            return False
+        if is_memory(ssa.type):
+            root = root_of(ssa)
+            return root.value == ssa and root.kind in ("argument", "global")
+        return constant_value(ssa) is not None
+
+    # Looking up ---------------------------------------------------------------------------
+
+    def get(self, state: State, number: int) -> Value | None:
+        """The abstract value; a symbol or root of its own where nothing was assigned."""
+        value = state.env.get(number)
+        if value is not None:
+            return value
+        fixed = self._fixed.get(number)
+        if fixed is not None:
+            return fixed
+        if number in self._unmade:
+            value = self._unmade[number]
+        else:
+            value = self._unmade[number] = self._unassigned(number)
+        if number in self._ranges:
+            atom, known = self._ranges[number]
+            state.facts[atom] = forms.narrowed(state.facts.get(atom), known)
+        return value
+
+    def _unassigned(self, number: int) -> Value | None:
+        """A function argument, or the result of an op that was not evaluated."""
+        frame, ssa = self.flow.values[number]
+        if isinstance(ssa, Constant):
+            return Form(ssa.value)
+        if not hasattr(ssa, "type"):
+            return forms.of_atom(self.symbol(number))
+        constant = constant_value(ssa)
+        if constant is not None:
+            return widths.of_constant(constant, ssa.type)
+        if is_memory(ssa.type):
+            return views.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
+        if not is_integer(ssa.type):
+            return None
+        given = argument_form(ssa, self.threads)
+        if given is not None:
+            return given
+        symbol = self.symbol(number)
+        known = SIZE if is_size(ssa) else widths.values_of(ssa.type)
+        if known is not None:
+            self._ranges[number] = (symbol, known)
+        return forms.of_atom(symbol)
+
+    def symbol(self, number: int) -> Atom:
+        """The atom of an opaque value; what may differ between threads says so in its key.
+
+        Bits are told apart, their truth counts along a path.
+        """
+        found = self._symbols.get(number)
+        if found is None:
+            ssa = self.flow.values[number][1]
+            is_bit = not hasattr(ssa, "type") or str(ssa.type) == "i1"
+            key: Any = ("bit", number) if is_bit else number
+            if self.threads.several and self.differs(number):
+                key = ("thread bit" if is_bit else "thread", number)
+            found = self._symbols[number] = Atom("symbol", key)
+            op = defining_op(ssa) if hasattr(ssa, "type") else None
+            if op is not None and arithmetic.has_rule(op.name):
+                self._given_up.add(found)
+        return found
+
+    def differs(self, number: int) -> bool:
+        """Whether a value may differ between the threads of a block."""
+        if number in self.divergence.differing:
+            return True
+        # A value that the graph leaves out: data, or what an op decides by its operands.
+        frame, ssa = self.flow.values[number]
+        return number not in self.divergence.known and hasattr(ssa, "type") and differs(ssa, frame)
+
+    def form(self, state: State, number: int) -> Form:
+        """The form of an integer; a symbol if the value is no integer form."""
+        value = self.get(state, number)
+        if isinstance(value, Form):
+            return value
+        return forms.of_atom(self.symbol(number))
+
+    def view(self, state: State, number: int) -> View | None:
+        """The view of a memref or pointer, None if it is not one."""
+        value = self.get(state, number)
+        return value if isinstance(value, View) else None
+
+    # Evaluating ---------------------------------------------------------------------------
+
+    def prepare(self, run: Run) -> Evaluation:
+        """Read a value op once; what it gives binds its results in a state.
+
+        The answer is the value of result 0. Raises UndecidedError where a path splits.
+        """
+        op = run.op
+        results = list(zip(run.results, (r.type for r in op.results), strict=True))
+        if not results or constant_value(op.results[0]) is not None:
+            return lambda state: None
+        parts = arithmetic.rules_of_parts(op)
+        if parts is not None:
+            return self._prepare_parts(run, parts)
+        evaluate = self._evaluation(run)
+        number = run.results[0]
+
+        def execute(state: State) -> Value | None:
+            value = evaluate(state)
+            if value is not None:
+                state.env[number] = value
+            for other, kind in results if value is None else results[1:]:
+                self.forget(state, other, kind)
+            return value
+
+        return execute
+
+    def _prepare_parts(self, run: Run, rules: list[arithmetic.Bound]) -> Evaluation:
+        """An op with several integer results, each with a rule of its own."""
+        op, whole = run.op, run.operands[0]
+        kinds = [result.type for result in op.results]
+        bound = list(zip(run.results, kinds, rules, strict=True))
+
+        def execute(state: State) -> Value | None:
+            form = self.form(state, whole)
+            facts = state.facts if self.fold_iterations else without_iterations(state.facts)
+            for number, kind, rule in bound:
+                value = rule([form], facts)
+                self.forget(state, number, kind)
+                if value is not None:
+                    state.env[number] = value
+            return state.env.get(run.results[0])
+
+        return execute
+
+    def _evaluation(self, run: Run) -> Evaluation:
+        op, numbers = run.op, run.operands
+        kind = op.results[0].type
+        if op.name == "arith.select" and not is_integer(kind):
+            return lambda state: self._chosen(state, numbers)
+        if is_memory(kind):
+            return lambda state: addresses.memory_value(self, state, op, numbers)
+        if not is_integer(kind) or len(run.results) != 1:
+            return lambda state: None
+        same = id_form(op, self.threads)
+        if same is not None:
+            return lambda state: same
+        if op.name == "memref.dim":
+            return lambda state: addresses.dimension(self, state, numbers)
+        if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
+            return lambda state: addresses.address(self, state, op, numbers)
+        if op.name == "arith.select" and str(op.operands[0].type) != "i1":
+            return lambda state: None
+        rule = arithmetic.rule_of(op)
+        if rule is None:
+            return lambda state: None
+        if self.fold_iterations:
+            return lambda state: rule([self.form(state, n) for n in numbers], state.facts)
+        return partial(self._unfolded, op, numbers, rule)
+
+    def _unfolded(
+        self, op: Any, numbers: tuple[int, ...], rule: arithmetic.Bound, state: State
+    ) -> Form | None:
+        """The value of an op whose remainders of iteration numbers stay remainders."""
+        operands = [self.form(state, number) for number in numbers]
+        if arithmetic.folds_remainders(op.name):
+            return rule(operands, without_iterations(state.facts))
+        if op.name == "arith.select":
+            following = wrapped(operands, without_iterations(state.facts))
+            if following is not None:
+                return following
+        return rule(operands, state.facts)
+
+    def _chosen(self, state: State, operands: tuple[int, ...]) -> Value | None:
+        condition = self.form(state, operands[0])
+        value = exact(settle(condition, state.facts), state.facts)
+        if value is None:
+            raise UndecidedError(condition)
+        return self.get(state, operands[1 if value else 2])
+
+    def split(self, condition: Form, facts: dict[Atom, Known]) -> list[Side]:
+        """Both sides of an i1 form. What an op computes and no form holds (tid remsi -8) is not
+        free to take any value: neither side need exist where the condition rests on it."""
+        sides = split(condition, facts)
+        if self._given_up.isdisjoint(forms.atoms_of(condition)):
+            return sides
+        return [side._replace(exact=False) for side in sides]
+
+    def forget(self, state: State, number: int, kind: Any) -> None:
+        """Bind a new opaque value: what depends on the value before it is of an earlier time."""
+        state.env.pop(number, None)
+        if is_integer(kind):
+            stale(state, self.symbol(number))
+
+    def forget_chosen(self, state: State, block: int | None) -> None:
+        """What threads chose apart has another number in each of them: what is chosen at the
+        begin of a block, or everything (None)."""
+        chosen = self.divergence.chosen
+        if block is not None:
+            chosen = self.divergence.chosen_at.get(block, set())
+        for number in chosen.intersection(state.env):
+            if isinstance(state.env[number], Form):
+                self.forget(state, number, self.flow.values[number][1].type)
+
+    # Fixed values -------------------------------------------------------------------------
+
+    def fix(self, run: Run) -> bool:
+        """Evaluate an op whose value no path changes, once for all states; False if it is not.
+
+        Divisions, comparisons and the like fold by what a path knows of symbols: they are
+        fixed only where thread ids are all they depend on.
+        """
+        op = run.op
+        if len(run.results) != 1 or op.name == "arith.select":
+            return False
+        value: Value | None = id_form(op, self.threads)
+        if value is None:
+            operands = self._fixed_operands(run) if arithmetic.has_rule(op.name) else []
+            rule = arithmetic.rule_of(op) if operands else None
+            if rule is None or not operands:
+                return False
+            value = rule(operands, self.base_facts())
+        if not isinstance(value, Form) or not _is_timeless(value):
+            return False
+        self._fixed[run.results[0]] = value
+        return True
+
+    def _fixed_operands(self, run: Run) -> list[Form] | None:
+        operands = []
+        for number in run.operands:
+            form = self._fixed_form(number)
+            if form is None:
+                return None
+            operands.append(form)
+        return operands
+
+    def _fixed_form(self, number: int) -> Form | None:
+        """The form of an operand that is a constant or was fixed."""
+        if number in self._fixed:
+            return self._fixed[number]
+        if number in self._variable:
+            return None
+        ssa = self.flow.values[number][1]
+        constant = constant_value(ssa) if hasattr(ssa, "type") else None
+        if constant is None:
+            self._variable.add(number)
+            return None
+        form = self._fixed[number] = widths.of_constant(constant, ssa.type)
+        return form
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_timeless(value: Form) -> bool:
+    """Whether a form is a number of the thread, plus multiples of ids that are symbols."""
+    return all(
+        (atom.kind == "symbol" and isinstance(atom.key, tuple) and is_id(atom.key[0]))
+        or has_numbers(forms.of_atom(atom))
+        for atom, _ in value.terms
+    )

@@ -1,0 +1,202 @@
+"""The flat graph of a kernel: blocks of steps, edges that assign, loops with their bounds.
+
+Edges carry assignments (block arguments, iter_args, results) and say which loops they enter,
+repeat or leave; `flow` builds the graph from IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.values.integer_ops import INDEX_BITS
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where control goes, what it assigns on the way (destination, source), which loops it
+    enters, repeats ("back") or leaves."""
+
+    target: int
+    assigns: tuple[tuple[int, int], ...] = ()
+    loops: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """Execute one op, whose `operands` and `results` are given by value number.
+
+    `makes_values`: it touches no memory and no queue. `maybe`: it stands under a condition
+    inside summary code; `variables` are the induction variables of the summary loops around.
+    """
+
+    op: Any
+    frame: int
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    makes_values: bool
+    maybe: bool = False
+    variables: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Assign values in straight code."""
+
+    assigns: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class AnyIteration:
+    """Bind the induction variable of a summary loop to any value of its range."""
+
+    loop: int
+    variable: int
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """The begin or end of a scope or of a call in place."""
+
+    kind: str
+    op: Any
+    frame: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An op that moves control, or runs code, in a way that nobody knows."""
+
+    op: Any
+    frame: int
+
+
+Step = Run | Copy | AnyIteration | Bracket | Lost
+
+
+@dataclass(frozen=True)
+class Goto:
+    """One way on."""
+
+    edge: Edge
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Two ways, by an i1."""
+
+    condition: int
+    then: Edge
+    otherwise: Edge
+
+
+@dataclass(frozen=True)
+class LoopTest:
+    """Into the body if another iteration runs, else out."""
+
+    loop: int
+    body: Edge
+    out: Edge
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One of several ways, by an integer."""
+
+    value: int
+    cases: tuple[tuple[int, Edge], ...]
+    default: Edge
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The end of the kernel."""
+
+
+Exit = Goto | Branch | LoopTest | Switch | Stop
+
+
+@dataclass
+class Block:
+    """Straight code and the ways out of it."""
+
+    number: int
+    steps: list[Step] = field(default_factory=list)
+    exit: Exit = field(default_factory=Stop)
+    merges: bool = False
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that no value of the IR stands for: the bound of an affine.for."""
+
+    value: int
+
+
+@dataclass
+class Loop:
+    """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
+
+    `inductions` maps a header argument to what each iteration adds to it. `unsigned`: the bounds
+    are read as unsigned numbers, of `bits` bits. `decided_by`: of a loop without bounds of which
+    every thread runs all iterations, the values that decide how many these are.
+    """
+
+    number: int
+    lower: int | None = None
+    upper: int | None = None
+    step: int | None = None
+    variable: int | None = None
+    place: Any = None
+    decided_by: tuple[int, ...] | None = None
+    unsigned: bool = False
+    bits: int = INDEX_BITS
+    inductions: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Flow:
+    """The graph of one kernel. `values[i]` is (frame, IR value) of value number i."""
+
+    blocks: list[Block] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+    values: list[tuple[int, Any]] = field(default_factory=list)
+    numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
+    frames: int = 1
+    _data: dict[Any, bool] = field(default_factory=dict)
+
+    def number(self, frame: int, value: Any) -> int:
+        """The number of a value in a frame."""
+        key = (frame, value)
+        found = self.numbers.get(key)
+        if found is None:
+            found = self.numbers[key] = len(self.values)
+            self.values.append(key)
+        return found
+
+    def is_data(self, value: Any) -> bool:
+        """Whether an SSA value is a float or a vector, which no address depends on."""
+        kind = value.type
+        found = self._data.get(kind)
+        if found is None:
+            found = self._data[kind] = is_data(kind)
+        return found
+
+    def edges(self, block: Block) -> Iterator[Edge]:
+        """All edges out of a block."""
+        match block.exit:
+            case Goto(edge):
+                yield edge
+            case Branch(_, then, otherwise):
+                yield then
+                yield otherwise
+            case LoopTest(_, body, out):
+                yield body
+                yield out
+            case Switch(_, cases, default):
+                yield from (edge for _, edge in cases)
+                yield default
+            case Stop():
+                return

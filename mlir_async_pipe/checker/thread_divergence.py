@@ -1,0 +1,206 @@
+"""Which values of a flow graph may differ between the threads of a block, and why.
+
+    %p = cmpi ult, %tid, %n                      differs: it comes from a thread id
+    %x = scf.if %p { yield 1 } else { yield 2 }  differs, and was *chosen*: both sides are constants
+    for k = 0 to %t { … }  ->  %r                chosen: threads leave in different iterations
+
+A value is the same in all threads only if nothing that can reach it differs: what it is made
+of, and the branches that choose it. What is chosen has, on one path, a number that says nothing
+of other threads; what merely differs has a form of thread ids or a symbol of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.checker.choices import chooses_numbers
+from mlir_async_pipe.checker.post_dominators import post_dominators
+from mlir_async_pipe.checker.step_graph import (
+    AnyIteration,
+    Block,
+    Branch,
+    Constant,
+    Copy,
+    Edge,
+    Flow,
+    LoopTest,
+    Run,
+    Switch,
+)
+from mlir_async_pipe.checker.thread_ids import differs
+from mlir_async_pipe.values.uniformity import sources
+from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
+
+
+@dataclass
+class Divergence:
+    """Value numbers of one kernel: `differing` may differ between threads, `chosen` do so
+    because threads went different ways. `exits` are the blocks whose way out may differ,
+    `chosen_at` what is chosen at the begin of each block."""
+
+    flow: Flow
+    differing: set[int] = field(default_factory=set)
+    chosen: set[int] = field(default_factory=set)
+    exits: set[int] = field(default_factory=set)
+    chosen_at: dict[int, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._users: dict[int, list[int]] = {}
+        self._deciding: dict[int, list[Block]] = {}
+        self._selections: dict[int, list[int]] = {}
+        self._into: list[list[tuple[int, Edge]]] = [[] for _ in self.flow.blocks]
+        self._pending: list[tuple[int, bool]] = []
+        self.known: set[int] = set()
+        self._after = post_dominators(self.flow)
+        self._read()
+        while self._pending:
+            self._mark(*self._pending.pop())
+
+    # Reading the graph --------------------------------------------------------------------
+
+    def _read(self) -> None:
+        made: set[int] = set()
+        read: set[int] = set()
+        for block in self.flow.blocks:
+            for step in block.steps:
+                if isinstance(step, Copy):
+                    self._assign(step.assigns, made, read)
+                elif isinstance(step, Run):
+                    self._run(step, made, read)
+                elif isinstance(step, AnyIteration):
+                    self._bind(step.loop, step.variable, made, read)
+            for edge in self.flow.edges(block):
+                self._into[edge.target].append((block.number, edge))
+                self._assign(edge.assigns, made, read)
+            for number in self._decided_by(block, made, read):
+                self._deciding.setdefault(number, []).append(block)
+                read.add(number)
+        self.known = made | read
+        for number in read - made:
+            if self._begins_different(number):
+                self._pending.append((number, False))
+
+    def _assign(self, assigns: tuple[tuple[int, int], ...], made: set[int], read: set[int]) -> None:
+        for target, source in assigns:
+            self._users.setdefault(source, []).append(target)
+            made.add(target)
+            read.add(source)
+
+    def _run(self, run: Run, made: set[int], read: set[int]) -> None:
+        for result, value in zip(run.results, run.op.results, strict=True):
+            made.add(result)
+            reached, different = sources(value)
+            if different is not None:
+                self._pending.append((result, False))
+            for operand in reached:
+                number = self.flow.number(run.frame, operand)
+                self._users.setdefault(number, []).append(result)
+                read.add(number)
+            if run.op.name in SELECT_OPS and not chooses_numbers(run.op):
+                self._selections.setdefault(run.operands[0], []).append(result)
+
+    def _bind(self, loop: int, variable: int, made: set[int], read: set[int]) -> None:
+        made.add(variable)
+        if self.flow.loops[loop].lower is None and self.flow.loops[loop].decided_by is None:
+            self._pending.append((variable, False))
+        for bound in self._bounds(loop):
+            self._users.setdefault(bound, []).append(variable)
+            read.add(bound)
+
+    def _bounds(self, loop: int) -> list[int]:
+        """What decides how often a loop runs, and which numbers its iterations have."""
+        found = self.flow.loops[loop]
+        bounds = [n for n in (found.lower, found.upper, found.step) if n is not None]
+        return [*bounds, *(found.decided_by or ())]
+
+    def _decided_by(self, block: Block, made: set[int], read: set[int]) -> list[int]:
+        match block.exit:
+            case Branch(condition, _, _):
+                return [condition]
+            case Switch(value, _, _):
+                return [value]
+            case LoopTest(loop, _, _):
+                variable = self.flow.loops[loop].variable
+                if variable is not None:
+                    self._bind(loop, variable, made, read)
+                return self._bounds(loop)
+        return []
+
+    def _begins_different(self, number: int) -> bool:
+        frame, value = self.flow.values[number]
+        if isinstance(value, Constant):
+            return False
+        if not hasattr(value, "type"):
+            # An op that decides by its operands (an affine.if), wherever these are made.
+            return any(differs(operand, frame) for operand in value.operands)
+        return constant_value(value) is None and differs(value, frame)
+
+    # Following it -------------------------------------------------------------------------
+
+    def _mark(self, number: int, chosen: bool) -> None:
+        """A value differs, and with it all that it reaches and decides."""
+        if number in self.differing and (not chosen or number in self.chosen):
+            return
+        if chosen:
+            self.chosen.add(number)
+        self._pending += [(user, chosen) for user in self._users.get(number, ())]
+        if number in self.differing:
+            return
+        self.differing.add(number)
+        self._pending += [(result, True) for result in self._selections.get(number, ())]
+        for block in self._deciding.get(number, ()):
+            self._part(block)
+
+    def _part(self, block: Block) -> None:
+        """Threads leave a block on different ways: what is assigned where these meet again is
+        chosen, and what a loop carries that they leave in different iterations."""
+        if block.number in self.exits:
+            return
+        self.exits.add(block.number)
+        last, ways = self._after[block.number], []
+        for edge in self.flow.edges(block):
+            ways.append(self._region(edge.target, last))
+            for kind, loop in edge.loops:
+                if kind == "leave":
+                    self._choose_carried(loop)
+        for number in {n for way in ways for n in way}:
+            if sum(number in way for way in ways) > 1:
+                self._choose(number, [edge for _, edge in self._into[number]])
+
+    def _region(self, first: int, last: int | None) -> set[int]:
+        """The blocks from `first` up to `last`, both included."""
+        found = {first}
+        pending = [first]
+        while pending:
+            number = pending.pop()
+            if number == last:
+                continue
+            for edge in self.flow.edges(self.flow.blocks[number]):
+                if edge.target not in found:
+                    found.add(edge.target)
+                    pending.append(edge.target)
+        return found
+
+    def _choose_carried(self, loop: int) -> None:
+        edges = [
+            edge
+            for into in self._into
+            for _, edge in into
+            if any(number == loop for _, number in edge.loops)
+        ]
+        targets = {target for edge in edges for target, _ in edge.assigns}
+        variable = self.flow.loops[loop].variable
+        self._pending += [(n, True) for n in targets]
+        if variable is not None:
+            self._pending.append((variable, True))
+
+    def _choose(self, block: int, edges: list[Edge]) -> None:
+        """Mark what several edges into one block assign, unless they all assign the same."""
+        given: dict[int, set[int]] = {}
+        for edge in edges:
+            for target, source in edge.assigns:
+                given.setdefault(target, set()).add(source)
+        chosen = {target for target, from_ in given.items() if len(from_) > 1}
+        self.chosen_at.setdefault(block, set()).update(chosen)
+        self._pending += [(target, True) for target in chosen]

@@ -1,0 +1,129 @@
+"""The dependences of a loop through memory, with their smallest iteration distance.
+
+A dependence a -> b at distance d says: b in iteration k + d touches what a touched in
+iteration k, one of them writes, and b comes later in the original execution. Only the
+smallest d matters for legality: T(a, k) < T(b, k + d) holds for all larger ones with it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.dependence.distance import LoopIndex
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.values.memory_roots import may_alias
+
+Kind = Literal["flow", "anti", "output"]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """`target` in iteration k + distance depends on `source` in iteration k.
+
+    `proven` is False where independence could not be shown and the smallest distance was
+    assumed.
+    """
+
+    source: Region
+    target: Region
+    distance: int
+    kind: Kind
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Assertions:
+    """What the user vouches for."""
+
+    independent: bool = False
+    noalias_arguments: bool = False
+
+
+def memory_dependences(
+    regions: list[Region], private: frozenset[Any], index: LoopIndex, assertions: Assertions
+) -> list[Dependence]:
+    """All dependences between accesses of the body.
+
+    `private` holds the keys of roots that get a version an iteration: through them nothing
+    flows from one iteration to another, so only distance 0 counts there.
+    """
+    found: list[Dependence] = []
+    for group in _aliasing_groups(regions, assertions):
+        for a in group:
+            for b in group:
+                if a.writes or b.writes:
+                    dependence = _between(a, b, private, index, assertions)
+                    if dependence is not None:
+                        found.append(dependence)
+    return found
+
+
+def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list[Region]]:
+    """Accesses sorted into groups that may touch common memory; most loops have one a root."""
+    by_root: dict[Any, list[Region]] = defaultdict(list)
+    for region in regions:
+        by_root[None if region.root is None else region.root.identity].append(region)
+    keys = list(by_root)
+    leader = {key: key for key in keys}
+
+    def find(key: Any) -> Any:
+        while leader[key] != key:
+            key = leader[key]
+        return key
+
+    for i, first in enumerate(keys):
+        for second in keys[i + 1 :]:
+            a, b = by_root[first][0].root, by_root[second][0].root
+            if (
+                a is None
+                or b is None
+                or may_alias(a, b, assume_noalias_arguments=assertions.noalias_arguments)
+            ):
+                leader[find(second)] = find(first)
+    groups: dict[Any, list[Region]] = defaultdict(list)
+    for key in keys:
+        groups[find(key)].extend(by_root[key])
+    return [
+        sorted(group, key=lambda region: region.position)
+        for group in groups.values()
+        if any(region.writes for region in group)
+    ]
+
+
+def _between(
+    a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
+) -> Dependence | None:
+    least = 0 if a.position < b.position and a.top != b.top else 1
+    if a.root is not None and a.root.identity in private:
+        if least == 1:
+            return None
+        distances = index.distances(a, b, same_thread=_per_thread(a, b))
+        if distances is None or distances.smallest(0) != 0:
+            return None
+        return Dependence(a, b, 0, _kind(a, b), distances.proven)
+    distances = index.distances(
+        a,
+        b,
+        same_thread=_per_thread(a, b),
+        assume_noalias_arguments=assertions.noalias_arguments,
+    )
+    if distances is None:
+        return None
+    smallest = distances.smallest(least)
+    if smallest is None:
+        return None
+    if smallest > 0 and not distances.proven and assertions.independent:
+        return None
+    return Dependence(a, b, smallest, _kind(a, b), distances.proven)
+
+
+def _per_thread(a: Region, b: Region) -> bool:
+    return all(r.root is not None and r.root.space == "private" for r in (a, b))
+
+
+def _kind(a: Region, b: Region) -> Kind:
+    if a.writes and b.writes:
+        return "output"
+    return "flow" if a.writes else "anti"

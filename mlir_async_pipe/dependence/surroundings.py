@@ -1,0 +1,180 @@
+"""What stands around the loops of a module, indexed once for all of them.
+
+Each loop asks who touches its memory outside of it, what orders that, and how large its
+launch is. Walking the function for each loop would make a module of n loops cost n squared;
+here every function is walked once. Valid as long as nothing is edited, that is for the planning of one round.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    enclosing,
+    outermost,
+    walk,
+)
+from mlir_async_pipe.dependence.regions import is_opaque
+from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import (
+    Launches,
+    Size,
+    enclosing_launch_size,
+    launched_sizes,
+    usual_lanes,
+)
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One access of a function: its place in textual order, its op, and what it does."""
+
+    place: int
+    op: Operation
+    reads: bool
+    writes: bool
+
+
+@dataclass
+class _Function:
+    """The accesses of one function by root, where its loops begin and end, and its barriers.
+
+    `reachable` are the roots that others may point into: all but what the function allocates.
+    `in_front` has the loop in front of one, by its place, where only pure ops stand between.
+    `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
+    `size` counts all ops, `names` holds theirs.
+    """
+
+    touches: dict[Any, list[Touch]] = field(default_factory=lambda: defaultdict(list))
+    reachable: dict[Any, Root] = field(default_factory=dict)
+    loops: dict[Operation, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    in_front: dict[int, Operation] = field(default_factory=dict)
+    barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    calls: list[Operation] = field(default_factory=list)
+    size: int = 0
+    names: set[str] = field(default_factory=set)
+
+
+class Surroundings:
+    """The functions and launches of a module, each read when first asked for.
+
+    `lanes` is the number of lanes of a wave, None where no chip is given."""
+
+    def __init__(self, lanes: int | None = None) -> None:
+        self._lanes = lanes
+        self._functions: dict[Operation, _Function] = {}
+        self._launches: Launches | None = None
+
+    def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
+        """The accesses of one root in the loop's function, in front of and behind the loop."""
+        found, start, end = self._span(loop)
+        touches = found.touches.get(identity, [])
+        return [t for t in touches if t.place < start], [t for t in touches if t.place >= end]
+
+    def unnamed_readers_outside(self, loop: Operation, root: Root) -> list[Operation]:
+        """Ops outside the loop that may read the memory of `root` without naming it: through a
+        value that may be another buffer too, or in a function that they call."""
+        found, start, end = self._span(loop)
+        readers = [
+            touch.op
+            for identity, other in found.reachable.items()
+            if identity != root.identity and may_alias(root, other)
+            for touch in found.touches[identity]
+            if touch.reads and not start <= touch.place < end
+        ]
+        return readers + (found.calls if root.kind in ("global", "dynamic") else [])
+
+    def unordered_outside(
+        self, loop: Operation, root: Root, *, noalias_arguments: bool
+    ) -> tuple[list[tuple[Touch, Root]], list[tuple[Touch, Root]]]:
+        """What may touch the memory of `root` in front of and behind the loop, with no barrier
+        of the loop's own block in between."""
+        found, start, end = self._span(loop)
+        beside = found.barriers.get(loop.block, [])
+        last = max((place for place in beside if place < start), default=-1)
+        first = min((place for place in beside if place >= end), default=found.size)
+        roots = {root.identity: root}
+        for identity, other in found.reachable.items():
+            if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
+                roots[identity] = other
+        near = [(t, r) for identity, r in roots.items() for t in found.touches.get(identity, ())]
+        return (
+            [(t, r) for t, r in near if last < t.place < start],
+            [(t, r) for t, r in near if end <= t.place < first],
+        )
+
+    def loop_in_front(self, loop: Operation) -> Operation | None:
+        """The scf.for with nothing but pure ops between it and the loop, if there is one."""
+        found, start, _ = self._span(loop)
+        return found.in_front.get(start)
+
+    def _span(self, loop: Operation) -> tuple[_Function, int, int]:
+        """The loop's function, and the places of the loop and of what follows it."""
+        found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
+        start = found.loops[loop]
+        if start not in found.ends:
+            found.ends[start] = start + sum(1 for _ in walk(loop))
+        return found, start, found.ends[start]
+
+    def launch_size(self, loop: Operation) -> Size | None:
+        """Threads of a block in x, y, z that run the loop, None where nothing says so."""
+        if self._launches is None:
+            self._launches = launched_sizes(outermost(loop))
+        return enclosing_launch_size(loop, self._launches)
+
+    def lanes(self, loop: Operation) -> int:
+        """Lanes of a wave that runs the loop."""
+        if self._lanes is not None:
+            return self._lanes
+        return usual_lanes(self._function(enclosing(loop, FUNCTION_OPS) or loop).names)
+
+    def _function(self, function: Operation) -> _Function:
+        if function not in self._functions:
+            self._functions[function] = _read(function)
+        return self._functions[function]
+
+
+def _read(function: Operation) -> _Function:
+    found = _Function()
+    last: dict[Any, Operation | None] = {}
+    for place, op in enumerate(walk(function)):
+        found.size = place + 1
+        found.names.add(op.name)
+        if op.name == "scf.for":
+            found.loops[op] = place
+            before = last.get(op.block)
+            if before is not None:
+                found.in_front[place] = before
+        row = row_of(op)
+        if row is not None and row.barrier is not None:
+            found.barriers[op.block].append(place)
+        touches = _touches(op, place)
+        if touches or row is not None or len(op.regions):
+            last[op.block] = op if op.name == "scf.for" else None
+        for root, touch in touches:
+            found.touches[root.identity].append(touch)
+            if root.kind not in ("allocation", "attribution"):
+                found.reachable[root.identity] = root
+        if op.name in CALL_OPS:
+            found.calls.append(op)
+    return found
+
+
+def _touches(op: Operation, place: int) -> list[tuple[Root, Touch]]:
+    """What one op does to memory; an op of which nothing is known (a call, a return) does
+    everything to what it is handed."""
+    known = accesses(op)
+    if known or not is_opaque(op):
+        return [(root_of(a.memory), Touch(place, op, a.kind != "write", a.writes)) for a in known]
+    return [
+        (root_of(operand), Touch(place, op, True, True))
+        for operand in op.operands
+        if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+    ]

@@ -1,0 +1,267 @@
+"""Rewrites scheduled loops into prologue, kernel and epilogue with versioned buffers.
+
+    scf.for %k = 0 to %K step 32 {               prologue: copies of iterations 0 … S-2
+      copy A[%k] -> %a {stage 0, async}          scf.for %k = … iter_args(slots, tokens) {
+      group, wait, barrier                 -->     wait, barrier
+      use %a {stage 2}                             copy A[%k + 64] -> %a[%slot_in]; group
+      barrier                                      use %a[%slot_out]
+    }                                            }
+                                                 epilogue: wait, use, twice
+
+Waits are token waits without counts: `async-pipe-count-waits` makes them exact. All loops
+are planned before the first edit; a loop that cannot be pipelined is an error and leaves
+the module as it was. Inner loops are expanded before outer ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    create,
+    operations,
+)
+from mlir_async_pipe.bindings.run_on_copy import run_on_copy
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.dependence.own_pipeline import refusal
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.carried_registers import registers_of, remark_excess
+from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
+from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
+from mlir_async_pipe.expand.plan.nested import (
+    Span,
+    check_nested,
+    label_parts,
+    place_as_one,
+    place_unexpanded,
+)
+from mlir_async_pipe.expand.plan.overlap_outer import overlap_all
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
+from mlir_async_pipe.expand.plan.synchronise import Synchronisation, synchronise
+from mlir_async_pipe.expand.write.branches import join_branches
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.kernel_units import build_kernel
+from mlir_async_pipe.expand.write.versioned_buffers import Rooms, VersionedBuffer
+from mlir_async_pipe.expand.write.write_loop import Emitter
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+
+
+@dataclass(frozen=True)
+class ExpandOptions:
+    """Options of `async-pipe-expand`.
+
+    `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
+    what the user wants to spend. `assume_noalias_arguments` takes function arguments for
+    distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
+    in this one's epilogue.
+    """
+
+    chip: str = ""
+    smem_limit: int = 0
+    assume_noalias_arguments: bool = False
+    overlap_outer: bool = False
+
+
+@dataclass(frozen=True)
+class BufferRecord:
+    """One versioned buffer in the report; bytes of one slot and of all versions."""
+
+    buffer: str
+    versions: int
+    slot_bytes: int
+    bytes: int
+    extra_wait: bool
+
+
+@dataclass(frozen=True)
+class LoopRecord:
+    """One pipelined loop in the report.
+
+    `filling` says what keeps the counts of a queue steady that several stages share,
+    `carried_registers` are those of 32 bits, in each thread, of the values that travel from step
+    to step.
+    """
+
+    place: Place
+    stages: int
+    groups_per_iteration: int
+    trip_count: int | None
+    wait_at: str
+    short_trip: str
+    filling: Filling
+    buffers: tuple[BufferRecord, ...]
+    carried_registers: int = 0
+
+
+@register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
+def run(module: Any, options: ExpandOptions, session: Session) -> None:
+    """Plan every scheduled loop, then expand them, inner loops first.
+
+    Outer loops can only be planned when the inner ones are expanded, so nests are expanded in a
+    copy, which the module becomes in the end: an error leaves it as it was."""
+    limits = _limits(options, session)
+    loops = scheduled_loops(module)
+    if len(innermost(loops)) == len(loops) and not options.overlap_outer:
+        _expand_all(module, loops, limits, session)
+        return
+    said = Session(target=session.target, explain=session.explain)
+    run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
+    session.diagnostics.items += said.diagnostics.items
+    for kind, entries in said.records.items():
+        session.records.setdefault(kind, []).extend(entries)
+
+
+def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
+    if options.overlap_outer:
+        overlap_all(module, limits, session.diagnostics)
+    _expand_all(module, scheduled_loops(module), limits, session)
+
+
+def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
+    while loops:
+        inner = innermost(loops)
+        around = Surroundings(limits.lanes)
+        plans = [(loop, _plan(loop, limits, session, around)) for loop in inner]
+        numbering = ir.AsmState(module.operation)
+        made = share_barriers([plan for _, plan in plans if plan is not None], around)
+        for plan in made:
+            check_nested(plan)
+        records = [_record(plan, numbering) for plan in made]
+        blocks = [around.launch_size(plan.loop) for plan in made]
+        for loop, found in plans:
+            if found is None:
+                place_unexpanded(loop)
+                names.forget(loop)
+        carried = _expand_round(made, module)
+        for record, registers, block in zip(records, carried, blocks, strict=True):
+            session.record("loops", replace(record, carried_registers=registers))
+            if limits.chip is not None:
+                remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
+        # Only loops around those that have been expanded are left.
+        loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
+    try:
+        return make_plan(loop, limits, session.diagnostics, around)
+    except AsyncPipeError as error:
+        raise refusal(error, loop, around) from error
+
+
+def _expand_round(plans: list[Plan], module: Any) -> list[int]:
+    """Write loops of which none holds another; returns the registers that each carries."""
+    synchronised = [(plan, synchronise(plan)) for plan in plans]
+    rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
+    carried = [
+        expand(plan, synchronisation, rooms.of(plan.loop, plan.buffers))
+        for plan, synchronisation in synchronised
+    ]
+    rooms.close(module)
+    return carried
+
+
+def _limits(options: ExpandOptions, session: Session) -> Limits:
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
+
+
+def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step.
+    Nothing here can refuse: the plan has decided everything."""
+    loop = plan.loop
+    parts = names.parts_of(loop)
+    span = Span.around(loop) if parts else None
+    ip = before(loop)
+    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, ip)
+    guard = _guard_short_trips(plan, integers)
+    if guard is not None:
+        ip = before(operations(guard.regions[0].blocks[0])[-1])
+        integers.enter(ip)
+    kernel = build_kernel(plan, buffers)
+    emitter = Emitter(plan, kernel, synchronisation, integers, ip)
+    if plan.boundary.before:
+        emitter.steps.write_barrier(plan.boundary.before)
+    results, kernel_loop = emitter.emit()
+    carried = registers_of((value.type for value in kernel_loop.results), plan.buffers)
+    if plan.boundary.behind:
+        emitter.steps.write_barrier(plan.boundary.behind)
+    if guard is not None:
+        end = operations(guard.regions[0].blocks[0])[-1]
+        for number, result in enumerate(results):
+            end.operands[number] = result
+        results = list(guard.results)
+    written = [] if span is None else span.close(loop)
+    if written and plan.groups:
+        results = place_as_one(parts, written, results)
+    elif written:
+        label_parts(parts, written, kernel_loop if guard is None else guard)
+    for old, new in zip(loop.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    written = [kernel_loop.block, kernel_loop.regions[0].blocks[0]]
+    join_branches(written, emitter.steps.conditions)
+    loop.erase()
+    return carried
+
+
+def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
+    """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
+
+    Both branches yield the initial values until the pipeline is written."""
+    if not plan.may_be_short:
+        return None
+    loop = plan.loop
+    guard = create(
+        "scf.if",
+        [integers.long_enough()],
+        [result.type for result in loop.results],
+        regions=2,
+        ip=before(loop),
+        loc=loop.location,
+    )
+    initial = list(loop.operands)[3:]
+    for region in guard.regions:
+        region.blocks.append()
+    then, otherwise = (region.blocks[0] for region in guard.regions)
+    create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
+    original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
+    names.forget(original)
+    create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
+    return guard
+
+
+def _filling(plan: Plan) -> Filling:
+    if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
+        return Filling(0, 0)
+    return filling(synchronise(plan).kernel, plan.groups, plan.last_stage)
+
+
+def _record(plan: Plan, numbering: Any) -> LoopRecord:
+    """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
+    return LoopRecord(
+        Place.of(plan.loop),
+        plan.last_stage + 1,
+        len(plan.groups),
+        plan.trip_count,
+        plan.wait_at,
+        plan.short_trip,
+        _filling(plan),
+        tuple(
+            BufferRecord(
+                b.root.describe(numbering),
+                b.versions,
+                b.slot_bytes,
+                b.versions * b.slot_bytes,
+                b.extra_wait,
+            )
+            for b in plan.buffers
+        ),
+    )

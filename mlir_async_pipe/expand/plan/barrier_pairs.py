@@ -1,0 +1,163 @@
+"""Which pairs of accesses need a thread barrier between them.
+
+The input's barriers say what its author orders between threads. A pair (x, w) needs one in
+the result if both touch shared memory, may touch the same element from different threads,
+and the input has a barrier between them at that iteration distance. A conflict without a
+barrier in the input is the input's own affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
+from mlir_async_pipe.dependence.distance import LoopIndex
+from mlir_async_pipe.dependence.outside_reads import LOOPS
+from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.analysis import Analysis
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.plan.units import Unit, Units
+from mlir_async_pipe.expand.plan.version_rules import Use, turns
+from mlir_async_pipe.values.memory_roots import Space
+from mlir_async_pipe.vocabulary import row_of
+
+
+@dataclass(frozen=True)
+class BarrierPair:
+    """`first` of step t - lag must be seen by all threads before `second` of step t runs.
+
+    If `first` is async, its completion counts, not its issue.
+    """
+
+    first: Unit
+    second: Unit
+    lag: int
+    spaces: frozenset[Space]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The memory spaces that one barrier before the prologue and one behind the epilogue have to
+    fence, for accesses outside the loop; none: no barrier."""
+
+    before: frozenset[Space] = frozenset()
+    behind: frozenset[Space] = frozenset()
+
+
+def barrier_pairs(
+    analysis: Analysis, units: Units, buffers: tuple[BufferPlan, ...], noalias_arguments: bool
+) -> tuple[tuple[BarrierPair, ...], Boundary]:
+    """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
+    index, private = analysis.index, analysis.privatisation.private
+    textual = {op: number for number, op in enumerate(units.body.ops)}
+    barriers = [
+        textual[op]
+        for op in units.body.synchronisation
+        if (row := row_of(op)) is not None and row.barrier is not None
+    ]
+    if not barriers:
+        return (), Boundary()
+    shared = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
+    versions = {b.root.identity: b.versions for b in buffers}
+    pairs: dict[BarrierPair, None] = {}
+    for a in shared:
+        for b in shared:
+            if not (a.writes or b.writes):
+                continue
+            for distance in _conflicts(a, b, units, index, private, versions):
+                if _separated(textual[a.top], textual[b.top], distance, barriers):
+                    pair = _pair(a, b, distance, units)
+                    if pair is not None:
+                        pairs[pair] = None
+    boundary = _boundary(units, shared, textual, barriers, analysis.around, noalias_arguments)
+    return tuple(pairs), boundary
+
+
+def _conflicts(
+    a: Region,
+    b: Region,
+    units: Units,
+    index: LoopIndex,
+    private: frozenset[Any],
+    versions: dict[Any, int],
+) -> list[int]:
+    """Iteration distances at which `b` may meet what `a` touched, from different threads."""
+    distances = index.distances(a, b, same_thread=False)
+    if distances is None:
+        return []
+    first = 0 if a.position < b.position and a.top != b.top else 1
+    if a.root is not None and a.root.identity in private:
+        # Inside one version only the same iteration meets; then the next ones that have the slot.
+        same = [0] if first == 0 and distances.smallest(0) == 0 else []
+        first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
+        turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
+        return [*same, *(d for d in turn if d)]
+    found: list[int] = []
+    following = distances.smallest(first)
+    # Three in a row are enough: from two iterations on, a body with a barrier has one between.
+    while following is not None and len(found) < 3:
+        found.append(following)
+        following = distances.smallest(following + 1)
+    return found
+
+
+def _use(unit: Unit) -> Use:
+    return Use(unit.stage, unit.position, writes=True)
+
+
+def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
+    """Whether the input has a barrier between place `first` and, `distance` iterations on,
+    place `second`; below 0 the input runs `second` first."""
+    if distance < 0:
+        return _separated(second, first, -distance, barriers)
+    if distance == 0:
+        return any(first < place < second for place in barriers)
+    if distance == 1:
+        return any(place > first or place < second for place in barriers)
+    return True
+
+
+def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | None:
+    first, second = units.unit_of(a.top), units.unit_of(b.top)
+    lag = second.stage + distance - first.stage
+    if lag < 0 or (first == second and distance == 0):
+        return None
+    spaces: set[Space] = {"global", "workgroup"}
+    if a.root and b.root:
+        spaces = {a.root.space, b.root.space}
+    return BarrierPair(first, second, lag, frozenset(spaces))
+
+
+def _boundary(
+    units: Units,
+    shared: list[Region],
+    textual: dict[Operation, int],
+    barriers: list[int],
+    around: Surroundings,
+    noalias_arguments: bool,
+) -> Boundary:
+    """The accesses outside the loop that a barrier of the body ordered against its own."""
+    loop = units.body.loop
+    before: set[Space] = set()
+    behind: set[Space] = set()
+    repeated = any(above.name in LOOPS for above in ancestors(loop))
+    for region in shared:
+        place = textual[region.top]
+        leading, trailing = min(barriers) < place, place < max(barriers)
+        if region.root is None:
+            continue
+        in_front, following = around.unordered_outside(
+            loop, region.root, noalias_arguments=noalias_arguments
+        )
+        for ordered, touches, spaces in (
+            (leading, in_front, before),
+            (trailing, following, behind),
+        ):
+            for touch, root in touches:
+                if ordered and (region.writes or touch.writes):
+                    spaces |= {region.root.space, root.space} - {"private"}
+        if repeated and region.writes and (leading or trailing):
+            behind.add(region.root.space)
+    return Boundary(frozenset(before), frozenset(behind))

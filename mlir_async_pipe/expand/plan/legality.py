@@ -1,0 +1,161 @@
+"""Whether a schedule keeps the order of everything that depends on each other.
+
+    T(j, k) < T(j', k + d)   for every dependence of statement j' on statement j at distance d,
+
+where T(j, k) = (k + stage_j, order_j). A violation is a located refusal that names both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured
+from mlir_async_pipe.dependence.memory_dependences import Dependence
+from mlir_async_pipe.expand.plan.privatisation import Obstacle
+from mlir_async_pipe.expand.plan.units import Unit, Units
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.values.memory_roots import Root
+
+
+def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None:
+    """Follow a loop-carried argument through yields to the value that is made in the body.
+
+    Returns that value and the iter_args on the way, one an iteration of distance; None if
+    the chain never ends (arguments that only swap) or ends outside the loop.
+    """
+    block = units.body.block
+    yielded = list(units.body.terminator.operands)
+    chain: list[int] = []
+    current = value
+    while isinstance(current.owner, ir.Block) and current.owner == block:
+        number = ir.BlockArgument(current).arg_number - 1
+        if number < 0 or number in chain:
+            return None
+        chain.append(number)
+        current = yielded[number]
+    owner = current.owner
+    if isinstance(owner, ir.Block) or owner.operation.block != block:
+        return None
+    return current, tuple(chain)
+
+
+def check_values(units: Units) -> None:
+    """Every value is made before it is used: (stage, place) of both ends, and distance."""
+    for unit in units.units:
+        inside = {result for op in unit.ops for result in op.results}
+        for op in unit.ops:
+            for value in captured(op):
+                if value not in inside:
+                    _check_value(value, op, unit, units)
+
+
+def _check_value(value: Value, op: Operation, unit: Unit, units: Units) -> None:
+    found = chain_of(value, units)
+    if found is None:
+        return
+    made, chain = found
+    producer = units.producer(made, unit.stage)
+    if producer is None:
+        return
+    lag = unit.stage + len(chain) - producer.stage
+    if lag < 0 or (lag == 0 and producer.position >= unit.position):
+        distance = f"{len(chain)} iterations later " if chain else ""
+        raise PipelineError(
+            f"cannot pipeline: '{op.name}' in stage {unit.stage} {distance}uses a value that is "
+            f"made later in the pipeline, in stage {producer.stage}",
+            code="dependence-violated",
+            at=op,
+            notes=(("the value is made here", made.owner.operation),),
+        )
+
+
+def check_memory(
+    dependences: list[Dependence], unproven: dict[Any, Obstacle], units: Units
+) -> None:
+    """T(source, k) < T(target, k + distance) for every dependence."""
+    for dependence in dependences:
+        source = units.unit_of(dependence.source.top)
+        target = units.unit_of(dependence.target.top)
+        lag = target.stage + dependence.distance - source.stage
+        if lag > 0 or (lag == 0 and source.position < target.position):
+            continue
+        if source.position == target.position and dependence.distance == 0:
+            continue
+        raise _memory_error(dependence, source, target, unproven)
+
+
+_VERB = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("writes", "writes")}
+
+
+def _memory_error(
+    dependence: Dependence, source: Unit, target: Unit, unproven: dict[Any, Obstacle]
+) -> PipelineError:
+    does, did = _VERB[dependence.kind]
+    when = (
+        "in the same iteration"
+        if dependence.distance == 0
+        else f"{dependence.distance} iterations before"
+    )
+    root = dependence.source.root
+    obstacle = None if root is None else unproven.get(root.identity)
+    if obstacle is not None and root is not None:
+        return _version_error(obstacle, dependence, did, root)
+    may = "" if dependence.proven else "may "
+    code = "dependence-violated" if dependence.proven else "unproven-independence"
+    notes: list[tuple[str, Any]] = [
+        (
+            f"the '{dependence.source.op.name}' that {may}{did[:-1] if may else did} it",
+            dependence.source.op,
+        )
+    ]
+    if not dependence.proven and dependence.distance > 0:
+        notes.append(
+            (
+                "assert `async_pipe.independent` on this loop if they never overlap",
+                source.ops[0].parent,
+            )
+        )
+    return PipelineError(
+        f"cannot pipeline: '{dependence.target.op.name}' in stage {target.stage} "
+        f"{may}{does[:-1] if may else does} what '{dependence.source.op.name}' in stage "
+        f"{source.stage} {did} {when}, and would run before it",
+        code=code,
+        at=dependence.target.op,
+        notes=tuple(notes),
+    )
+
+
+def _version_error(
+    obstacle: Obstacle, dependence: Dependence, did: str, root: Root
+) -> PipelineError:
+    source = dependence.source.op
+    if obstacle.outside:
+        return PipelineError(
+            "cannot pipeline: the buffer needs a version an iteration, but it is read outside of "
+            "the loop too, where only one version can be seen",
+            code="escapes",
+            at=obstacle.op,
+            notes=(
+                (f"this '{source.name}' {did} it", source),
+                ("give the loop a buffer of its own", root.value),
+            ),
+        )
+    size_note = (
+        ("the size of the block is not known: `known_block_size` on the kernel", obstacle.op),
+    )
+    return PipelineError(
+        f"cannot pipeline: the buffer needs a version an iteration, but '{obstacle.op.name}' may "
+        "read what its iteration did not write",
+        code="not-privatisable",
+        at=obstacle.op,
+        notes=(
+            (f"this '{source.name}' {did} it", source),
+            *(size_note if obstacle.open_block else ()),
+            (
+                "if every iteration overwrites what it reads, say so with "
+                "`async_pipe.private` on the allocation",
+                root.value,
+            ),
+        ),
+    )

@@ -1,0 +1,174 @@
+"""Everything that is decided about a loop before the first edit.
+
+`make_plan` either returns a complete plan or raises a located PipelineError; nothing after
+it can fail. The steps, in order: what holds whatever the schedule (`analysis`), units, legality,
+groups, wait needs, versions, barrier pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.chips.target import Chip
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.analysis import Analysis, analyse
+from mlir_async_pipe.expand.plan.barrier_pairs import Boundary, barrier_pairs
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, check_versionable
+from mlir_async_pipe.expand.plan.choose_versions import plan_buffers
+from mlir_async_pipe.expand.plan.divergence import check_uniform
+from mlir_async_pipe.expand.plan.form_groups import form_groups
+from mlir_async_pipe.expand.plan.free_slots import check_free_slots
+from mlir_async_pipe.expand.plan.input_races import remark_input_races
+from mlir_async_pipe.expand.plan.kept_barriers import kept_barriers
+from mlir_async_pipe.expand.plan.kernel_counts import kernel_counts
+from mlir_async_pipe.expand.plan.legality import check_memory, check_values
+from mlir_async_pipe.expand.plan.memory_limit import fit_into
+from mlir_async_pipe.expand.plan.needs import needs_of, reuse_needs, uses_of
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.statement_places import in_op_form
+from mlir_async_pipe.expand.plan.synchronise import synchronise
+from mlir_async_pipe.expand.plan.units import Units
+from mlir_async_pipe.expand.write.guards import check_guardable
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the user and the chip allow: bytes of workgroup memory (None: no limit), and the chip
+    (None: not decided)."""
+
+    workgroup_bytes: int | None = None
+    noalias_arguments: bool = False
+    chip: Chip | None = None
+
+    @property
+    def lanes(self) -> int | None:
+        """Lanes of a wave of the chip."""
+        return None if self.chip is None else self.chip.lanes
+
+
+def make_plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
+    """Decide everything; None (with a remark) if the loop is better left alone.
+
+    Raises PipelineError with the code of what cannot be done or proven.
+    """
+    with unchanged():
+        return _plan(loop, limits, diagnostics, around)
+
+
+def _plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
+    annotations = names.read_loop(loop)
+    _check_inner_loops(loop)
+    body = read_body(loop)
+    units = Units(body, in_op_form(body))
+    trips = static_trip_count(loop)
+    if trips is not None and trips < units.last_stage and annotations.short_trip != "predicate":
+        diagnostics.remark(
+            f"the loop runs {trips} times, fewer than the {units.last_stage} iterations that "
+            "the pipeline keeps in flight; it stays as it is",
+            code="short-trip",
+            at=loop,
+        )
+        return None
+    check_values(units)
+    if "predicate" in (annotations.epilogue, annotations.short_trip):
+        check_guardable(units)
+    analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
+    check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
+    remark_input_races(body, analysis.regions, analysis.index, diagnostics)
+    return plan_schedule(
+        analysis,
+        units,
+        annotations.wait_at or "consumer",
+        annotations,
+        limits,
+        diagnostics,
+    )
+
+
+def plan_schedule(
+    analysis: Analysis,
+    units: Units,
+    wait_at: Literal["consumer", "iteration"],
+    annotations: names.LoopAnnotations,
+    limits: Limits,
+    diagnostics: Diagnostics,
+) -> Plan:
+    """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
+    loop = analysis.body.loop
+    kept = kept_barriers(units, analysis.regions)
+    groups = form_groups(units, analysis.dependences, diagnostics)
+    group_of = {member.position: group for group in groups for member in group.members}
+    needs = needs_of(analysis.dependences, units, group_of)
+    plan = Plan(
+        loop,
+        units,
+        groups,
+        plan_buffers(analysis, units, group_of, needs, wait_at),
+        (),
+        (),
+        kept,
+        wait_at,
+        # Without a guarantee of S-1 iterations an epilogue could not be peeled.
+        "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
+        annotations.short_trip,
+        static_trip_count(loop),
+        units.last_stage,
+        Boundary(),
+    )
+
+    def with_waits(buffers: tuple[BufferPlan, ...]) -> Plan:
+        found = dict.fromkeys(needs + reuse_needs(buffers, units, group_of))
+        return replace(plan, buffers=buffers, needs=tuple(found))
+
+    def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
+        return kernel_counts(synchronise(with_waits(buffers)).kernel, groups)
+
+    buffers = plan.buffers
+    if limits.workgroup_bytes is not None:
+        uses = [uses_of(buffer.regions, units, group_of) for buffer in buffers]
+        buffers = fit_into(limits.workgroup_bytes, loop, buffers, uses, counts, diagnostics)
+    for buffer in buffers:
+        if buffer.versions > 1:
+            check_versionable(buffer, loop)
+    if plan.epilogue == "predicate":
+        check_free_slots(units, analysis.regions, buffers, analysis.index)
+    pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
+    if pairs or kept or boundary.before or boundary.behind:
+        check_uniform(loop)
+    return replace(with_waits(buffers), barriers=pairs, boundary=boundary)
+
+
+def _check_inner_loops(loop: Operation) -> None:
+    if any(
+        op.name == "scf.for" and names.is_requested(op) for op in names.walk(loop) if op != loop
+    ):
+        raise PipelineError(
+            "cannot pipeline: a loop inside still waits to be pipelined itself",
+            code="inner-loop-first",
+            at=loop,
+        )
+
+
+def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
+    """Leave out the barrier before a loop where the one behind the loop in front does for both.
+
+    Behind a loop that may be too short for its pipeline stands no barrier on every path."""
+    behind = {plan.loop: plan.boundary.behind for plan in plans if not plan.may_be_short}
+    shared = []
+    for plan in plans:
+        in_front = around.loop_in_front(plan.loop) if plan.boundary.before else None
+        if in_front is not None and plan.boundary.before <= behind.get(in_front, frozenset()):
+            plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
+        shared.append(plan)
+    return shared

@@ -1,0 +1,47 @@
+"""The pipelined form of one loop as data: everything that the emitter needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair, Boundary
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.plan.form_groups import Group
+from mlir_async_pipe.expand.plan.kept_barriers import KeptBarrier
+from mlir_async_pipe.expand.plan.needs import Need
+from mlir_async_pipe.expand.plan.units import Units
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pipelined form of one loop, decided but not yet written.
+
+    `trip_count` is None if it is not constant; `last_stage` = S - 1 prologue steps run
+    before the kernel.
+    """
+
+    loop: Operation
+    units: Units
+    groups: tuple[Group, ...]
+    buffers: tuple[BufferPlan, ...]
+    needs: tuple[Need, ...]
+    barriers: tuple[BarrierPair, ...]
+    kept_barriers: tuple[KeptBarrier, ...]
+    wait_at: Literal["consumer", "iteration"]
+    epilogue: Literal["peel", "predicate"]
+    short_trip: Literal["version", "predicate", "assume"]
+    trip_count: int | None
+    last_stage: int
+    boundary: Boundary
+
+    @property
+    def may_be_short(self) -> bool:
+        """Whether the loop stays beside its pipeline, for trip counts that are too small."""
+        return self.trip_count is None and self.last_stage > 0 and self.short_trip == "version"
+
+    @property
+    def peeled_epilogue(self) -> int:
+        """How many steps stand behind the kernel; a predicated kernel runs them itself."""
+        return 0 if self.epilogue == "predicate" else self.last_stage

@@ -1,0 +1,180 @@
+"""Where the pure ops of a loop body run.
+
+    %j = arith.addi %i, %c        once a stage: a pure function of the induction variable
+    %y = arith.mulf %x, %x        once, with the earliest of its users
+    yield %y                      with the earliest statement that uses its iter_arg, else
+                                  with the latest of its operands
+
+Ops whose values nobody uses have no place and disappear.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    captured,
+    defining_op,
+    is_block_argument,
+    walk,
+)
+from mlir_async_pipe.expand.plan.statement_places import Place
+from mlir_async_pipe.loops.statements import Body
+
+
+class PurePlaces:
+    """Finds the places of all pure ops of a body.
+
+    `statement_places` is where the statements stand, `issue_places` where they are issued,
+    `rematerialised` the ops that may run once a stage.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        statement_places: dict[Operation, Place],
+        issue_places: dict[Operation, Place],
+        rematerialised: frozenset[Operation],
+    ) -> None:
+        self._body = body
+        self._statement_places = statement_places
+        self._issue_places = issue_places
+        self._rematerialised = rematerialised
+        self._holder = _top_level_holder(body)
+
+    def find(self) -> dict[Operation, tuple[Place, ...]]:
+        """Where each pure op runs: one place, or one a stage if it is rematerialised."""
+        places: dict[Operation, tuple[Place, ...]] = {}
+        yielded = list(self._body.terminator.operands)
+        for op in reversed(self._body.ops):
+            if op in self._statement_places or op not in self._holder:
+                continue
+            wanted: list[Place] = []
+            for result in op.results:
+                wanted += self._wanted_by(result, yielded, places)
+            if not wanted:
+                continue
+            if op in self._rematerialised:
+                earliest: dict[int, Place] = {}
+                for place in wanted:
+                    known = earliest.get(place.stage)
+                    if known is None or place.order < known.order:
+                        earliest[place.stage] = place
+                places[op] = tuple(earliest.values())
+            else:
+                places[op] = (min(wanted, key=lambda place: (place.stage, place.order)),)
+        return places
+
+    def _wanted_by(
+        self, result: Value, yielded: list[Value], places: dict[Operation, tuple[Place, ...]]
+    ) -> list[Place]:
+        wanted: list[Place] = []
+        for use in result.uses:
+            user = self._holder.get(use.owner.operation)
+            if user is None:
+                continue
+            if user == self._body.terminator:
+                if not any(
+                    u is not None and u != self._body.terminator for u in self._users(result)
+                ):
+                    wanted += self._place_of_carried(result, yielded, places)
+            elif user in self._issue_places:
+                wanted.append(self._issue_places[user])
+            else:
+                wanted.extend(places.get(user, ()))
+        return wanted
+
+    def _users(self, value: Value) -> list[Operation | None]:
+        return [self._holder.get(use.owner.operation) for use in value.uses]
+
+    def _place_of_carried(
+        self, result: Value, yielded: list[Value], places: dict[Operation, tuple[Place, ...]]
+    ) -> list[Place]:
+        """A value that only the yield uses goes with the earliest user of its iter_arg, and
+        where that has none, with the latest of its operands."""
+        found: list[Place] = []
+        arguments = list(self._body.block.arguments)
+        for number, value in enumerate(yielded):
+            if value == result:
+                found += self._statement_users(arguments[number + 1])
+        if found:
+            return [min(found, key=lambda place: (place.stage, place.order))]
+        op = defining_op(result)
+        assert op is not None
+        operands = self._statement_producers(op)
+        return [max(operands, key=lambda place: (place.stage, place.order), default=Place(0, 0))]
+
+    def _statement_users(self, value: Value) -> list[Place]:
+        found: list[Place] = []
+        pending, seen = [value], {value}
+        while pending:
+            for use in pending.pop().uses:
+                user = self._holder.get(use.owner.operation)
+                if user is None or user == self._body.terminator:
+                    continue
+                if user in self._issue_places:
+                    found.append(self._issue_places[user])
+                    continue
+                for result in user.results:
+                    if result not in seen:
+                        seen.add(result)
+                        pending.append(result)
+        return found
+
+    def _statement_producers(self, op: Operation) -> list[Place]:
+        found: list[Place] = []
+        pending, seen = [op], {op}
+        while pending:
+            for value in captured(pending.pop()):
+                producer = defining_op(value)
+                if producer is None or producer.block != self._body.block or producer in seen:
+                    continue
+                seen.add(producer)
+                if producer in self._statement_places:
+                    found.append(self._statement_places[producer])
+                else:
+                    pending.append(producer)
+        return found
+
+
+def rematerialisable(body: Body) -> frozenset[Operation]:
+    """Pure ops over the induction variable and outside values that the yield does not use."""
+    induction = body.block.arguments[0]
+    closed: set[Operation] = set()
+    for op in body.pure:
+        if all(
+            value == induction
+            or not _inside(value, body)
+            or (defining_op(value) in closed and not is_block_argument(value))
+            for value in captured(op)
+        ):
+            closed.add(op)
+    kept = {defining_op(v) for v in body.terminator.operands if not is_block_argument(v)}
+    while kept:
+        op = kept.pop()
+        if op in closed:
+            closed.discard(op)
+            kept |= {defining_op(v) for v in captured(op) if not is_block_argument(v)}
+    return frozenset(closed)
+
+
+def _inside(value: Value, body: Body) -> bool:
+    owner = value.owner
+    return (
+        owner == body.block if isinstance(owner, ir.Block) else owner.operation.block == body.block
+    )
+
+
+def _top_level_holder(body: Body) -> dict[Operation, Operation]:
+    """For each op of the body, nested ones included, the top-level op that holds it.
+
+    Synchronisation is left out: it is derived again and uses nothing."""
+    dropped = set(body.synchronisation)
+    holder: dict[Operation, Operation] = {body.terminator: body.terminator}
+    for op in body.ops:
+        if op in dropped:
+            continue
+        for inner in walk(op) if len(op.regions) else (op,):
+            holder[inner] = op
+    return holder

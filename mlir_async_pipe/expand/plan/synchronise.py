@@ -1,0 +1,294 @@
+"""Where waits and barriers stand in each step: prologue, kernel and epilogue alike.
+
+A step is walked in kernel order with what is known so far: how far each queue has been
+retired, and where the last barrier stood. A wait is emitted in front of the first unit that
+needs a group not known to be over, a barrier in front of the first unit that must not run
+before what another thread did. So nothing redundant is emitted, and nothing is moved over
+a commit. With `wait_at = "iteration"` the waits of a step stand together at its top.
+
+Example (three stages, copy in stage 0, reader in stage 2, three slots): at the top of the
+kernel one wait for the group of two steps ago; then, before the copy overwrites the slot
+that was read one step ago, one barrier; the reader needs nothing more, because that barrier
+stands behind the wait.
+
+The kernel's entry state is the weaker of "coming from the prologue" and "coming from the kernel
+itself". Where that makes it wait for what, in its first turns, never was (a later stage of the
+same queue had not begun), those turns are played one by one instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair
+from mlir_async_pipe.expand.plan.form_groups import Group
+from mlir_async_pipe.expand.plan.needs import Need
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.sync_state import (
+    END,
+    Before,
+    Draining,
+    Filled,
+    History,
+    Moment,
+    Phase,
+    State,
+    Step,
+    Wait,
+)
+from mlir_async_pipe.expand.plan.units import Unit
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """The synchronisation of the whole loop; `drains` are the groups waited for behind it."""
+
+    prologue: tuple[Step, ...]
+    kernel: Step
+    epilogue: tuple[Step, ...]
+    drains: tuple[Group, ...]
+
+
+def synchronise(plan: Plan) -> Synchronisation:
+    """Decide every wait and barrier of the pipelined loop."""
+    needs: dict[int, list[Need]] = {}
+    for need in plan.needs:
+        needs.setdefault(need.unit.position, []).append(need)
+    pairs: dict[int, list[BarrierPair]] = {}
+    for pair in plan.barriers:
+        pairs.setdefault(pair.second.position, []).append(pair)
+    walker = _Walker(plan, needs, pairs)
+    state = walker.initial()
+    prologue = []
+    for t in range(plan.last_stage):
+        step, state = walker.walk(state, Filled(t))
+        prologue.append(step)
+        state = state.shifted()
+    entry = walker.without_idle_barrier(state)
+    kernel, end = walker.steady(entry)
+    state = end.shifted()
+    if plan.trip_count is None or plan.trip_count <= plan.peeled_epilogue:
+        state = state.weaker(entry)
+    epilogue = []
+    for e in range(1, plan.peeled_epilogue + 1):
+        step, state = walker.walk(state, Draining(e))
+        epilogue.append(step)
+        state = state.shifted()
+    return Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
+
+
+@dataclass(frozen=True)
+class _Walker:
+    plan: Plan
+    needs: dict[int, list[Need]]
+    pairs: dict[int, list[BarrierPair]]
+
+    def initial(self) -> State:
+        """Before the first step nothing has been issued, so everything older is over."""
+        retired: dict[str, Moment] = {}
+        for group in self.plan.groups:
+            first = min(g.stage for g in self.plan.groups if g.queue == group.queue)
+            retired[group.queue] = (first - 1, END)
+        history = tuple(((-END, 0.0), queue, moment) for queue, moment in retired.items())
+        return State(retired, (-1, END), (history,))
+
+    def unknown(self) -> State:
+        """Nothing is known: every need asks for a wait, every pair for a barrier."""
+        return State(
+            {group.queue: (-END, 0) for group in self.plan.groups},
+            (-END, 0),
+        )
+
+    def steady(self, entry: State) -> tuple[Step, State]:
+        """The kernel's step: valid on entry from the prologue and from itself."""
+        step, end = self.walk(self.unknown(), Draining(0))
+        assumed = entry.weaker(end.shifted())
+        better, better_end = self.walk(assumed, Draining(0))
+        again = better_end.shifted()
+        if again.knows(assumed):
+            step, end = better, better_end
+        return self.without_waits_for_nothing(entry, step) or (step, end)
+
+    def without_waits_for_nothing(self, entry: State, step: Step) -> tuple[Step, State] | None:
+        """Where a wait of `step` looks back, in the first turns of the kernel, at an iteration
+        before a later stage's first: a step without such waits, if there is one.
+
+        It has the waits of a kernel that never began, and what its first turns need besides:
+        these are played one by one, until they know as much as the later ones."""
+        first = Filled(self.plan.last_stage)
+        if not step.waits_for_nothing(first):
+            return None
+        _, end = self.walk(self.unknown(), Draining(0))
+        later = end.shifted()
+        played, end = self.walk(later, Draining(0))
+        if not end.shifted().knows(later):
+            return None
+        largest = max(need.lag for needs in self.needs.values() for need in needs)
+        turns = range(self.plan.last_stage, self.plan.last_stage + largest + 2)
+        state, ends = entry, [end]
+        turn = turns.start
+        while turn in turns and not played.waits_for_nothing(first):
+            missing = Step()
+            state = self._follow(played, state, Filled(turn), missing)
+            if missing.before:
+                played, state, ends, turn = played.joined(missing), entry, [end], turns.start
+                continue
+            ends.append(state)
+            state = state.shifted()
+            if state.knows(later):
+                return played, reduce(State.weaker, ends)
+            turn += 1
+        return None
+
+    def _follow(self, step: Step, state: State, phase: Phase, missing: Step) -> State:
+        """What is known behind a step with given waits and barriers. What they leave open is
+        put into `missing`."""
+        top = step.before.get(-1, Before())
+        state = self._apply(top, state, (0, -1), phase)
+        for unit in self.plan.units.units:
+            before = step.before.get(unit.position, Before())
+            state = self._apply(before, state, (0, unit.position - 0.5), phase)
+            if before.barrier or self._keeps_barrier(unit):
+                state = replace(state, barrier=(0, unit.position - 0.25))
+            needs = [
+                need
+                for need in self.needs.get(unit.position, ())
+                if phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, needs, (0, unit.position - 0.5))
+            barrier = any(
+                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                for pair in self.pairs.get(unit.position, ())
+            )
+            early = tuple(w for w in waits if self.plan.wait_at == "iteration" and w.lag > 0)
+            late = tuple(w for w in waits if w not in early)
+            if early:
+                missing.before[-1] = missing.before.get(-1, Before()).joined(Before(early))
+            if late or barrier:
+                missing.before[unit.position] = Before(late, barrier)
+        return state
+
+    def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
+        """The state behind given waits; those for what never was retire nothing."""
+        real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
+        found = tuple((now, w.group.queue, w.commit) for w in real)
+        retired = dict(state.retired)
+        for _, queue, commit in found:
+            retired[queue] = max(retired[queue], commit)
+        return State(retired, state.barrier, tuple(h + found for h in state.histories))
+
+    def walk(self, state: State, phase: Phase) -> tuple[Step, State]:
+        """Go through one step of the prologue, the kernel or the epilogue."""
+        step = Step()
+        units = [unit for unit in self.plan.units.units if phase.active(unit.stage)]
+        if self.plan.wait_at == "iteration" and units:
+            early = [
+                need
+                for unit in units
+                for need in self.needs.get(unit.position, ())
+                if need.lag > 0 and phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, early, (0, -1))
+            if waits:
+                step.before[-1] = Before(waits)
+        for unit in units:
+            needed = [
+                need
+                for need in self.needs.get(unit.position, ())
+                if phase.existed(need.group.stage, need.lag)
+            ]
+            waits, state = self._retire(state, needed, (0, unit.position - 0.5))
+            if self._keeps_barrier(unit):
+                state = replace(state, barrier=(0, unit.position - 0.25))
+            barrier = any(
+                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                for pair in self.pairs.get(unit.position, ())
+            )
+            if barrier:
+                state = replace(state, barrier=(0, unit.position - 0.25))
+            if waits or barrier:
+                step.before[unit.position] = Before(waits, barrier)
+        return step, state
+
+    def _keeps_barrier(self, unit: Unit) -> bool:
+        """Whether a barrier of the input stands in front of the unit and fences all that the
+        derived ones do."""
+        if not self.plan.kept_barriers:
+            return False
+        ordered = {space for pair in self.plan.barriers for space in pair.spaces}
+        return any(kept.unit == unit and ordered <= kept.spaces for kept in self.plan.kept_barriers)
+
+    def _retire(
+        self, state: State, needs: list[Need], now: Moment
+    ) -> tuple[tuple[Wait, ...], State]:
+        """One wait a queue, for the youngest group that is needed and not known to be over."""
+        youngest: dict[str, Need] = {}
+        for need in needs:
+            if _commit(need) > state.retired[need.group.queue]:
+                known = youngest.get(need.group.queue)
+                if known is None or _commit(need) > _commit(known):
+                    youngest[need.group.queue] = need
+        if not youngest:
+            return (), state
+        retired = dict(state.retired)
+        for queue, need in youngest.items():
+            retired[queue] = _commit(need)
+        found = tuple((now, queue, _commit(need)) for queue, need in youngest.items())
+        waits = tuple(Wait(n.group, n.distance, n.unit.stage) for n in youngest.values())
+        histories = tuple(history + found for history in state.histories)
+        return waits, State(retired, state.barrier, histories)
+
+    def _unordered(self, pair: BarrierPair, state: State) -> bool:
+        """Whether no barrier stands between the first end of a pair and now."""
+        return not state.barrier > self._finished(pair, state)
+
+    def _finished(self, pair: BarrierPair, state: State) -> Moment:
+        group = self._group_of(pair.first)
+        if group is None:
+            return (-pair.lag, pair.first.position)
+        commit = (-pair.lag, group.position)
+        return max(_retired_at(commit, group.queue, history) for history in state.histories)
+
+    def _group_of(self, unit: Unit) -> Group | None:
+        return next((g for g in self.plan.groups if unit in g.members), None)
+
+    def without_idle_barrier(self, state: State) -> State:
+        """If nothing of the prologue asks for a barrier, entering the kernel is like coming
+        right behind one."""
+        latest = [
+            (-1.0, float(pair.first.position))
+            for pair in self.plan.barriers
+            if not pair.first.asynchronous and pair.first.stage < self.plan.last_stage
+        ]
+        latest += [moment for history in state.histories for moment, _, _ in history]
+        if any(moment > state.barrier for moment in latest):
+            return state
+        return replace(state, barrier=(-1, END))
+
+    def unfinished(self, state: State) -> tuple[Group, ...]:
+        """Behind the loop: the youngest group of each queue that is not known to be over.
+
+        `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
+        last instance of a group in stage s was committed in epilogue step s, `last_stage - s`
+        steps before that; a predicated kernel commits (and zero-fills) in every step."""
+        youngest: dict[str, tuple[Moment, Group]] = {}
+        for group in self.plan.groups:
+            age = max(0, self.plan.peeled_epilogue - group.stage)
+            last = (-1.0 - age, float(group.position))
+            if last > state.retired[group.queue]:
+                known = youngest.get(group.queue)
+                if known is None or last > known[0]:
+                    youngest[group.queue] = (last, group)
+        return tuple(group for _, group in youngest.values())
+
+
+def _commit(need: Need) -> Moment:
+    return (-need.lag, need.group.position)
+
+
+def _retired_at(commit: Moment, queue: str, history: History) -> Moment:
+    """When a commit that is over was retired; if the history does not reach back that far, at
+    the latest at the end of the last step."""
+    known = [moment for moment, q, retired in history if q == queue and retired >= commit]
+    return min(known, default=(-1, END))

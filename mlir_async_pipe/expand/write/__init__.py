@@ -1,0 +1,1 @@
+"""Writes what was planned: each step of prologue, kernel and epilogue. Nothing here can fail."""

@@ -1,0 +1,144 @@
+"""Makes what a step runs conditional: its iteration may lie behind the loop's end.
+
+    copy A -> %b[%slot], 8            copy A -> %b[%slot], 8, select(%exists, 8, 0)
+    memref.store …             -->    scf.if %exists { memref.store … }
+    %x = memref.load …                %x = scf.if %exists { load } else { 0 }
+
+A copy keeps its place outside of any branch: with no source elements it fills a free slot
+with zeros and reads nothing (PTX ISA, cp.async, src-size). Pure ops run anyway, unless they
+are part of a statement: all of its ops stand in one branch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    create,
+    integer_attribute,
+)
+from mlir_async_pipe.expand.plan.statement_places import is_physical
+from mlir_async_pipe.expand.plan.units import Units
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.loops.annotations import attribute_names
+from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import operand_groups, row_of
+
+SOURCE_ELEMENTS = "source_elements"
+
+
+def check_guardable(units: Units) -> None:
+    """Raise PipelineError (predicate-unsupported) for a statement that cannot be skipped."""
+    for op in units.statement_places:
+        if is_physical(op) and not _takes_source_elements(op):
+            raise PipelineError(
+                f"cannot pipeline: '{op.name}' cannot be predicated, it has no source size",
+                code="predicate-unsupported",
+                at=op,
+                advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
+            )
+        for result in op.results:
+            if not is_physical(op) and _zero(result.type) is None:
+                raise PipelineError(
+                    f"cannot pipeline: '{op.name}' cannot be predicated, its result of type "
+                    f"{result.type} has no neutral value",
+                    code="predicate-unsupported",
+                    at=op,
+                    advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
+                )
+
+
+def guarded(
+    copies: list[Operation], wanted: list[bool], condition: Value, integers: Integers
+) -> list[Value]:
+    """Let the ops of a unit, just cloned to where `integers` writes, happen only if `condition`
+    holds. Returns what stands for each of their results; `wanted` says which others use."""
+    if not any(is_physical(op) or is_synchronisation(op) for op in copies):
+        guard = any(is_statement(op) for op in copies)
+        return _in_branch(copies, wanted, condition, integers) if guard else _results(copies)
+    found: list[Value] = []
+    for op in copies:
+        used = wanted[len(found) : len(found) + len(op.results)]
+        if is_synchronisation(op) or not (is_physical(op) or is_statement(op)):
+            found += op.results
+        elif is_physical(op):
+            found += _without_source(op, condition, integers).results
+        else:
+            found += _in_branch([op], used, condition, integers)
+    return found
+
+
+def _results(ops: list[Operation]) -> list[Value]:
+    return [result for op in ops for result in op.results]
+
+
+def _takes_source_elements(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and f"{SOURCE_ELEMENTS}?" in row.operands
+
+
+def _without_source(op: Operation, condition: Value, integers: Integers) -> Operation:
+    row = row_of(op)
+    assert row is not None
+    groups = operand_groups(op, row)
+    operands = list(op.operands)
+    context = op.context
+    given = groups[SOURCE_ELEMENTS]
+    size = (
+        operands.pop(given.start)
+        if len(given)
+        else integers.constant(integer_attribute(op, "dstElements") or 0, integers.index)
+    )
+    chosen = integers.select(condition, size, integers.constant(0, integers.index))
+    operands.insert(given.start, chosen)
+    attributes = {name: op.attributes[name] for name in attribute_names(op)}
+    sizes = [1 if name == SOURCE_ELEMENTS else len(group) for name, group in groups.items()]
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
+    types = [result.type for result in op.results]
+    made = create(op.name, operands, types, attributes, ip=integers.ip, loc=op.location)
+    op.erase()
+    return made
+
+
+def _in_branch(
+    ops: list[Operation], wanted: list[bool], condition: Value, integers: Integers
+) -> list[Value]:
+    """Move ops that stand together into an scf.if; results that others want are 0 otherwise."""
+    loc = ops[0].location
+    results = _results(ops)
+    yielded = [result for result, used in zip(results, wanted, strict=True) if used]
+    types = [value.type for value in yielded]
+    zeros = [integers.zero(kind, _zero(kind)) for kind in types]
+    branch = create("scf.if", [condition], types, regions=2, ip=integers.ip, loc=loc)
+    inside = branch.regions[0].blocks.append()
+    end = create("scf.yield", yielded, ip=ir.InsertionPoint(inside), loc=loc)
+    for op in ops:
+        op.move_before(end)
+    if yielded:
+        otherwise = branch.regions[1].blocks.append()
+        create("scf.yield", zeros, ip=ir.InsertionPoint(otherwise), loc=loc)
+    outside = iter(branch.results)
+    return [next(outside) if used else old for old, used in zip(results, wanted, strict=True)]
+
+
+def _zero(kind: Any) -> Any:
+    """The zero of a scalar or static vector type, None for any other."""
+    try:
+        vector = ir.VectorType(kind)
+    except ValueError:
+        return _scalar_zero(kind)
+    zero = _scalar_zero(vector.element_type)
+    return None if zero is None else ir.DenseElementsAttr.get_splat(kind, zero)
+
+
+def _scalar_zero(kind: Any) -> Any:
+    text = str(kind)
+    if text == "index" or (text.startswith("i") and text[1:].isdigit()):
+        return ir.IntegerAttr.get(kind, 0)
+    if text.startswith(("f", "bf", "tf")):
+        return ir.FloatAttr.get(kind, 0.0, loc=ir.Location.unknown(kind.context))
+    return None

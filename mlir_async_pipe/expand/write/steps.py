@@ -1,0 +1,169 @@
+"""Writes one step of a pipeline: its units, and the waits, barriers and groups around them.
+
+wait %token                     in front of the first unit that needs the group
+barrier                         in front of the first unit that another thread must not meet
+copy A[%k + 64] -> %a[%slot]    the unit, cloned
+group                           behind the last unit of the group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    create,
+    defining_op,
+)
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.sync_state import Step, Wait
+from mlir_async_pipe.expand.write.guards import guarded
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
+from mlir_async_pipe.expand.write.templates import Template
+from mlir_async_pipe.loops.annotations import DRAIN, EMPTY
+from mlir_async_pipe.values.memory_roots import Space
+
+FENCED = "address_spaces"
+
+
+class StepWriter:
+    """Writes at the insertion point `ip`; `values` holds what each step made: (value of the
+    body, stage of its unit, key of the step) -> value, `conditions` the i1 of all branches."""
+
+    def __init__(self, plan: Plan, kernel: Kernel, integers: Integers, ip: Any) -> None:
+        self.kernel = kernel
+        self.integers = integers
+        self.ip = ip
+        self.context = plan.loop.context
+        self.location = plan.loop.location
+        self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
+        self.values: dict[tuple[Value, int, int], Value] = {}
+        self.conditions: set[Value] = set()
+        self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
+
+    def write(
+        self,
+        step: Step,
+        active: Callable[[KernelUnit], bool],
+        look_up: Callable[[Value, int], Value],
+        token: Callable[[Wait], Value],
+        key: int,
+        condition: Callable[[int], Value | None],
+    ) -> None:
+        """Clone the active units with the waits and barriers in front of them.
+
+        `condition(stage)` says when the stage's iteration exists, None where it always does.
+        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
+        of the steady state, and no barrier becomes divergent.
+        """
+        self._synchronise(step, -1, token)
+        for unit in self.kernel.units:
+            if not active(unit):
+                continue
+            if unit.position is not None:
+                self._synchronise(step, unit.position, token)
+            self._clone(unit, look_up, key, condition(unit.stage))
+
+    def _clone(
+        self,
+        unit: KernelUnit,
+        look_up: Callable[[Value, int], Value],
+        key: int,
+        condition: Value | None,
+    ) -> None:
+        stage = unit.stage
+        mapping = {value: look_up(value, stage) for value in unit.used}
+        copies: list[Operation] = []
+        made: list[Value] = []
+        for number, template in enumerate(unit.templates):
+            folded = self._sum(template, mapping) if number in unit.additions else None
+            if folded is not None:
+                mapping[template.results[0]] = self.values[template.results[0], stage, key] = folded
+                continue
+            copy = template.clone(mapping, self.ip)
+            copies.append(copy)
+            made += template.results
+            mapping.update(zip(template.results, copy.results, strict=True))
+        results = [mapping[value] for value in made]
+        if condition is not None and copies:
+            self.conditions.add(condition)
+            wanted = [_used_outside(value, unit) for value in made]
+            results = guarded(copies, wanted, condition, self.integers)
+        for old, new in zip(made, results, strict=True):
+            self.values[(old, stage, key)] = new
+
+    def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
+        """The constant that an addition is where its operands are: the input's own index
+        arithmetic, for an iteration of the prologue."""
+        a, b = (mapping[use.value] for use in addition.uses)
+        if constant_value(a) is None or constant_value(b) is None:
+            return None
+        return self.integers.add(a, b)
+
+    def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
+        before = step.before.get(position)
+        if before is None:
+            return
+        for wait in before.waits:
+            self.wait(self.kernel.tokens[wait.group.number], token(wait))
+        if before.barrier:
+            self.write_barrier(self._fenced)
+
+    def wait(self, group_token: Value, value: Value) -> None:
+        """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
+        name, attributes = self._wait_op(group_token)
+        create(name, [value], (), attributes, ip=self.ip, loc=self.location)
+
+    def drain(self, group_token: Value, value: Value) -> None:
+        """The same behind the loop, marked so that a later pass may find it superfluous."""
+        name, attributes = self._wait_op(group_token)
+        marked = attributes | {DRAIN: ir.UnitAttr.get(self.context)}
+        create(name, [value], (), marked, ip=self.ip, loc=self.location)
+
+    def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
+        """Name and attributes of the op that waits for a group; each group is asked once."""
+        if group_token not in self._wait_ops:
+            maker = defining_op(group_token)
+            assert maker is not None
+            self._wait_ops[group_token] = (
+                ("async_pipe.wait_queue", {"queue": maker.attributes["queue"]})
+                if "queue" in maker.attributes
+                else ("nvgpu.device_async_wait", {})
+            )
+        return self._wait_ops[group_token]
+
+    def write_barrier(self, spaces: frozenset[Space]) -> None:
+        """Fence exactly the address spaces that the barrier orders."""
+        listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
+        attributes = {FENCED: ir.Attribute.parse(f"[{listed}]", self.context)}
+        create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
+
+    def empty_group(self, token: Value) -> Value:
+        """A group without copies, on the queue of the group that makes `token`."""
+        maker = defining_op(token)
+        assert maker is not None
+        attributes = (
+            {"queue": maker.attributes["queue"]}
+            if "queue" in maker.attributes
+            else {EMPTY: ir.UnitAttr.get(self.context)}
+        )
+        kind = ir.Type.parse(TOKEN_TYPE, self.context)
+        made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
+        return made.results[0]
+
+
+def _used_outside(value: Value, unit: KernelUnit) -> bool:
+    """Whether an op that is not of the unit uses a value that the unit makes."""
+    block = unit.ops[0].block
+    for use in value.uses:
+        user = use.owner.operation
+        while user.block != block:
+            user = user.parent.operation
+        if user not in unit.ops:
+            return True
+    return False

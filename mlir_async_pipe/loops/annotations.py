@@ -1,0 +1,325 @@
+"""The attributes that say how a loop is to be pipelined, and their reading.
+
+    scf.for … { … } {async_pipe.num_stages = 3 : i64}
+    scf.for … { … } {async_pipe.stage = [0, 0, 1], async_pipe.order = [0, 1, 2],
+                     async_pipe.async_stages = [0]}
+
+Every name is listed in docs/annotations.md. A name under `async_pipe.` that is not known
+where it stands is an error: a misspelt annotation must not be silently ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    operations,
+    walk,
+)
+from mlir_async_pipe.session.diagnostics import InputError
+
+PREFIX = "async_pipe."
+STAGE = "async_pipe.stage"
+ORDER = "async_pipe.order"
+ASYNC = "async_pipe.async"
+ASYNC_STAGES = "async_pipe.async_stages"
+NUM_STAGES = "async_pipe.num_stages"
+WAIT_AT = "async_pipe.wait_at"
+INDEPENDENT = "async_pipe.independent"
+PRIVATE = "async_pipe.private"
+EPILOGUE = "async_pipe.epilogue"
+SHORT_TRIP = "async_pipe.short_trip"
+# Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
+LATENCY = "async_pipe.latency"
+CYCLES = "async_pipe.cycles"
+# On an inner loop that is pipelined itself: stage and order of its prologue, kernel and
+# epilogue, which are one statement each of the loop around it.
+PART_STAGES = "async_pipe.part_stages"
+PART_ORDERS = "async_pipe.part_orders"
+EMPTY = "async_pipe.empty"
+# On a wait behind a pipelined loop for what the loop left in flight.
+DRAIN = "async_pipe.drain"
+COPIES = "async_pipe.copies"
+REASON = "async_pipe.reason"
+DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
+
+# Groups several ops into one statement; with `no_inline` it survives canonicalize.
+GROUPING_OP = "scf.execute_region"
+
+LOOP_NAMES = (
+    STAGE,
+    ORDER,
+    ASYNC,
+    ASYNC_STAGES,
+    NUM_STAGES,
+    WAIT_AT,
+    INDEPENDENT,
+    EPILOGUE,
+    SHORT_TRIP,
+    LATENCY,
+    CYCLES,
+    PART_STAGES,
+    PART_ORDERS,
+)
+OP_NAMES = (
+    STAGE,
+    ORDER,
+    ASYNC,
+    LATENCY,
+    CYCLES,
+    PRIVATE,
+    INDEPENDENT,
+    EMPTY,
+    DRAIN,
+    COPIES,
+    REASON,
+)
+CHOICES = {
+    WAIT_AT: ("consumer", "iteration"),
+    EPILOGUE: ("peel", "predicate"),
+    SHORT_TRIP: ("version", "predicate", "assume"),
+}
+# What turns a loop into one that is to be pipelined.
+_REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
+
+
+@dataclass(frozen=True)
+class LoopAnnotations:
+    """What stands on one loop; None where an attribute is absent."""
+
+    stage: tuple[int, ...] | None
+    order: tuple[int, ...] | None
+    async_stages: tuple[int, ...] | None
+    num_stages: int | None
+    wait_at: Literal["consumer", "iteration"] | None
+    independent: bool
+    epilogue: Literal["peel", "predicate"]
+    short_trip: Literal["version", "predicate", "assume"]
+
+    @property
+    def in_loop_form(self) -> bool:
+        """Whether stages are given on the loop (not yet on its ops)."""
+        return any(
+            given is not None
+            for given in (self.stage, self.order, self.async_stages, self.num_stages)
+        )
+
+
+def find_loops(module: Any) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order."""
+    return [op for op in walk(module) if op.name == "scf.for" and is_requested(op)]
+
+
+def is_requested(loop: Operation) -> bool:
+    """Whether a loop asks to be pipelined, in the loop form or in the op form."""
+    if any(name in loop.attributes and not _is_op_form(loop, name) for name in _REQUESTS):
+        return True
+    return in_op_form(loop) or in_latency_form(loop)
+
+
+def is_pipelined_inside(loop: Operation) -> bool:
+    """Whether an inner loop counts as three statements: it is pipelined into several stages,
+    by arrays, a number of stages above 1, latencies, or the stages of its own ops."""
+    stages = None if _is_op_form(loop, STAGE) else _integers(loop, STAGE)
+    if stages is not None:
+        return max(stages, default=0) > 0
+    count = _integer(loop, NUM_STAGES)
+    if count is not None:
+        return count > 1
+    inside = operations(loop.regions[0].blocks[0])
+    if in_latency_form(loop) and not in_op_form(loop):
+        return True
+    return any(_is_op_form(op, STAGE) and (stage_of(op) or 0) > 0 for op in inside)
+
+
+def in_latency_form(loop: Operation) -> bool:
+    """Whether ops of the loop's body say how long they take, which asks for a schedule."""
+    return any(LATENCY in op.attributes for op in operations(loop.regions[0].blocks[0]))
+
+
+def is_inside_pipeline(loop: Operation) -> bool:
+    """Whether a loop around this one is to be pipelined."""
+    return any(op.name == "scf.for" and is_requested(op) for op in ancestors(loop))
+
+
+def in_op_form(loop: Operation) -> bool:
+    """Whether the ops of the loop's body carry their stages."""
+    # On an inner loop an array is that loop's own annotation, a number its place in this one.
+    return any(
+        PART_STAGES in op.attributes
+        or (STAGE in op.attributes and (op.name != "scf.for" or _is_op_form(op, STAGE)))
+        for op in operations(loop.regions[0].blocks[0])
+    )
+
+
+def read_loop(loop: Operation) -> LoopAnnotations:
+    """Read and validate what stands on one loop.
+
+    Raises InputError: unknown-annotation, bad-annotation, num-stages-too-small,
+    conflicting-annotations.
+    """
+    check_names(loop, LOOP_NAMES)
+    for op in operations(loop.regions[0].blocks[0]):
+        check_names(op, LOOP_NAMES if op.name == "scf.for" else OP_NAMES)
+    annotations = LoopAnnotations(
+        stage=None if _is_op_form(loop, STAGE) else _integers(loop, STAGE),
+        order=None if _is_op_form(loop, ORDER) else _integers(loop, ORDER),
+        async_stages=_integers(loop, ASYNC_STAGES),
+        num_stages=_integer(loop, NUM_STAGES),
+        wait_at=_choice(loop, WAIT_AT),
+        independent=INDEPENDENT in loop.attributes,
+        epilogue=_choice(loop, EPILOGUE) or "peel",
+        short_trip=_choice(loop, SHORT_TRIP) or "version",
+    )
+    if annotations.num_stages is not None:
+        check_num_stages(annotations.num_stages, loop)
+    if annotations.num_stages is not None and annotations.stage is not None:
+        raise InputError(
+            f"'{NUM_STAGES}' and '{STAGE}' exclude each other",
+            code="conflicting-annotations",
+            at=loop,
+            advice=f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own",
+        )
+    if annotations.in_loop_form and in_latency_form(loop):
+        given = next(op for op in operations(loop.regions[0].blocks[0]) if LATENCY in op.attributes)
+        raise InputError(
+            f"'{LATENCY}' on ops asks for a schedule, and the loop gives one",
+            code="conflicting-annotations",
+            at=loop,
+            notes=((f"'{LATENCY}' here", given),),
+            advice=f"'{CYCLES}' says what an op costs and asks for nothing",
+        )
+    return annotations
+
+
+def check_num_stages(number: int, loop: Operation) -> None:
+    """Raise InputError (num-stages-too-small) for fewer stages than one."""
+    if number < 1:
+        raise InputError(
+            f"'{NUM_STAGES}' is {number}, expected 1 or more",
+            code="num-stages-too-small",
+            at=loop,
+        )
+
+
+def check_names(op: Operation, known: Sequence[str]) -> None:
+    """Raise InputError (unknown-annotation) for an unknown `async_pipe.` attribute."""
+    for name in attribute_names(op):
+        if name.startswith(PREFIX) and name not in known and not op.name.startswith(PREFIX):
+            raise InputError(
+                f"unknown attribute '{name}' on '{op.name}'",
+                code="unknown-annotation",
+                at=op,
+                advice=f"known here: {', '.join(known)}",
+            )
+
+
+def attribute_names(op: Operation) -> list[str]:
+    """The names of all attributes of an op."""
+    attributes = op.attributes
+    return [a if isinstance(a, str) else a.name for a in attributes] if len(attributes) else []
+
+
+def remove(op: Operation, names: Sequence[str]) -> None:
+    """Delete those of `names` that stand on the op."""
+    for name in names:
+        if name in op.attributes:
+            del op.attributes[name]
+
+
+def forget(loop: Operation) -> None:
+    """Take the annotations off a loop that stays as it is, and off the ops of its body."""
+    remove(loop, [n for n in LOOP_NAMES if n not in (STAGE, ORDER, LATENCY, CYCLES)])
+    for op in operations(loop.regions[0].blocks[0]):
+        remove(op, (STAGE, ORDER, ASYNC))
+        keep_cycles(op)
+
+
+def keep_cycles(op: Operation) -> None:
+    """Turn a latency that has been scheduled into cycles, which ask for nothing any more."""
+    if LATENCY in op.attributes:
+        op.attributes[CYCLES] = op.attributes[LATENCY]
+        del op.attributes[LATENCY]
+
+
+def _is_op_form(loop: Operation, name: str) -> bool:
+    """`stage` and `order` on a loop may also be its own place in an enclosing loop."""
+    return name in (STAGE, ORDER) and name in loop.attributes and _is_integer(loop, name)
+
+
+def _is_integer(op: Operation, name: str) -> bool:
+    try:
+        ir.IntegerAttr(op.attributes[name])
+    except ValueError:
+        return False
+    return True
+
+
+def _integer(op: Operation, name: str) -> int | None:
+    if name not in op.attributes:
+        return None
+    if not _is_integer(op, name):
+        raise _bad(op, name, "a whole number")
+    return int(ir.IntegerAttr(op.attributes[name]).value)
+
+
+def stage_of(op: Operation) -> int | None:
+    """The stage in the op form; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, STAGE)
+
+
+def order_of(op: Operation) -> int | None:
+    """The order in the op form; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, ORDER)
+
+
+def latency_of(op: Operation) -> int | None:
+    """The latency in cycles; raises InputError (bad-annotation) if it is no integer."""
+    return _integer(op, LATENCY)
+
+
+def parts_of(loop: Operation) -> tuple[tuple[int, int], ...]:
+    """(stage, order) of the prologue, kernel and epilogue of a loop inside a pipelined one;
+    () if it is in none."""
+    stages, orders = _integers(loop, PART_STAGES), _integers(loop, PART_ORDERS)
+    if stages is None or orders is None:
+        return ()
+    return tuple(zip(stages, orders, strict=True))
+
+
+def _integers(op: Operation, name: str) -> tuple[int, ...] | None:
+    if name not in op.attributes:
+        return None
+    attribute = op.attributes[name]
+    for kind in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr):
+        try:
+            return tuple(int(value) for value in kind(attribute))
+        except ValueError:
+            continue
+    try:
+        return tuple(int(ir.IntegerAttr(value).value) for value in ir.ArrayAttr(attribute))
+    except ValueError:
+        raise _bad(op, name, "array<i64: …> or [ … ] of whole numbers") from None
+
+
+def _choice(op: Operation, name: str) -> Any:
+    if name not in op.attributes:
+        return None
+    try:
+        value = str(ir.StringAttr(op.attributes[name]).value)
+    except ValueError:
+        value = ""
+    if value not in CHOICES[name]:
+        raise _bad(op, name, " or ".join(f'"{choice}"' for choice in CHOICES[name]))
+    return value
+
+
+def _bad(op: Operation, name: str, expected: str) -> InputError:
+    return InputError(
+        f"'{name}' is {op.attributes[name]}, expected {expected}", code="bad-annotation", at=op
+    )

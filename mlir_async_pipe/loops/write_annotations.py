@@ -1,0 +1,83 @@
+"""Writes annotations on a loop, all of them or none.
+
+annotate(loop, num_stages=3)    scf.for … { }  -->  scf.for … { } {async_pipe.num_stages = 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, attributes_of
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.session.diagnostics import InputError
+
+
+def annotate(
+    loop: Any,
+    *,
+    stage: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    async_stages: Sequence[int] | None = None,
+    num_stages: int | None = None,
+    **options: str | bool,
+) -> None:
+    """Write annotations on an scf.for.
+
+    `stage` and `order` have one entry a statement, `async_stages` lists stage numbers,
+    `num_stages` is the number of buffers. `options` are `wait_at`, `independent`,
+    `epilogue`, `short_trip`.
+
+    Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
+    conflicting-annotations); the loop is as it was then.
+    """
+    op = loop.operation
+    if op.name != "scf.for":
+        raise InputError(
+            f"only 'scf.for' can be annotated, this is '{op.name}'", code="not-a-loop", at=op
+        )
+    earlier = attributes_of(op)
+    try:
+        _write(
+            op,
+            {names.STAGE: stage, names.ORDER: order, names.ASYNC_STAGES: async_stages},
+            num_stages,
+            options,
+        )
+        names.read_loop(op)
+    except InputError:
+        for name in attributes_of(op).keys() - earlier.keys():
+            del op.attributes[name]
+        for name, value in earlier.items():
+            op.attributes[name] = value
+        raise
+
+
+def _write(
+    op: Operation,
+    arrays: dict[str, Sequence[int] | None],
+    num_stages: int | None,
+    options: dict[str, str | bool],
+) -> None:
+    context = op.context
+    for name, values in arrays.items():
+        if values is not None:
+            op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
+    if num_stages is not None:
+        op.attributes[names.NUM_STAGES] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64, context), num_stages
+        )
+    for option, value in options.items():
+        name = names.PREFIX + option
+        if name == names.INDEPENDENT and value is True:
+            op.attributes[name] = ir.UnitAttr.get(context)
+        elif name in names.CHOICES:
+            op.attributes[name] = ir.StringAttr.get(str(value), context)
+        else:
+            raise InputError(
+                f"unknown annotation '{option}'",
+                code="unknown-annotation",
+                at=op,
+                advice=f"known: {', '.join(n.removeprefix(names.PREFIX) for n in names.LOOP_NAMES)}",
+            )

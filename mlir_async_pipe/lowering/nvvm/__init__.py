@@ -1,0 +1,1 @@
+"""NVIDIA: PTX and cubin, shared memory, and reading counts back from both."""

@@ -1,0 +1,134 @@
+"""Reads back from a cubin which waits and barriers the machine code has, loop by loop.
+
+    DEPBAR.LE SB0, 0x1      cp.async.wait_group 1: at most one group in flight
+    BAR.SYNC                a barrier of the block
+    LDGSTS                  a copy from global to shared memory
+
+nvdisasm names the targets of branches, so a loop is what stands between a label and a later
+branch back to it: an exact check of the final code without a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
+from mlir_async_pipe.session.diagnostics import LoweringError
+
+
+@dataclass(frozen=True)
+class MachineLoop:
+    """One loop of the machine code, without the loops inside it.
+
+    `waits` are the counts of its DEPBARs (groups) in order; `barriers`, `copies` (LDGSTS) and
+    `multiplications` (tensor core instructions) are numbers of instructions, of all
+    `instructions` that the loop has.
+    """
+
+    waits: tuple[int, ...]
+    barriers: int
+    copies: int
+    multiplications: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class MachineKernel:
+    """One kernel of a cubin: all its waits in order of address, and its loops."""
+
+    name: str
+    waits: tuple[int, ...]
+    barriers: int
+    loops: tuple[MachineLoop, ...]
+
+    @property
+    def pipelined_loops(self) -> tuple[MachineLoop, ...]:
+        """The loops that copy asynchronously."""
+        return tuple(loop for loop in self.loops if loop.copies)
+
+
+_SECTION = re.compile(r"^\.text\.([\w$.]+):$")
+_LABEL = re.compile(r"^(\.L_\w+):$")
+_INSTRUCTION = re.compile(r"^/\*[0-9a-f]+\*/\s+(?P<text>[^;]+);")
+_BRANCH = re.compile(r"\bBRA\b.*`\((?P<label>\.L_\w+)\)")
+_WAIT = re.compile(r"\bDEPBAR\.LE SB0, 0x(?P<count>[0-9a-f]+)")
+_TENSOR = re.compile(r"\b[A-Z]*(?:MMA|GMMA)\b")
+
+
+def read_cubin(cubin: bytes) -> tuple[MachineKernel, ...]:
+    """Disassemble a cubin. Raises UsageError (tool-missing), LoweringError (disassembler-failed)."""
+    nvdisasm = require_tool("nvdisasm")
+    with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
+        file = Path(name) / "kernel.cubin"
+        file.write_bytes(cubin)
+        done = subprocess.run(
+            [nvdisasm, "-c", str(file)], capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise LoweringError(
+            f"nvdisasm cannot read the cubin: {done.stderr.strip()}", code="disassembler-failed"
+        )
+    return parse_assembly(done.stdout)
+
+
+def parse_assembly(text: str) -> tuple[MachineKernel, ...]:
+    """Read the output of `nvdisasm -c`."""
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            lines = sections.setdefault(section.group(1), [])
+        else:
+            lines.append(line.strip())
+    return tuple(_kernel(name, found) for name, found in sections.items())
+
+
+def _kernel(name: str, lines: list[str]) -> MachineKernel:
+    instructions: list[str] = []
+    labels: dict[str, int] = {}
+    for line in lines:
+        label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
+        if label:
+            labels[label.group(1)] = len(instructions)
+        elif instruction:
+            instructions.append(instruction["text"])
+    spans = _loop_spans(instructions, labels)
+    loops = tuple(_loop(instructions, span, spans) for span in spans)
+    whole = _loop(instructions, (0, len(instructions) - 1), [])
+    return MachineKernel(name, whole.waits, whole.barriers, loops)
+
+
+def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[int, int]]:
+    """First and last instruction of each loop, in order of address."""
+    ends: dict[int, int] = {}
+    for number, text in enumerate(instructions):
+        branch = _BRANCH.search(text)
+        first = labels.get(branch["label"]) if branch else None
+        # A branch to itself is the padding behind the last exit.
+        if first is not None and first < number:
+            ends[first] = max(number, ends.get(first, number))
+    return sorted(ends.items())
+
+
+def _loop(
+    instructions: list[str], span: tuple[int, int], spans: list[tuple[int, int]]
+) -> MachineLoop:
+    inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
+    body = [
+        text
+        for number, text in enumerate(instructions[span[0] : span[1] + 1], span[0])
+        if not any(first <= number <= last for first, last in inner)
+    ]
+    waits = tuple(int(match["count"], 16) for text in body if (match := _WAIT.search(text)))
+    return MachineLoop(
+        waits,
+        sum("BAR.SYNC" in text for text in body),
+        sum("LDGSTS" in text for text in body),
+        sum(bool(_TENSOR.search(text)) for text in body),
+        len(body),
+    )

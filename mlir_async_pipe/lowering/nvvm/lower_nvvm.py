@@ -1,0 +1,126 @@
+"""Makes code for an NVIDIA chip and reads it back: PTX, ptxas, nvdisasm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    integer_attribute,
+    set_integer,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.nvvm import nvvm_code, to_nvvm
+from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
+from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
+from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources, assemble
+from mlir_async_pipe.session.report import Session
+
+# At least one block a multiprocessor: ptxas may then use all 255 registers of a thread.
+MINIMUM_BLOCKS = "nvvm.minctasm"
+
+
+@dataclass(frozen=True)
+class NvidiaKernel:
+    """One kernel of the emitted code.
+
+    `dynamic_shared_bytes` is what its launch must ask for. `ptx`, `resources` and `machine`
+    are what was read from the PTX, from ptxas and from the cubin, None where that was not made.
+    """
+
+    name: str
+    dynamic_shared_bytes: int = 0
+    ptx: PtxKernel | None = None
+    resources: Resources | None = None
+    machine: MachineKernel | None = None
+
+
+@dataclass(frozen=True)
+class NvidiaCode:
+    """Emitted code: `text` or `binary` (the other is empty), and its kernels."""
+
+    text: str
+    binary: bytes
+    kernels: tuple[NvidiaKernel, ...]
+
+
+def generate(
+    root: Any,
+    session: Session,
+    chip: Chip,
+    emit: str,
+    *,
+    strict: bool,
+    meanwhile: Callable[[], None],
+) -> NvidiaCode:
+    """Lower a module, which is changed, and emit "llvm" (dialect), "ptx" or "cubin".
+
+    `meanwhile` is called while the back end works, not at all for "llvm".
+    Raises LoweringError and UsageError, as the steps do.
+    """
+    to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, strict), session)
+    kernels = tuple(
+        NvidiaKernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
+        for op in walk(root)
+        if op.name == "llvm.func" and "nvvm.kernel" in op.attributes
+    )
+    if emit == "llvm":
+        return NvidiaCode(str(root), b"", kernels)
+    ptx = nvvm_code.ptx_text(root, chip, meanwhile)
+    ptx, assembled = _assembled(ptx, root, chip, session, needs_cubin=emit == "cubin")
+    read = {kernel.name: kernel for kernel in read_ptx(ptx)}
+    kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
+    if assembled is not None:
+        resources = assembled.resources
+        kernels = tuple(replace(k, resources=resources.get(k.name)) for k in kernels)
+    if emit == "ptx" or assembled is None:
+        return NvidiaCode(ptx, b"", kernels)
+    if find_tool("nvdisasm") is not None:
+        machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
+        kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
+    return NvidiaCode("", assembled.cubin, kernels)
+
+
+def _assembled(
+    ptx: str, root: Any, chip: Chip, session: Session, *, needs_cubin: bool
+) -> tuple[str, Assembled | None]:
+    """PTX, and its cubin where ptxas is installed; made a second time if kernels spill."""
+    if not needs_cubin and find_tool("ptxas") is None:
+        return ptx, None
+    assembled = assemble(ptx, chip)
+    spilling = [name for name, found in assembled.resources.items() if found.spill_store_bytes]
+    changed = [op for op in walk(root) if _can_have_more_registers(op, spilling)]
+    if not changed:
+        return ptx, assembled
+    for op in changed:
+        set_integer(op, MINIMUM_BLOCKS, 1, 32)
+    second_ptx = nvvm_code.ptx_text(root, chip)
+    second = assemble(second_ptx, chip)
+    better = _spilled(second) < _spilled(assembled)
+    for op in changed:
+        before, after = (made.resources[symbol_name(op)] for made in (assembled, second))
+        outcome = f"{after.spill_store_bytes} with {MINIMUM_BLOCKS} = 1, which is used"
+        session.diagnostics.remark(
+            f"'{symbol_name(op)}' spills {before.spill_store_bytes} bytes a thread"
+            + (f", and {outcome}" if better else f"; {MINIMUM_BLOCKS} = 1 does not help"),
+            code="spills",
+            at=op,
+        )
+    return (second_ptx, second) if better else (ptx, assembled)
+
+
+def _spilled(assembled: Assembled) -> int:
+    return sum(found.spill_store_bytes for found in assembled.resources.values())
+
+
+def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:
+    return (
+        op.name == "llvm.func"
+        and symbol_name(op) in spilling
+        and MINIMUM_BLOCKS not in op.attributes
+    )

@@ -1,0 +1,106 @@
+"""Makes NVIDIA's asynchronous copy ops (cp.async): copies, groups and waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    before,
+    create,
+    erase,
+    operations,
+)
+from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
+from mlir_async_pipe.lowering.scopes.kept_elements import kept_elements
+from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+
+# PTX ISA, cp.async.cg: only 16-byte copies can bypass the first-level cache.
+BYPASS_BYTES = 16
+
+
+def create_copies(pair: CopyPair) -> None:
+    """load; store  -->  nvgpu.device_async_copy, one for each piece of the pair.
+
+    The copies stand where the store stood; the load and the store are erased. A masked pair
+    gives the number of elements that each copy reads; it writes zeros behind them.
+    """
+    _hoist_load(pair)
+    (source,), (target,) = accesses(pair.load), accesses(pair.store)
+    context = pair.store.context
+    elements = pair.piece_bytes // pair.element_bytes
+    attributes: dict[str, Any] = {
+        "dstElements": ir.IntegerAttr.get(ir.IndexType.get(context), elements),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+            [1, len(target.indices), 1, len(source.indices), 1 if pair.kept else 0], context
+        ),
+    }
+    if pair.piece_bytes == BYPASS_BYTES:
+        attributes["bypassL1"] = ir.UnitAttr.get(context)
+    build = IndexBuilder(before(pair.store), pair.store.location)
+    for first in range(0, pair.elements, elements):
+        create(
+            "nvgpu.device_async_copy",
+            [
+                target.memory,
+                *_shifted(target.indices, first, pair.store),
+                source.memory,
+                *_shifted(source.indices, first, pair.store),
+                *kept_elements(pair.kept, first, elements, build),
+            ],
+            [ir.Type.parse(TOKEN_TYPE, context)],
+            attributes,
+            ip=before(pair.store),
+            loc=pair.store.location,
+        )
+    erase([pair.load, *reversed(pair.through), pair.store])
+
+
+def _hoist_load(pair: CopyPair) -> None:
+    """scf.if { pure ops; load }  -->  pure ops; load; scf.if: its subscripts reach the store."""
+    for op in pair.through:
+        if op.name == "scf.if":
+            for inner in operations(op.regions[0].blocks[0])[:-1]:
+                inner.move_before(op)
+
+
+def create_group(ip: Any, loc: Any) -> Operation:
+    """Commit everything that was issued since the last commit as one group."""
+    token = ir.Type.parse(TOKEN_TYPE, loc.context)
+    return create("nvgpu.device_async_create_group", results=[token], ip=ip, loc=loc)
+
+
+def create_wait(count: int | None, token: Value | None, ip: Any, loc: Any) -> None:
+    """Wait until at most `count` groups are in flight (None, like 0: until none is)."""
+    i32 = ir.IntegerType.get_signless(32, loc.context)
+    number = ir.IntegerAttr.get(i32, count or 0)
+    if token is None:
+        create("nvvm.cp.async.wait.group", attributes={"n": number}, ip=ip, loc=loc)
+    else:
+        create("nvgpu.device_async_wait", [token], attributes={"numGroups": number}, ip=ip, loc=loc)
+
+
+def _shifted(indices: tuple[Value, ...], offset: int, anchor: Operation) -> list[Value]:
+    """The subscripts, the last one `offset` elements further on."""
+    if offset == 0:
+        return list(indices)
+    index = ir.IndexType.get(anchor.context)
+    constant = create(
+        "arith.constant",
+        results=[index],
+        attributes={"value": ir.IntegerAttr.get(index, offset)},
+        ip=before(anchor),
+        loc=anchor.location,
+    )
+    moved = create(
+        "arith.addi",
+        [indices[-1], constant.results[0]],
+        [index],
+        ip=before(anchor),
+        loc=anchor.location,
+    )
+    return [*indices[:-1], moved.results[0]]

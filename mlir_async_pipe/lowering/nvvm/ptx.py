@@ -1,0 +1,63 @@
+"""Reads back from PTX what a kernel copies, commits and waits for.
+
+    cp.async.wait_group 1;     the wait's count, in textual order
+
+The text is LLVM's: one `.entry` or `.func` after the other, an instruction a line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir_async_pipe.session.diagnostics import LoweringError
+
+
+@dataclass(frozen=True)
+class PtxKernel:
+    """One kernel of a PTX module.
+
+    `waits` are the counts (groups that may stay in flight) of its cp.async.wait_group lines
+    in textual order; `copies`, `commits` and `barriers` are numbers of instructions.
+    """
+
+    name: str
+    waits: tuple[int, ...]
+    copies: int
+    commits: int
+    barriers: int
+
+
+_KERNEL = re.compile(r"^\.visible \.entry ([\w$.]+)\(.*?^\}", re.DOTALL | re.MULTILINE)
+_WAIT = re.compile(r"\bcp\.async\.wait_group\s+(\d+)|\bcp\.async\.wait_(all)\b")
+_COPY = re.compile(r"\bcp\.async\.c[ag]\b")
+_COMMIT = re.compile(r"\bcp\.async\.commit_group\b")
+_BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.sync\b")
+_EXTERN_FUNCTION = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$.]+)", re.MULTILINE)
+# What the CUDA driver provides to every module (PTX Interoperability, system calls).
+_SYSTEM_CALLS = frozenset(("vprintf", "malloc", "free", "__assertfail", "cudaLaunchDevice"))
+
+
+def read_ptx(text: str) -> tuple[PtxKernel, ...]:
+    """All kernels of a PTX module, in textual order."""
+    return tuple(_kernel(match.group(1), match.group(0)) for match in _KERNEL.finditer(text))
+
+
+def _kernel(name: str, body: str) -> PtxKernel:
+    waits = tuple(0 if wait[1] else int(wait[0]) for wait in _WAIT.findall(body))
+    copies, commits, barriers = (
+        len(pattern.findall(body)) for pattern in (_COPY, _COMMIT, _BARRIER)
+    )
+    return PtxKernel(name, waits, copies, commits, barriers)
+
+
+def check_calls(text: str) -> None:
+    """Refuse calls of functions that nobody defines, such as intrinsics that LLVM does not know.
+
+    Raises LoweringError (unresolved-call).
+    """
+    for name in _EXTERN_FUNCTION.findall(text):
+        if name not in _SYSTEM_CALLS:
+            raise LoweringError(
+                f"the kernel calls '{name}', which is defined nowhere", code="unresolved-call"
+            )

@@ -1,0 +1,85 @@
+"""Assembles PTX with NVIDIA's ptxas, and reads what it says about registers and spills."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
+from mlir_async_pipe.session.diagnostics import LoweringError
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel needs: registers a thread, and bytes.
+
+    Spills and stack are bytes a thread, shared memory bytes a block; dynamic shared memory is
+    not counted here, ptxas shows 0 for it.
+    """
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_frame_bytes: int
+    static_shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cubin, and the resources of its kernels by name."""
+
+    cubin: bytes
+    resources: dict[str, Resources]
+
+
+def assemble(ptx: str, chip: Chip) -> Assembled:
+    """Assemble a PTX module. Raises LoweringError (assembler-failed), UsageError (tool-missing)."""
+    ptxas = require_tool("ptxas")
+    with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
+        source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
+        source.write_text(ptx)
+        done = subprocess.run(
+            [ptxas, "-v", f"-arch={chip.name}", str(source), "-o", str(output)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not output.exists():
+            raise LoweringError(
+                f"ptxas refuses the code: {_first_error(done.stderr + done.stdout)}",
+                code="assembler-failed",
+            )
+        return Assembled(output.read_bytes(), parse_verbose(done.stderr + done.stdout))
+
+
+_FUNCTION = re.compile(
+    r"Compiling entry function '(?P<name>[^']+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL,
+)
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def parse_verbose(text: str) -> dict[str, Resources]:
+    """Read the output of `ptxas -v`."""
+    found = {}
+    for match in _FUNCTION.finditer(text):
+        shared = _SHARED.search(match["rest"])
+        found[match["name"]] = Resources(
+            int(match["registers"]),
+            int(match["stores"]),
+            int(match["loads"]),
+            int(match["stack"]),
+            int(shared.group(1)) if shared else 0,
+        )
+    return found
+
+
+def _first_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line or "fatal" in line), " ".join(lines[:1]))

@@ -1,0 +1,278 @@
+"""Prepares workgroup memory for NVIDIA: allocations become globals, large kernels go dynamic.
+
+    %b = memref.alloc() : memref<…, workgroup>   -->  memref.global "private" @kernel_shared
+                                                      %b = memref.get_global @kernel_shared
+
+A `memref.alloc` in workgroup space would silently become a call of malloc. A kernel may declare
+48 KiB; where attributions and globals need more, they move to one dynamic allocation:
+
+    workgroup(%a : memref<4096xf32>, …)          -->  %d = gpu.dynamic_shared_memory
+                                                      %a = memref.view %d[0]
+    gpu.func attributes {async_pipe.dynamic_shared_bytes = 65536}, and gpu.launch_func asks for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    before,
+    create,
+    has_body,
+    integer_attribute,
+    is_function,
+    operations,
+    symbol_name,
+    users,
+    walk,
+)
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.nvvm.fixed_shared import fixed_layout
+from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.values.memory_roots import space_of, space_of_type
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
+
+# cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
+ALIGNMENT_BYTES = 16
+
+
+def globalise_allocations(gpu_module: Operation) -> None:
+    """Make every workgroup allocation of a gpu.module a private global; its deallocs go.
+
+    Raises LoweringError (dynamic-workgroup-alloc) for a size that is not static, and
+    (workgroup-alloc-escapes) for an allocation in a loop that outlives its iteration.
+    """
+    taken = {symbol_name(op) for op in top_level(gpu_module)}
+    allocations = [
+        op
+        for op in walk(gpu_module)
+        if op.name in ALLOCATION_OPS and space_of(op.results[0], op) == "workgroup"
+    ]
+    for allocation in allocations:
+        _check_allocation(allocation)
+    for allocation in allocations:
+        _globalise(allocation, gpu_module, taken)
+
+
+def _check_allocation(allocation: Operation) -> None:
+    if not ir.MemRefType(allocation.results[0].type).has_static_shape:
+        raise LoweringError(
+            "a workgroup allocation needs a static size",
+            code="dynamic-workgroup-alloc",
+            at=allocation,
+        )
+    in_loop = any(above.name in ("scf.for", "scf.while") for above in ancestors(allocation))
+    for value in _with_views(allocation.results[0]):
+        for user in users(value):
+            if in_loop and user.name in ("scf.yield", "scf.condition"):
+                raise LoweringError(
+                    "a workgroup allocation in a loop is used after its iteration",
+                    code="workgroup-alloc-escapes",
+                    at=allocation,
+                    notes=(("it leaves the iteration here", user),),
+                )
+
+
+def _with_views(memory: Value) -> list[Value]:
+    """The memref and everything that is a view of it."""
+    found = [memory]
+    for value in found:
+        found += [u.results[0] for u in users(value) if u.name in VIEW_OPS]
+    return found
+
+
+def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) -> None:
+    function = next(op for op in ancestors(allocation) if "sym_name" in op.attributes)
+    name = _fresh(f"{symbol_name(function)}_shared", taken)
+    context = allocation.context
+    i64 = ir.IntegerType.get_signless(64, context)
+    kind = allocation.results[0].type
+    given = integer_attribute(allocation, "alignment") or 1
+    alignment = max(ALIGNMENT_BYTES, element_layout(kind).alignment, given)
+    create(
+        "memref.global",
+        attributes={
+            "sym_name": ir.StringAttr.get(name, context),
+            "sym_visibility": ir.StringAttr.get("private", context),
+            "type": ir.TypeAttr.get(kind, context),
+            "initial_value": ir.UnitAttr.get(context),
+            "alignment": ir.IntegerAttr.get(i64, alignment),
+        },
+        ip=ir.InsertionPoint.at_block_begin(gpu_module.regions[0].blocks[0]),
+        loc=allocation.location,
+    )
+    memory = create(
+        "memref.get_global",
+        results=[kind],
+        attributes={"name": ir.FlatSymbolRefAttr.get(name, context)},
+        ip=before(allocation),
+        loc=allocation.location,
+    )
+    for value in _with_views(allocation.results[0]):
+        for user in users(value):
+            if user.name == "memref.dealloc":
+                user.erase()
+    allocation.results[0].replace_all_uses_with(memory.results[0])
+    allocation.erase()
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    candidate, number = name, 0
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """Workgroup memory of a kernel: an attribution (`argument`), a global (`name`), or neither:
+    what cannot move (`fixed_shared`)."""
+
+    bytes: int
+    alignment: int
+    name: str = ""
+    argument: Value | None = None
+
+
+def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBuffer]:
+    """The workgroup memory that a kernel declares or reaches, also through calls."""
+    found = attributions(kernel)
+    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name in _GLOBALS}
+    seen: set[str] = set()
+    for function in reachable(kernel, gpu_module):
+        for op in walk(function):
+            name = _named(op)
+            if name is not None and name in seen:
+                continue
+            if name is not None:
+                seen.add(name)
+            fixed = fixed_layout(op, globals_)
+            if fixed is not None:
+                found.append(SharedBuffer(fixed.stride_bytes, fixed.alignment))
+            elif op.name == "memref.get_global" and name in globals_:
+                found += _declared(globals_[name])
+    return found
+
+
+_GLOBALS = ("memref.global", "llvm.mlir.global")
+_NAMES = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
+
+
+def _named(op: Operation) -> str | None:
+    """The global whose address an op takes."""
+    if op.name not in _NAMES:
+        return None
+    return str(ir.FlatSymbolRefAttr(op.attributes[_NAMES[op.name]]).value)
+
+
+def _declared(declared: Operation) -> list[SharedBuffer]:
+    kind = ir.TypeAttr(declared.attributes["type"]).value
+    if space_of_type(kind) != "workgroup":
+        return []
+    alignment = max(integer_attribute(declared, "alignment") or 1, ALIGNMENT_BYTES)
+    return [SharedBuffer(buffer_bytes(kind, declared), alignment, name=symbol_name(declared))]
+
+
+def attributions(function: Operation) -> list[SharedBuffer]:
+    """The workgroup attributions of a gpu.func, aligned as `llvm.align` asks."""
+    arguments = attributed(function)
+    asked = [1] * len(arguments)
+    if "workgroup_attrib_attrs" in function.attributes:
+        entries = ir.ArrayAttr(function.attributes["workgroup_attrib_attrs"])
+        asked = [given_alignment(ir.DictAttr(entry)) for entry in entries]
+    return [
+        SharedBuffer(buffer_bytes(a.type, function), max(align, ALIGNMENT_BYTES), argument=a)
+        for a, align in zip(arguments, asked, strict=True)
+    ]
+
+
+def attributed(function: Operation) -> list[Value]:
+    """The block arguments of a gpu.func that are its workgroup attributions."""
+    count = integer_attribute(function, "workgroup_attributions") or 0
+    if function.name != "gpu.func" or count == 0:
+        return []
+    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    return list(function.regions[0].blocks[0].arguments)[inputs : inputs + count]
+
+
+def given_alignment(entry: Any) -> int:
+    """`llvm.align` in the attributes of an argument, 1 where there is none."""
+    return int(ir.IntegerAttr(entry["llvm.align"]).value) if "llvm.align" in entry else 1
+
+
+def end_of(buffers: Iterable[SharedBuffer], start: int = 0) -> int:
+    """The first byte after the buffers when they are laid out one after the other."""
+    for buffer in buffers:
+        start = rounded(start, buffer.alignment) + buffer.bytes
+    return start
+
+
+def rounded(offset: int, alignment: int) -> int:
+    """The first multiple of `alignment` that is not below `offset`."""
+    return -(-offset // alignment) * alignment
+
+
+def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
+    """The kernel and the functions of its module that it calls, directly or not."""
+    by_name = {symbol_name(f): f for f in module_functions(gpu_module)}
+    found = [kernel]
+    for function in found:
+        for op in walk(function):
+            if "callee" not in op.attributes:
+                continue
+            callee = by_name.get(str(op.attributes["callee"]).lstrip("@"))
+            if callee is not None and callee not in found:
+                found.append(callee)
+    return found
+
+
+def buffer_bytes(kind: Any, at: Operation) -> int:
+    """The bytes that a buffer of this type spans. Raises LoweringError (element-layout)."""
+    try:
+        size = span_bytes(kind)
+    except UnknownLayoutError as error:
+        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=at) from error
+    if size is None:
+        raise LoweringError(
+            f"workgroup memory of type {kind} has no static size",
+            code="dynamic-workgroup-alloc",
+            at=at,
+        )
+    return size
+
+
+def kernels(gpu_module: Operation) -> list[Operation]:
+    """The kernels of a gpu.module."""
+    return [
+        f for f in module_functions(gpu_module) if f.name == "gpu.func" and "kernel" in f.attributes
+    ]
+
+
+def module_functions(gpu_module: Operation) -> list[Operation]:
+    """The functions with a body of a gpu.module; no other op holds functions there."""
+    return [op for op in top_level(gpu_module) if is_function(op) and has_body(op)]
+
+
+def top_level(gpu_module: Operation) -> list[Operation]:
+    """The ops that stand directly in a gpu.module: functions and globals."""
+    return operations(gpu_module.regions[0].blocks[0])
+
+
+def check_fits(kernel: Operation, needed: int, chip: Chip) -> None:
+    """Raise LoweringError (workgroup-memory) if a block cannot have so much memory."""
+    if needed > chip.workgroup_bytes:
+        raise LoweringError(
+            f"kernel '{symbol_name(kernel)}' needs {needed} bytes of workgroup memory, and "
+            f"{chip.name} has {chip.workgroup_bytes} a block",
+            code="workgroup-memory",
+            at=kernel,
+            advice="use fewer stages or smaller tiles, or set --smem-limit",
+        )

@@ -1,0 +1,52 @@
+"""Lets workgroup buffers begin at multiples of 16 bytes, so that copies into them may be wide.
+
+    workgroup(%a : memref<512xf32, …>)        -->  workgroup(%a : memref<512xf32, …> {llvm.align = 16})
+    memref.global "private" @a : memref<…>    -->  memref.global "private" @a : memref<…> {alignment = 16}
+
+Where a buffer begins is the compiler's to choose; a larger `llvm.align` of the author stays.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    integer_attribute,
+    set_integer,
+    walk,
+)
+from mlir_async_pipe.lowering.nvvm.shared_memory import ALIGNMENT_BYTES, attributed, given_alignment
+from mlir_async_pipe.values.memory_roots import space_of_type
+from mlir_async_pipe.vocabulary.memory_layout import element_layout
+
+_ATTRIBUTES = "workgroup_attrib_attrs"
+
+
+def align_workgroup_buffers(root: Operation) -> None:
+    """Raise the alignment of every attribution and global in workgroup memory below `root`."""
+    for op in walk(root):
+        if op.name == "memref.global":
+            kind = ir.TypeAttr(op.attributes["type"]).value
+            known = integer_attribute(op, "alignment") or 1
+            least = max(ALIGNMENT_BYTES, element_layout(kind).alignment)
+            if space_of_type(kind) == "workgroup" and known < least:
+                set_integer(op, "alignment", least, 64)
+        elif attributed(op):
+            _align_attributions(op)
+
+
+def _align_attributions(function: Operation) -> None:
+    context = function.context
+    i64 = ir.IntegerType.get_signless(64, context)
+    arguments = attributed(function)
+    entries: list[dict[str, ir.Attribute]] = [{} for _ in arguments]
+    if _ATTRIBUTES in function.attributes:
+        given = ir.ArrayAttr(function.attributes[_ATTRIBUTES])
+        entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
+    for entry, argument in zip(entries, arguments, strict=True):
+        natural = element_layout(argument.type).alignment
+        least = max(given_alignment(entry), ALIGNMENT_BYTES, natural)
+        entry["llvm.align"] = ir.IntegerAttr.get(i64, least)
+    function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(entry, context) for entry in entries], context
+    )

@@ -1,0 +1,1 @@
+"""AMD: ISA and hsaco, waves and copies to LDS, and reading counts back."""

@@ -1,0 +1,209 @@
+"""From a module after `async-pipe-to-rocdl` to AMDGCN assembly and code objects.
+
+The back end is LLVM's, as built into the flydsl package, in a child process. Barriers and LDS
+accesses stay as they are; which waits the back end made of ours is read back in `isa`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_async_pipe.bindings import back_end_process, ir
+from mlir_async_pipe.bindings.back_end_process import Request
+from mlir_async_pipe.bindings.back_ends import back_end
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
+from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
+from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
+from mlir_async_pipe.lowering.scopes.constant_masks import masks_to_constants
+from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
+
+# Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
+# for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
+_VECTORS = """
+  transform.named_sequence private @__transform_main(%module : !transform.any_op) {
+    %functions = transform.structured.match ops{["gpu.func", "func.func"]} in %module
+      : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %functions {
+      transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
+      transform.apply_patterns.vector.lower_outerproduct
+      transform.apply_patterns.vector.lower_transpose lowering_strategy = "eltwise"
+      transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
+      transform.apply_patterns.vector.transfer_to_scf full_unroll = true
+      transform.apply_patterns.vector.materialize_masks
+    } : !transform.any_op
+    transform.yield
+  }
+"""
+_VECTOR_OPS = frozenset(
+    f"vector.{name}"
+    for name in "contract create_mask outerproduct transfer_read transfer_write transpose".split()
+)
+# symbol-dce takes the transform sequence away again.
+_VECTOR_PIPELINE = "builtin.module(transform-interpreter,symbol-dce)"
+
+_LOWERING = (
+    "builtin.module(gpu.module("
+    "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
+    "lower-affine,convert-amdgpu-to-rocdl{{chipset={chip}}},"
+    "convert-gpu-to-rocdl{{chipset={chip}}},canonicalize,cse,reconcile-unrealized-casts))"
+)
+
+
+@dataclass(frozen=True)
+class RocdlCode:
+    """Emitted code: `text` or `binary` (the other is empty), and what was read back from the
+    assembly: its kernels, and what became of each wait."""
+
+    text: str
+    binary: bytes
+    kernels: tuple[IsaKernel, ...] = ()
+    waits: tuple[WaitReadback, ...] = ()
+
+
+def generate(
+    root: Operation, chip: Chip, emit: str, meanwhile: Callable[[], None] = lambda: None
+) -> RocdlCode:
+    """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
+    (assembly, with a comment in front of each of our waits) or "hsaco" (a linked code object).
+
+    Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
+    codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
+    """
+    check_one_gpu_module(root)
+    slices_to_shuffles(root)
+    masks_to_constants(root)
+    if emit == "llvm":
+        return RocdlCode(back_end_process.run(_request(root, chip, ""), meanwhile).decode(), b"")
+    waits = mark(root)
+    # The linker is looked for first: without it the rest is for nothing.
+    with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
+        asked = _request(root, chip, "format=isa")
+        text = back_end_process.run(asked, meanwhile).decode().rstrip("\0")
+        _check_calls(text)
+        kernels = read(text)
+        readback = explain(waits, kernels)
+        if folder is None:
+            return RocdlCode(text, b"", kernels, readback)
+        request = _request(root, chip, f"format=bin toolkit={folder}")
+        return RocdlCode("", back_end_process.run(request), kernels, readback)
+
+
+def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -> None:
+    """Say (back-end-wait) where the back end waits for more than the count asks for, and why."""
+    for wait in waits:
+        if wait.verdict == "stricter":
+            diagnostics.remark(
+                f"the back end made this wait stricter: {wait.reason}",
+                code="back-end-wait",
+                at=wait.wait.place,
+            )
+
+
+def _request(root: Operation, chip: Chip, options: str) -> Request:
+    """Ask for the LLVM dialect, or with `options` of gpu-module-to-binary for an object."""
+    attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
+    binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
+    vectors = any(op.name in _VECTOR_OPS for op in walk(root))
+    lowering = (_VECTOR_PIPELINE,) if vectors else ()
+    return Request(
+        back_end("rocdl"),
+        _text(root, _VECTORS if vectors else ""),
+        (*lowering, _LOWERING.format(chip=chip.name)),
+        binary,
+        "object" if options else "module",
+    )
+
+
+def _text(root: Operation, sequence: str) -> str:
+    """The module as text with its locations, and with a transform sequence in front.
+
+    In the ops' own syntax, which stays the same for longer than the attributes behind it
+    (amdgpu.mfma's blgp is an attribute of amdgpu in one version of MLIR and of rocdl in the next).
+    """
+    if sequence:
+        unit = ir.UnitAttr.get(root.context)
+        root.attributes["transform.with_named_sequence"] = unit
+    text: str = root.get_asm(enable_debug_info=True)
+    if not sequence:
+        return text
+    return _MODULE_LINE.sub(lambda found: found.group() + sequence, text, count=1)
+
+
+_MODULE_LINE = re.compile(r"^module\b.*\{$", re.M)
+
+
+# Back ends turn an intrinsic that they do not know into a call without a word.
+_CALLED_INTRINSIC = re.compile(r"llvm\.[a-z0-9_.]+@")
+
+
+def _check_calls(text: str) -> None:
+    found = _CALLED_INTRINSIC.search(text)
+    if found:
+        raise LoweringError(
+            f"the back end does not know the intrinsic '{found.group().rstrip('@')}' and made it "
+            "a call",
+            code="unknown-intrinsic",
+        )
+
+
+def check_one_gpu_module(root: Operation) -> None:
+    """Raise LoweringError unless there is exactly one gpu.module: code is one object."""
+    found = [op for op in walk(root) if op.name == "gpu.module"]
+    if not found:
+        raise LoweringError(
+            "there is no gpu.module to lower",
+            code="no-kernels",
+            at=root,
+            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
+        )
+    if len(found) > 1:
+        raise LoweringError(
+            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
+            code="several-gpu-modules",
+            at=found[1],
+            advice="split the module",
+        )
+
+
+@contextlib.contextmanager
+def toolkit() -> Iterator[Path]:
+    """A folder that holds llvm/bin/ld.lld, as MLIR looks for it."""
+    command = linker()
+    if command is None:
+        raise UsageError(
+            "no ld.lld is installed, and a code object has to be linked",
+            code="linker-missing",
+            advice="install lld (Debian: apt install lld; or pip install ziglang), or use "
+            "--emit=isa",
+        )
+    with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
+        folder = Path(name)
+        script = folder / "llvm" / "bin" / "ld.lld"
+        script.parent.mkdir(parents=True)
+        quoted = " ".join(f"'{part}'" for part in command)
+        script.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n')
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        yield folder
+
+
+def linker() -> list[str] | None:
+    """The command of an ld.lld: on the path, of a ROCm install, or of the ziglang package."""
+    places = [os.environ.get("ROCM_PATH", "/opt/rocm") + "/llvm/bin"]
+    found = shutil.which("ld.lld") or shutil.which("ld.lld", path=os.pathsep.join(places))
+    if found:
+        return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    return None

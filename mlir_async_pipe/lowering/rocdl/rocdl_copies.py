@@ -1,0 +1,175 @@
+"""Per-thread async copies become AMD's copies from global memory to LDS.
+
+    nvgpu.device_async_copy %A[%row, %col], %S[%i, %j], 8
+        --> gfx950   amdgpu.gather_to_lds async %A[%row, %col], %S[%wave_i, %wave_j] : vector<8xf16>
+        --> gfx942   four of them with 4 bytes a lane
+        --> gfx1250  amdgpu.global_load_async_to_lds %A[%row, %col], %S[%i, %j] : vector<8xf16>
+
+A chip that copies to one address a wave (see `wave_layout`) gets the destination of the wave's
+first place, computed from scalars. Where a copy is split, or its lanes stand in another order,
+lane l of piece k fills place k * lanes + l of the wave's stretch, and so does a part of the
+copy of the lane that owns that place: its source index is computed anew for that lane.
+
+Elements that `srcElements` leaves out are zeros on NVIDIA; the LDS DMA has no such fill (see
+`zero_fill` for what stands in).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
+from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import Plan, space_name
+from mlir_async_pipe.lowering.rocdl.zero_fill import (
+    advanced,
+    all_or_nothing,
+    can_read_zeros,
+    fill,
+    zeros_or,
+)
+from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
+
+
+def rewrite_copy(plan: Plan, wave: Wave | None) -> None:
+    """Issue the planned copies in front of the old one, which stays (its token has users)."""
+    build = IndexBuilder(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
+    for number in range(plan.pieces):
+        if plan.moves_lanes:
+            assert wave is not None
+            part = _moved_part(plan, number, wave, build)
+        else:
+            part = _own_part(plan, number, build)
+        target = part.destination_indices
+        if plan.layout is not None:
+            assert wave is not None
+            target = _wave_base(plan, number, wave, build)
+        _issue(plan, part, target, build)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one lane does in one piece; `kept` counts the elements that it must read."""
+
+    source_indices: list[Value]
+    destination_indices: list[Value]
+    kept: Value | None
+
+
+def _own_part(plan: Plan, number: int, build: IndexBuilder) -> _Part:
+    """Piece `number` of the running thread's own copy."""
+    copy = plan.copy
+    offset = number * plan.piece
+    return _Part(
+        advanced(copy.source_indices, offset, build),
+        advanced(copy.destination_indices, offset, build),
+        None if copy.kept is None else build.sub(copy.kept, offset),
+    )
+
+
+def _wave_base(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> list[Value]:
+    """The subscripts of the lowest address that the wave fills in piece `number`."""
+    assert plan.layout is not None
+    # Piece k begins at place k * lanes / pieces; the order of places is its own inverse.
+    owner = plan.layout.places[number * (wave.block.lanes // plan.pieces)]
+    thread = build.add(wave.first(), owner)
+    known: dict[Value, Value] = {}
+    return [wave.in_thread(i, thread, build, known) for i in plan.copy.destination_indices]
+
+
+def _moved_part(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> _Part:
+    """What the running lane does in piece `number`: the part that belongs to its place."""
+    copy, pieces = plan.copy, plan.pieces
+    place = build.add(build.div(wave.lane(), pieces), number * (wave.block.lanes // pieces))
+    offset = build.mul(build.rem(wave.lane(), pieces), plan.piece) if pieces > 1 else 0
+    thread = _lane_at(plan, place, wave, build)
+    known: dict[Value, Value] = {}
+
+    def there(indices: list[Value]) -> list[Value]:
+        moved = [wave.in_thread(index, thread, build, known) for index in indices]
+        return advanced(moved, offset, build)
+
+    kept = None
+    if copy.kept is not None:
+        kept = build.sub(wave.in_thread(copy.kept, thread, build, known), offset)
+    return _Part(there(copy.source_indices), there(copy.destination_indices), kept)
+
+
+def _lane_at(plan: Plan, place: Value, wave: Wave, build: IndexBuilder) -> Value:
+    """The thread that writes at `place`: the order is its own inverse, so it is the place at
+    which thread `place` of the wave writes, read off that thread's destination."""
+    assert plan.layout is not None
+    thread = build.add(wave.first(), place)
+    if not plan.layout.swapped:
+        return thread
+    copy = plan.copy
+    lowest = _wave_base(plan, 0, wave, build)
+    strides, _ = ir.MemRefType(copy.destination.type).get_strides_and_offset()
+    known: dict[Value, Value] = {}
+    distance = build.constant(0)
+    for index, base, stride in zip(copy.destination_indices, lowest, strides, strict=True):
+        here = wave.in_thread(index, thread, build, known)
+        if here != base:
+            distance = build.add(distance, build.mul(build.sub(here, base), stride))
+    return build.add(wave.first(), build.div(distance, copy.elements))
+
+
+def _issue(plan: Plan, part: _Part, target: list[Value], build: IndexBuilder) -> None:
+    """One copy op; where lanes may keep nothing they read zeros, or leave the copy and fill."""
+    copy = plan.copy
+    if part.kept is None or copy.kept is None:
+        _copy_op(plan, copy.source, part.source_indices, target, build)
+        return
+    whole = build.compare("sge", part.kept, plan.piece)
+    if can_read_zeros(copy.source, copy.kept, copy.elements):
+        source, indices = zeros_or(copy.source, part.source_indices, plan.piece, whole, build)
+        _copy_op(plan, source, indices, target, build)
+        return
+    choice = create("scf.if", (whole,), (), regions=2, ip=build.ip, loc=build.loc)
+    for region, leaves in zip(choice.regions, (False, True), strict=True):
+        block = region.blocks.append()
+        inner = IndexBuilder(ir.InsertionPoint(block), build.loc)
+        if leaves:
+            fill(
+                (copy.source, copy.destination),
+                (part.source_indices, part.destination_indices),
+                plan.piece,
+                part.kept,
+                inner,
+                all_or_nothing=all_or_nothing(copy.kept, copy.elements),
+            )
+        else:
+            _copy_op(plan, copy.source, part.source_indices, target, inner)
+        create("scf.yield", ip=ir.InsertionPoint(block), loc=build.loc)
+
+
+def _in_space(plan: Plan, source: Value, build: IndexBuilder) -> Value:
+    """The source memref; without a memory space it is cast to global where the op wants it."""
+    if space_name(source) in plan.form.source_spaces:
+        return source
+    kind = ir.MemRefType(source.type)
+    space = ir.Attribute.parse("#gpu.address_space<global>", build.loc.context)
+    cast = ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space, loc=build.loc)
+    return create(
+        "memref.memory_space_cast", (source,), (cast,), ip=build.ip, loc=build.loc
+    ).results[0]
+
+
+def _copy_op(
+    plan: Plan, source: Value, indices: list[Value], target: list[Value], build: IndexBuilder
+) -> None:
+    copy = plan.copy
+    context = build.loc.context
+    element = copy.element_type
+    moved = element if plan.piece == 1 else ir.VectorType.get([plan.piece], element, loc=build.loc)
+    sizes = [1, len(indices), 1, len(target)]
+    attributes: dict[str, Any] = {"transferType": ir.TypeAttr.get(moved, context)}
+    if plan.form.wave_base:
+        attributes["async"] = ir.UnitAttr.get(context)
+    else:
+        sizes.append(0)
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
+    operands = (_in_space(plan, source, build), *indices, copy.destination, *target)
+    create(plan.form.op, operands, (), attributes, ip=build.ip, loc=build.loc)

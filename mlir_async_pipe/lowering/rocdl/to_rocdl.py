@@ -1,0 +1,201 @@
+"""The pass `async-pipe-to-rocdl`: async copies, groups and waits become those of an AMD chip.
+
+    nvgpu.device_async_copy, _create_group, _wait
+        --> amdgpu.gather_to_lds async, rocdl.asyncmark, rocdl.wait.asyncmark       gfx9, gfx10
+        --> amdgpu.global_load_async_to_lds with marks, or rocdl.s.wait.asynccnt    gfx1250
+
+Abstract ops become per-thread copies first (`abstract_ops`), workgroup allocations become
+globals, and vector accesses get their proven alignment, as for NVIDIA. Which form a chip takes,
+and its limits, are data in `chips`. The kernels themselves stay in gpu, scf and memref ops:
+`rocdl_code` takes them on to instructions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.chips.table import CHIPS, Chip
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.nvvm.shared_memory import (
+    check_fits,
+    end_of,
+    globalise_allocations,
+    kernels,
+    workgroup_buffers,
+)
+from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.rocdl.mark_scope import check_scope
+from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
+from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
+from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
+    COPY,
+    Plan,
+    plan_copy,
+    read_copy,
+)
+from mlir_async_pipe.lowering.rocdl.rocdl_waits import (
+    Form,
+    check_control,
+    enclosing_function,
+    is_group,
+    is_wait,
+    plan_waits,
+    replace_tokens,
+    rewrite,
+)
+from mlir_async_pipe.lowering.rocdl.wave_copies import WaveCopies
+from mlir_async_pipe.lowering.rocdl.wave_layout import Block
+from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.lowering.scopes.block_sizes import state_once
+from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
+from mlir_async_pipe.lowering.scopes.drop_empty_groups import drop_empty_groups
+from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
+from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary.launch_size import Launches, block_size, launched_sizes
+
+
+@dataclass(frozen=True)
+class ToRocdlOptions:
+    """Options of `async-pipe-to-rocdl`.
+
+    `chip` is the AMD chip. `waits` chooses how gfx1250 waits: "marks" in groups, "counter" in
+    copies; other chips have marks only. With `strict` a scope that the chip cannot run
+    asynchronously is an error; else it runs in place, with a remark. `smem_limit` is the
+    workgroup memory in bytes that a kernel may use, 0 for what the chip has.
+    """
+
+    chip: str = ""
+    strict: bool = False
+    smem_limit: int = 0
+    waits: Form = field(default="marks", metadata={"choices": ("marks", "counter")})
+
+
+def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
+    """The AMD chip of the option or of the session.
+
+    Raises UsageError (chip-missing, unknown-target, wrong-vendor, wait-form).
+    """
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == "rocdl")
+    if target is None:
+        raise UsageError(
+            "pass 'async-pipe-to-rocdl' needs a chip",
+            code="chip-missing",
+            advice=f"give chip=NAME, one of {known}",
+        )
+    chip = target.chip
+    if chip.lowering != "rocdl":
+        raise UsageError(
+            f"'{chip.name}' is no AMD chip", code="wrong-vendor", advice=f"AMD chips: {known}"
+        )
+    if chip.copy_form is not None and options.waits not in chip.copy_form.waits:
+        raise UsageError(
+            f"{chip.name} has no counter of async copies to wait for",
+            code="wait-form",
+            advice="leave out waits=counter",
+        )
+    return chip
+
+
+@passes.register(
+    "async-pipe-to-rocdl", "async copies, groups and waits to an AMD chip", ToRocdlOptions
+)
+def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
+    """Lower every async copy, group and wait in `module`."""
+    chip = chip_of(options, session)
+    root = module.operation
+    _check_foreign(root, chip)
+    name_kernels(root)
+    check_layouts(root)
+    align_workgroup_buffers(root)
+    refuse = WaveCopies(root, chip).refuse
+    lower_abstract_ops(root, chip, session, strict=options.strict, refuse=refuse)
+    check_scope(root, chip, session)
+    drop_empty_groups(root, chip, session)
+    _lower_copies(root, chip, options, session)
+    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
+        globalise_allocations(gpu_module)
+        flatten_buffers(gpu_module)
+        state_once(gpu_module)
+        _check_workgroup_memory(gpu_module, chip, options.smem_limit)
+        annotate_alignment(gpu_module)
+
+
+def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session: Session) -> None:
+    """Plan all copies, groups and waits, then rewrite them."""
+    ops = list(walk(root))
+    copies = [op for op in ops if op.name == COPY]
+    groups = [op for op in ops if is_group(op)]
+    waits = [op for op in ops if is_wait(op)]
+    _check_chip_copies([*copies, *groups, *waits], chip)
+    uniformity = Uniformity()
+    launches = launched_sizes(root)
+    blocks = {
+        function: _block(function, launches, chip) for function in map(enclosing_function, copies)
+    }
+    plans = [
+        plan_copy(read_copy(op), chip, blocks[enclosing_function(op)], uniformity) for op in copies
+    ]
+    check_control([*groups, *waits], uniformity)
+    pieces = {plan.copy.op: plan.pieces for plan in plans}
+    planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)
+    makers = [op for op in ops if op.name == COPY or is_group(op)]
+    _rewrite_copies(plans, blocks, uniformity)
+    rewrite(planned, groups, options.waits)
+    replace_tokens(root, makers)
+
+
+def _check_workgroup_memory(gpu_module: Operation, chip: Chip, limit: int) -> None:
+    """Raise LoweringError (workgroup-memory) for a kernel that needs more than there is."""
+    allowed = dataclasses.replace(chip, workgroup_bytes=limit) if limit else chip
+    for kernel in kernels(gpu_module):
+        needed = end_of(workgroup_buffers(kernel, gpu_module))
+        check_fits(kernel, needed, allowed)
+
+
+def _check_foreign(root: Operation, chip: Chip) -> None:
+    for op in walk(root):
+        ours = op.name == COPY or is_group(op) or is_wait(op)
+        if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
+            raise LoweringError(
+                f"'{op.name}' has no counterpart on {chip.name}",
+                code="foreign-op",
+                at=op,
+                advice="write the tile operations with vector or amdgpu ops",
+            )
+
+
+def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
+    if ops and chip.copy_form is None:
+        able = ", ".join(c.name for c in CHIPS.values() if c.lowering == "rocdl" and c.copy_form)
+        raise LoweringError(
+            f"{chip.name} cannot copy from global memory to LDS asynchronously",
+            code="no-async-copies",
+            at=ops[0],
+            advice=f"AMD chips that can: {able}",
+        )
+
+
+def _block(function: Operation, launches: Launches, chip: Chip) -> Block | None:
+    size = block_size(function, launches)
+    return None if size is None else Block(size, chip.lanes)
+
+
+def _rewrite_copies(
+    plans: list[Plan], blocks: dict[Operation, Block | None], uniformity: Uniformity
+) -> None:
+    waves = {
+        function: Wave(function, block, uniformity)
+        for function, block in blocks.items()
+        if block is not None
+    }
+    for plan in plans:
+        rewrite_copy(plan, waves.get(enclosing_function(plan.copy.op)))

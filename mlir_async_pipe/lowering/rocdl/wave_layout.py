@@ -1,0 +1,187 @@
+"""Proves where the lanes of a wave write, for copies that know one address a wave.
+
+On gfx9 and gfx10 the LDS DMA takes one destination for the whole wave, and lane i writes at
+base + i * bytes. A copy written for one thread, with a destination of its own in each, fits
+if in every wave the destinations are those addresses, in lane order or in another:
+
+    row = tid / 4, chunk = tid % 4                       lane i at 16 i          in order
+    row = tid / 4, chunk = (tid % 4) xor (row / 2) % 4   a swizzle: lanes swap places
+
+Swapped lanes are served if the order is its own inverse, as every xor swizzle is: lane i then
+does the copy of the lane that writes at place i. The proof enumerates all threads of the
+block, and the static inner loops around the copy where their counters do not come out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    constant_value,
+    is_function,
+)
+from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.launch_ids import launch_id
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary.launch_size import Size
+
+LARGEST_ENUMERATION = 1 << 20
+DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
+
+
+@dataclass(frozen=True)
+class WaveLayout:
+    """The destinations of a copy in a wave, the same in every wave of the block.
+
+    `places[i]` is the place at which lane i writes, counted in copies from the lowest address
+    of the wave. The order is its own inverse: lane `places[i]` writes at place i.
+    """
+
+    places: tuple[int, ...]
+
+    @property
+    def swapped(self) -> bool:
+        """Whether some lane does not write at its own place."""
+        return any(place != lane for lane, place in enumerate(self.places))
+
+
+@dataclass(frozen=True)
+class Block:
+    """The threads of a block: their number in x, y, z, and lanes in a wave."""
+
+    size: Size
+    lanes: int
+
+    @property
+    def threads(self) -> int:
+        """All threads of the block."""
+        return product(self.size)
+
+    def ids(self, value: Value) -> np.ndarray | None:
+        """What an id is in each thread, in linear order; None for other values."""
+        known = launch_id(value)
+        linear = np.arange(self.threads, dtype=np.int64)
+        if known is None:
+            return None
+        if known.kind == "thread":
+            x, y, _ = self.size
+            return (linear % x, linear // x % y, linear // (x * y))[known.axis]
+        if known.kind == "lane":
+            return linear % self.lanes
+        if known.kind == "subgroup":
+            return linear // self.lanes
+        if known.kind == "block_size":
+            return np.asarray(self.size[known.axis])
+        return None
+
+
+def prove(
+    copy: Operation,
+    memory: Value,
+    indices: list[Value],
+    elements: int,
+    block: Block,
+    uniformity: Uniformity,
+) -> WaveLayout:
+    """The layout of the destination `memory[indices]` of a copy of `elements` a lane.
+
+    Raises LoweringError (wave-layout, dynamic-stride) at the copy if it does not fit.
+    """
+    places = _places(copy, memory, indices, block, uniformity)
+    order: np.ndarray | None = None
+    for start in range(0, block.threads, block.lanes):
+        part = places[:, start : start + block.lanes]
+        position, rest = np.divmod(part - part.min(axis=1, keepdims=True), elements)
+        order = position[0] if order is None else order
+        here = order[: part.shape[1]]
+        lane = np.arange(part.shape[1])
+        is_order = not rest.any() and (np.sort(here) == lane).all() and (here[here] == lane).all()
+        if not is_order or not (position == here).all():
+            raise _refused(copy, part[0], elements, start // block.lanes)
+    assert order is not None
+    return WaveLayout(tuple(int(place) for place in order))
+
+
+def _refused(copy: Operation, places: np.ndarray, elements: int, wave: int) -> LoweringError:
+    shown = ", ".join(str(int(place) - int(places.min())) for place in places[:8])
+    return LoweringError(
+        f"the lanes of wave {wave} do not write {elements} neighbouring elements each: "
+        f"their destinations begin at elements {shown}, …",
+        code="wave-layout",
+        at=copy,
+        advice="this chip copies to one LDS address a wave and puts lane i at base + i * size; "
+        "let the destination be that, or a xor swizzle of it",
+    )
+
+
+def _places(
+    copy: Operation, memory: Value, indices: list[Value], block: Block, uniformity: Uniformity
+) -> np.ndarray:
+    """The element offset of the destination less what all threads share: [points, threads]."""
+    strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
+    arithmetic = Arithmetic(block.size)
+    loops = _static_loops(copy)
+    total: Any = np.zeros((1, block.threads), dtype=np.int64)
+    for index, stride in zip(indices, strides, strict=True):
+        form = arithmetic.linear(index)
+        for symbol, coefficient in form.terms.items():
+            if uniformity.difference(symbol) is None:
+                continue
+            if stride == DYNAMIC:
+                raise LoweringError(
+                    "the destination differs between threads in a dimension of dynamic stride",
+                    code="dynamic-stride",
+                    at=copy,
+                )
+            numbers = _enumerate(symbol, loops, block)
+            if numbers is None:
+                raise LoweringError(
+                    "cannot tell where the lanes of a wave write: a destination index differs "
+                    "between threads and is not made of thread ids and constants",
+                    code="wave-layout",
+                    at=copy,
+                    notes=(("the value that differs", uniformity.difference(symbol)),),
+                )
+            total = total + numbers * coefficient * stride
+    return np.broadcast_to(total, (total.shape[0], block.threads))
+
+
+def _static_loops(copy: Operation) -> list[tuple[Value, range]]:
+    """Induction variables of the constant loops around the copy, innermost first."""
+    found = []
+    for above in ancestors(copy):
+        if is_function(above):
+            break
+        if above.name != "scf.for":
+            continue
+        bounds = [constant_value(value) for value in list(above.operands)[:3]]
+        if None not in bounds and bounds[2]:
+            found.append((above.regions[0].blocks[0].arguments[0], range(*bounds)))  # type: ignore[arg-type]
+    return found
+
+
+def _enumerate(symbol: Value, loops: list[tuple[Value, range]], block: Block) -> np.ndarray | None:
+    """The symbol in every thread, at every point of the loops: [points, threads]."""
+    alone = evaluate(symbol, {}, block.ids)
+    if alone is not None:
+        return np.broadcast_to(alone, (1, block.threads))
+    points = product(len(values) for _, values in loops)
+    if not 0 < points * block.threads <= LARGEST_ENUMERATION:
+        return None
+    grids = np.meshgrid(*(np.asarray(values) for _, values in loops), indexing="ij")
+    leaves = {value: grid.reshape(-1, 1) for (value, _), grid in zip(loops, grids, strict=True)}
+    return evaluate(symbol, leaves, lambda value: _row(block.ids(value)))
+
+
+def _row(ids: np.ndarray | None) -> np.ndarray | None:
+    return None if ids is None else ids.reshape(1, -1)

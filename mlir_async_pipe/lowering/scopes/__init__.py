@@ -1,0 +1,1 @@
+"""Abstract async ops onto what a chip has; masked and narrow copies."""

@@ -1,0 +1,86 @@
+"""States the block size of a kernel once, in the words of its vendor.
+
+    known_block_size = array<i32: 64, 1, 1>    -->   NVIDIA  .reqntid 64, 1, 1
+                                                     AMD     rocdl.reqd_work_group_size
+
+MLIR writes the first as `nvvm.maxntid`, which also allows smaller blocks, and it writes a second
+attribute beside one of the same meaning, of which its verifier or ptxas dies.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, symbol_name
+from mlir_async_pipe.lowering.nvvm.shared_memory import kernels, top_level
+from mlir_async_pipe.session.diagnostics import LoweringError
+
+_KNOWN = "known_block_size"
+_SAME = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
+_LARGEST_SIZES = "nvvm.maxntid"
+_LARGEST_THREADS = "rocdl.max_flat_work_group_size"
+_RANGE_OF_THREADS = "rocdl.flat_work_group_size"
+
+BlockSizes = dict[str, list[int]]
+"""The block size of each kernel of a gpu.module that states one, by name."""
+
+
+def state_once(gpu_module: Operation) -> BlockSizes:
+    """Drop the attributes that `known_block_size` makes superfluous; the sizes that it states.
+
+    Raises LoweringError (block-size-conflict) where one says something else.
+    """
+    found: BlockSizes = {}
+    for kernel in kernels(gpu_module):
+        if _KNOWN not in kernel.attributes:
+            continue
+        sizes = _sizes(kernel, _KNOWN)
+        for name in (*_SAME, _LARGEST_SIZES, _LARGEST_THREADS, _RANGE_OF_THREADS):
+            if name in kernel.attributes:
+                if not _agrees(kernel, name, sizes):
+                    raise LoweringError(
+                        f"kernel '{symbol_name(kernel)}' has blocks of "
+                        f"{' x '.join(map(str, sizes))} threads, and {name} = "
+                        f"{kernel.attributes[name]}",
+                        code="block-size-conflict",
+                        at=kernel,
+                        advice="state the block size once",
+                    )
+                del kernel.attributes[name]
+        found[symbol_name(kernel)] = sizes
+    return found
+
+
+def require_sizes(gpu_module: Operation, sizes: BlockSizes) -> None:
+    """nvvm.maxntid  -->  nvvm.reqntid, on the functions that the kernels became."""
+    for op in top_level(gpu_module):
+        if op.name == "llvm.func" and symbol_name(op) in sizes:
+            if _LARGEST_SIZES in op.attributes:
+                del op.attributes[_LARGEST_SIZES]
+            exact = ir.DenseI32ArrayAttr.get(sizes[symbol_name(op)], op.context)
+            op.attributes["nvvm.reqntid"] = exact
+
+
+def _sizes(kernel: Operation, name: str) -> list[int]:
+    given = [int(size) for size in ir.DenseI32ArrayAttr(kernel.attributes[name])]
+    return [*given, 1, 1, 1][:3]
+
+
+def _agrees(kernel: Operation, name: str, sizes: list[int]) -> bool:
+    threads = prod(sizes)
+    if name in _SAME:
+        return _sizes(kernel, name) == sizes
+    if name == _LARGEST_SIZES:
+        return threads <= prod(_sizes(kernel, name))
+    if name == _LARGEST_THREADS:
+        return threads <= (integer_attribute(kernel, name) or 0)
+    first, last = _range(kernel.attributes[name])
+    return first <= threads <= last
+
+
+def _range(given: Any) -> tuple[int, int]:
+    """The two numbers of "1,256"."""
+    first, _, last = str(ir.StringAttr(given).value).partition(",")
+    return int(first), int(last or first)

@@ -1,0 +1,116 @@
+"""Lets workgroup buffers with strides of their own reserve what their elements span.
+
+    workgroup(%a : memref<32x32xf16, strided<[40, 1]>>)
+      -->  workgroup(%f : memref<1272xf16>)
+           %a = memref.reinterpret_cast %f to offset: [0], sizes: [32, 32], strides: [40, 1]
+
+MLIR reserves the product of the sizes, 1024 elements here, and the last element is number 1271.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    before,
+    create,
+    operations,
+    walk,
+)
+from mlir_async_pipe.lowering.nvvm.shared_memory import (
+    attributed,
+    buffer_bytes,
+    module_functions,
+    symbol_name,
+    top_level,
+)
+from mlir_async_pipe.values.memory_roots import space_of_type
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
+
+
+def flatten_buffers(gpu_module: Operation) -> None:
+    """Give every workgroup attribution and global that is not dense a dense buffer of its span.
+
+    Raises LoweringError (element-layout) where the span is not known.
+    """
+    for function in module_functions(gpu_module):
+        for argument in attributed(function):
+            if not _is_plain(argument.type, function):
+                _flatten_attribution(argument, function)
+    renewed = set()
+    for op in top_level(gpu_module):
+        if op.name != "memref.global":
+            continue
+        kind = ir.TypeAttr(op.attributes["type"]).value
+        if space_of_type(kind) == "workgroup" and not _is_plain(kind, op):
+            op.attributes["type"] = ir.TypeAttr.get(_flat(kind, op), op.context)
+            renewed.add(symbol_name(op))
+    for op in list(walk(gpu_module)) if renewed else []:
+        if op.name == "memref.get_global" and _symbol(op) in renewed:
+            _flatten_address(op)
+
+
+def _symbol(get_global: Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(get_global.attributes["name"]).value)
+
+
+def _is_plain(kind: Any, at: Operation) -> bool:
+    # The span first: it refuses what has no strides at all.
+    return buffer_bytes(kind, at) == 0 or is_dense(kind)
+
+
+def _flat(kind: Any, at: Operation) -> Any:
+    memref = ir.MemRefType(kind)
+    elements = buffer_bytes(kind, at) // element_bytes(kind)
+    return ir.MemRefType.get(
+        [elements], memref.element_type, memory_space=memref.memory_space, loc=at.location
+    )
+
+
+def _flatten_attribution(argument: Value, function: Operation) -> None:
+    kind = argument.type
+    uses = [(use.owner.operation, use.operand_number) for use in argument.uses]
+    argument.set_type(_flat(kind, function))
+    first = operations(function.regions[0].blocks[0])[0]
+    seen = _seen_as(kind, argument, before(first), function.location)
+    for user, number in uses:
+        user.operands[number] = seen
+
+
+def _flatten_address(get_global: Operation) -> None:
+    kind = get_global.results[0].type
+    flat = create(
+        "memref.get_global",
+        results=[_flat(kind, get_global)],
+        attributes={"name": get_global.attributes["name"]},
+        ip=before(get_global),
+        loc=get_global.location,
+    )
+    seen = _seen_as(kind, flat.results[0], after(flat), get_global.location)
+    get_global.results[0].replace_all_uses_with(seen)
+    get_global.erase()
+
+
+def _seen_as(kind: Any, flat: Value, ip: Any, loc: Any) -> Value:
+    """The flat buffer with the sizes, strides and offset of `kind`, as that type."""
+    memref = ir.MemRefType(kind)
+    strides, offset = strides_and_offset(memref)
+    context = flat.context
+    layout = ir.Attribute.parse(f"strided<{strides}, offset: {offset}>", context)
+    strided = ir.MemRefType.get(
+        list(memref.shape), memref.element_type, layout, memref.memory_space, loc=loc
+    )
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get([offset], context),
+        "static_sizes": ir.DenseI64ArrayAttr.get(list(memref.shape), context),
+        "static_strides": ir.DenseI64ArrayAttr.get(strides, context),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0], context),
+    }
+    view = create("memref.reinterpret_cast", [flat], [strided], attributes, ip=ip, loc=loc)
+    if strided == kind:
+        return view.results[0]
+    return create("memref.cast", view.results, [kind], ip=ip, loc=loc).results[0]

@@ -1,0 +1,201 @@
+"""`machine.run`: arguments in, one function on a grid of blocks, results and findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    has_body,
+    is_function,
+    raw,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
+from mlir_async_pipe.machine.arguments import pass_arguments, plain
+from mlir_async_pipe.machine.decode import Decoder, Function
+from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.granule import granule_of
+from mlir_async_pipe.machine.launch import Launch, Options
+from mlir_async_pipe.machine.memory import Memory
+from mlir_async_pipe.machine.races import Race
+from mlir_async_pipe.machine.trace import Trace, WaitRecord
+from mlir_async_pipe.machine.warp_order import scheduler_of
+from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
+from mlir_async_pipe.vocabulary.launch_size import block_size
+
+Array = np.ndarray
+Extent = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gives.
+
+    `results` are the function's results of thread 0 of block 0; `arrays` has, for each
+    argument, the array as it is after the run (None for scalars). `races` are the findings,
+    `waits` one record for each wait op, `trace` what thread 0 did.
+    """
+
+    results: tuple[Any, ...]
+    arrays: tuple[Array | None, ...]
+    races: tuple[Race, ...]
+    waits: tuple[WaitRecord, ...]
+    trace: Trace
+    remarks: tuple[Diagnostic, ...]
+
+    @property
+    def race_codes(self) -> frozenset[str]:
+        """The codes of all findings."""
+        return frozenset(race.code for race in self.races)
+
+    def raise_for_races(self) -> None:
+        """Raise MachineError (the first finding's code) if there are findings."""
+        if self.races:
+            text = "\n".join(str(race) for race in self.races)
+            first = self.races[0]
+            raise MachineError(text, code=first.code, at=first.place)
+
+
+def run(
+    module: Any,
+    function: str | None = None,
+    arguments: Sequence[Any] = (),
+    *,
+    threads: Extent | None = None,
+    grid: Extent = 1,
+    completion: str = "eager",
+    seed: int = 0,
+    schedule: str = "lockstep",
+    target: Target | str | None = None,
+    warp: int | None = None,
+    dynamic_shared_bytes: int | None = None,
+    step_limit: int = 20_000_000,
+) -> RunResult:
+    """Run `function` of `module` on the CPU.
+
+    `arguments`: a NumPy array for each memref (bf16 and 8-bit floats as arrays of their bit
+    patterns, uint16 and uint8), a number for each scalar; the arrays given are not changed.
+    `threads` are threads of a block and `grid` blocks, as a number or (x, y, z); without
+    `threads` it is the block size that the function states, else 1. `completion`
+    is "eager", "late" or "random" (with `seed`); `schedule` one of `schedule.SCHEDULES`.
+    `warp` is the number of lanes of a warp, by default the target chip's, else 32.
+
+    Raises UsageError for wrong arguments, MachineError for programs that it cannot run; races
+    are no exceptions but `races` of the result.
+    """
+    if isinstance(target, str):
+        target = Target.parse(target)
+    decoder = Decoder(raw(module), target)
+    name = _function_name(module, function)
+    if threads is None:
+        threads = _stated_threads(raw(module), name)
+    target_function = decoder.function(name)
+    memory = Memory()
+    detector = Detector(memory, decoder.sites, granule_of(raw(module)))
+    lanes = warp or (target.chip.lanes if target is not None else 32)
+    options = Options(
+        block=_three(threads, "threads"),
+        grid=_three(grid, "grid"),
+        completion=completion,
+        seed=seed,
+        schedule=schedule,
+        warp=lanes,
+        dynamic_shared_bytes=dynamic_shared_bytes,
+        step_limit=step_limit,
+        target=target,
+    )
+    launch = Launch(decoder, options, memory, detector)
+    passed = pass_arguments(launch, target_function, arguments)
+    decoder.forget_handles()
+    with np.errstate(all="ignore"):
+        results = run_grid(launch, target_function, passed.values)
+    return RunResult(
+        tuple(plain(value, memory) for value in results),
+        passed.arrays_after(memory),
+        detector.log.all(),
+        launch.waits.all(),
+        launch.trace,
+        tuple(launch.diagnostics.items),
+    )
+
+
+def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+    """Run all blocks, x fastest; returns the results of the first unit of the first block."""
+    first: list[Any] | None = None
+    launch.dynamic_shared_bytes = (
+        launch.options.dynamic_shared_bytes
+        if launch.options.dynamic_shared_bytes is not None
+        else function.shared_bytes
+    )
+    nx, ny, nz = launch.options.grid
+    for number in range(nx * ny * nz):
+        launch.block_number = number
+        launch.block_index = (number % nx, number // nx % ny, number // (nx * ny))
+        given = run_block(launch, function, arguments)
+        first = given if first is None else first
+        launch.end_block()
+    return first or []
+
+
+def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+    """Run one block; whatever is in flight at its end arrives then, and is reported."""
+    units: list[Unit] = []
+
+    def body(unit: Unit) -> list[Any]:
+        units.append(unit)
+        extra = launch.attributions(unit, function)
+        return unit.call(function, (*arguments, *extra))
+
+    results = scheduler_of(launch.options.schedule, launch.options.seed).run(launch, body)
+    for unit in units:
+        _finish(unit)
+    return results[0]
+
+
+def _finish(unit: Unit) -> None:
+    for operation in unit.queues.pending():
+        left = operation.lanes & ~operation.covered
+        lane = int(np.flatnonzero(left)[0])
+        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
+        code = "unwaited-copy" if unit.queues.is_committed(operation, lane) else "uncommitted-copy"
+        unit.launch.detector.report(code, operation.site, thread=thread)
+        still = left & ~operation.moved
+        if still.any():
+            operation.move(still)
+        unit.launch.detector.complete(operation, left)
+        unit.launch.detector.retire(operation)
+
+
+def _function_name(module: Any, name: str | None) -> str:
+    if name is not None:
+        return name.removeprefix("@")
+    names = [symbol_name(op) for op in walk(raw(module)) if is_function(op) and has_body(op)]
+    if len(names) != 1:
+        raise UsageError(
+            f"which function to run? the module has {len(names)}",
+            code="no-function",
+            advice=", ".join(names) or None,
+        )
+    return names[0]
+
+
+def _stated_threads(root: Operation, name: str) -> Extent:
+    """The block size that the function called `name` states, else one thread."""
+    found = next((op for op in walk(root) if is_function(op) and symbol_name(op) == name), None)
+    return (block_size(found) if found is not None else None) or 1
+
+
+def _three(extent: Extent, name: str) -> tuple[int, int, int]:
+    given = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        raise UsageError(f"{name} is {extent}, expected 1 to 3 positive sizes", code="bad-argument")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,301 @@
+"""Turns the annotations of a loop into the op form that every later pass reads.
+
+    scf.for … {                                      scf.for … {
+      memref.load …                                    memref.load … {stage = 0, order = 0, async}
+      memref.store …                          -->      memref.store … {stage = 0, order = 1, async}
+      memref.load …                                    memref.load … {stage = 1, order = 2}
+    } {stage = [0, 0, 1], async_stages = [0]}        } {wait_at = "consumer"}
+
+The arrays count statements, which clean-ups may change; attributes on the ops survive them.
+`num_stages = S` stands for: copies from global to workgroup memory and what they depend on
+in stage 0 and first in order, everything else in stage S - 1, one wait and one barrier at
+the top of the iteration. A loop without such copies loads its fragments from workgroup memory
+ahead instead, into registers. `latency` on the ops lets the package `modulo` find the schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    operations,
+    walk,
+)
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.dependence.own_pipeline import refusal
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import LoopAnnotations, find_loops, read_loop
+from mlir_async_pipe.loops.copy_statements import copies_of, only_reads_workgroup
+from mlir_async_pipe.loops.mark_independent import mark_independent
+from mlir_async_pipe.loops.needed_statements import with_producers
+from mlir_async_pipe.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.schedule.decision import Decision, Slot, write
+from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+
+# Loops that are no scf.for; an annotation on one must not be silently ignored.
+OTHER_LOOPS = frozenset(
+    row.op
+    for row in REGION_ROWS.values()
+    if row.flow in ("for", "while", "parallel") and row.op != "scf.for"
+)
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """Options of `async-pipe-schedule`.
+
+    `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
+    For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
+    bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
+    `--cost` ("": the chip's table), `chip` is where the module is going.
+    """
+
+    num_stages: int = 0
+    max_stages: int = 8
+    chip: str = ""
+    smem_limit: int = 0
+    cost: str = ""
+
+
+def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decision | None:
+    """The schedule that the annotations of a loop ask for; None leaves the loop as it is.
+
+    Raises InputError with the code of what is wrong.
+    """
+    found = read_loop(loop)
+    body = read_body(loop)
+    if not found.in_loop_form and names.in_op_form(loop):
+        _check_op_form(body)
+        return None
+    for statement in body.statements:
+        if statement.op.name == names.GROUPING_OP and "no_inline" not in statement.op.attributes:
+            session.diagnostics.remark(
+                f"statement {statement.number} is an '{names.GROUPING_OP}' that clean-ups will "
+                "dissolve, which changes the numbering; give it `no_inline`",
+                code="grouping-may-dissolve",
+                at=statement.op,
+            )
+    if names.in_op_form(loop):
+        raise InputError(
+            "the loop and its ops both carry stages",
+            code="conflicting-annotations",
+            at=loop,
+            notes=tuple(
+                (f"'{names.STAGE}' here", s.op)
+                for s in body.statements
+                if names.STAGE in s.op.attributes
+            )[:1],
+        )
+    if not found.in_loop_form:
+        return _decide_by_latency(body, options, session)
+    if found.num_stages is not None:
+        return _decide_by_count(loop, body, options.num_stages or found.num_stages, found, session)
+    return _decide_by_arrays(loop, body, found)
+
+
+def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> Decision:
+    if found.stage is None:
+        raise InputError(
+            f"the loop has '{names.ORDER}' or '{names.ASYNC_STAGES}' but no '{names.STAGE}'",
+            code="stage-missing",
+            at=loop,
+        )
+    count = len(body.statements)
+    _check_length(names.STAGE, found.stage, body)
+    order = found.order if found.order is not None else tuple(range(count))
+    _check_length(names.ORDER, order, body)
+    for number, stage in enumerate(found.stage):
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' of statement {number} is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=loop,
+                notes=((f"statement {number}", body.statements[number].op),),
+            )
+    if sorted(order) != list(range(count)):
+        raise InputError(
+            f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}",
+            code="order-not-permutation",
+            at=loop,
+        )
+    asynchronous = _check_async_stages(loop, found)
+    slots = tuple(
+        Slot(stage, place, stage in asynchronous)
+        for stage, place in zip(found.stage, order, strict=True)
+    )
+    return Decision(body, slots, found.wait_at or "consumer")
+
+
+def _check_length(name: str, values: tuple[int, ...], body: Body) -> None:
+    if len(values) != len(body.statements):
+        raise InputError(
+            f"'{name}' has {len(values)} entries, but the loop has "
+            f"{len(body.statements)} statements",
+            code="annotation-length",
+            at=body.loop,
+            notes=numbering(body),
+        )
+
+
+def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[int]:
+    listed = found.async_stages or ()
+    for stage in listed:
+        if listed.count(stage) > 1:
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage} more than once",
+                code="async-stage-repeated",
+                at=loop,
+            )
+        if stage not in (found.stage or ()):
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
+                code="async-stage-unknown",
+                at=loop,
+                advice=f"the stages are {sorted(set(found.stage or ()))}",
+            )
+    return frozenset(listed)
+
+
+def _check_op_form(body: Body) -> None:
+    """Every statement has a stage of 0 or more; raises InputError."""
+    for statement in body.statements:
+        if statement.part and names.parts_of(statement.op):
+            continue
+        stage = names.stage_of(statement.op)
+        names.order_of(statement.op)
+        if stage is None:
+            given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
+            raise InputError(
+                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
+                code="stage-missing",
+                at=statement.op,
+                notes=(("another statement of the loop has one", given),),
+            )
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=statement.op,
+            )
+
+
+def _decide_by_count(
+    loop: Operation, body: Body, stages: int, found: LoopAnnotations, session: Session
+) -> Decision | None:
+    names.check_num_stages(stages, loop)
+    if found.order is not None or found.async_stages is not None:
+        raise InputError(
+            f"'{names.NUM_STAGES}' makes its own order and async stages",
+            code="conflicting-annotations",
+            at=loop,
+        )
+    copies = copies_of(body)
+    ahead = copies or [s for s in body.statements if only_reads_workgroup(s.op)]
+    if not ahead:
+        raise InputError(
+            "cannot pipeline: the loop copies nothing from global to workgroup memory, and loads "
+            "nothing from workgroup memory",
+            code="no-copies",
+            at=loop,
+            notes=numbering(body),
+            advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+        )
+    if stages == 1:
+        session.diagnostics.remark(
+            "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=loop
+        )
+        return None
+    first = with_producers(body, {s.number for s in ahead})
+    if len(first) == len(body.statements):
+        raise InputError(
+            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
+            "is left to overlap with them",
+            code="no-consumers",
+            at=loop,
+            notes=numbering(body),
+        )
+    asynchronous = {s.number for s in copies}
+    ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
+    place = {statement.number: rank for rank, statement in enumerate(ranked)}
+    slots = tuple(
+        Slot(
+            0 if s.number in first else stages - 1,
+            place[s.number],
+            s.number in asynchronous,
+        )
+        for s in body.statements
+    )
+    return Decision(body, slots, found.wait_at or "iteration")
+
+
+def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -> Decision | None:
+    # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
+    from mlir_async_pipe.costs.cost_model import CostModel
+    from mlir_async_pipe.schedule.modulo.by_latency import LatencyOptions, schedule_by_latency
+
+    target = Target.of_chip(options.chip) if options.chip else session.target
+    if options.max_stages < 1:
+        raise UsageError(
+            f"option 'max-stages' is {options.max_stages}, expected 1 or more",
+            code="bad-option-value",
+        )
+    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
+    found = schedule_by_latency(body, asked, session)
+    if found is None:
+        return None
+    slots = tuple(
+        Slot(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
+    )
+    return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
+
+
+@register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
+def run(module: Any, options: ScheduleOptions, session: Session) -> None:
+    """Decide every annotated loop, then write all decisions, inner loops first."""
+    for op in walk(module):
+        if op.name == "scf.for":
+            # A loop whose only annotation is misspelt would not be found below.
+            names.check_names(op, names.LOOP_NAMES)
+        elif op.name in OTHER_LOOPS and names.is_requested(op):
+            raise InputError(
+                f"only 'scf.for' can be pipelined, this is '{op.name}'",
+                code="not-a-loop",
+                at=op,
+                advice="turn it into 'scf.for' first (--lower-affine, --scf-parallel-for-to-nested-fors, "
+                "--scf-forall-to-for), and annotate that",
+            )
+    loops = find_loops(module)
+    around = Surroundings(None if session.target is None else session.target.chip.lanes)
+    decisions = []
+    single = []
+    for loop in loops:
+        try:
+            decision = decide(loop, options, session)
+        except AsyncPipeError as error:
+            raise refusal(error, loop, around) from error
+        if decision is not None:
+            decisions.append(decision)
+        elif not names.in_op_form(loop):
+            single.append(loop)
+    turned = [
+        found
+        for decision in decisions
+        for found in hand_made_slots(decision.body, decision.last_stage, around)
+    ]
+    for decision in reversed(decisions):
+        write(decision)
+    for found in turned:
+        reduce_to_one(found, session)
+    for loop in single:
+        names.remove(loop, names.LOOP_NAMES)
+        for op in operations(loop.regions[0].blocks[0]):
+            names.keep_cycles(op)
+    mark_independent([loop for loop in loops if names.INDEPENDENT in loop.attributes], module)

@@ -1,0 +1,154 @@
+"""The registry of passes: a name, its options as a frozen dataclass, and a function.
+
+A pass is `run(module_op, options, session)`; it raises AsyncPipeError for what must stop and
+tells everything else to the session. The command line, pipeline text and Python calls all
+find passes here, and all read the same options.
+
+    async-pipe-count-waits{chip=sm_80 mode=dynamic check}
+
+An option without value means true; unknown options and values of the wrong type are errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.report import Session
+
+Run = Callable[[Any, Any, Session], None]
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a pass that has none."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One registered pass."""
+
+    name: str
+    summary: str
+    options: type
+    run: Run
+
+
+# Where each pass lives; imported when it is first asked for, so that start-up stays short.
+_MODULES: dict[str, str] = {
+    "async-pipe-schedule": "mlir_async_pipe.schedule.schedule_pass",
+    "async-pipe-expand": "mlir_async_pipe.expand.expand_pass",
+    "async-pipe-barriers": "mlir_async_pipe.ask_checker.insert_barriers",
+    "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",
+    "async-pipe-drop-drains": "mlir_async_pipe.ask_checker.drop_drains",
+    "async-pipe-simplify-waits": "mlir_async_pipe.waits.redundant.simplify",
+    "async-pipe-tokens": "mlir_async_pipe.ask_checker.attach_tokens",
+    "async-pipe-check": "mlir_async_pipe.checker.check_pass",
+    "async-pipe-to-nvvm": "mlir_async_pipe.lowering.nvvm.to_nvvm",
+    "async-pipe-to-rocdl": "mlir_async_pipe.lowering.rocdl.to_rocdl",
+    "async-pipe": "mlir_async_pipe.async_pipe_pass",
+}
+_registered: dict[str, Pass] = {}
+
+
+def register(name: str, summary: str, options: type = NoOptions) -> Callable[[Run], Run]:
+    """Decorator: make a function known as the pass `name`."""
+
+    def remember(run: Run) -> Run:
+        _registered[name] = Pass(name, summary, options, run)
+        return run
+
+    return remember
+
+
+def is_ours(name: str) -> bool:
+    """Whether a pass name belongs to this package (whether or not such a pass exists)."""
+    return name in _MODULES or name in _registered or name.startswith("async-pipe")
+
+
+def names() -> tuple[str, ...]:
+    """The names of all passes, in the order of the pipeline; then those registered elsewhere."""
+    known = [name for name in _MODULES if _exists(name)]
+    return (*known, *(name for name in _registered if name not in _MODULES))
+
+
+def find(name: str) -> Pass:
+    """The pass called `name`; raises UsageError (unknown-pass)."""
+    if name not in _registered and name in _MODULES and _exists(name):
+        importlib.import_module(_MODULES[name])
+    if name not in _registered:
+        raise UsageError(
+            f"unknown pass '{name}'",
+            code="unknown-pass",
+            advice=f"passes of this package: {', '.join(names())}",
+        )
+    return _registered[name]
+
+
+def parse_options(found: Pass, text: str) -> Any:
+    """Read `key=value key2 …` into the options dataclass of a pass.
+
+    Raises UsageError (unknown-option, bad-option-value).
+    """
+    values: dict[str, Any] = {}
+    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(found.options)}
+    for item in text.split():
+        key, equals, value = item.partition("=")
+        field = fields.get(key.replace("_", "-"))
+        if field is None:
+            raise UsageError(
+                f"pass '{found.name}' has no option '{key}'",
+                code="unknown-option",
+                advice=f"its options: {', '.join(fields) or 'none'}",
+            )
+        values[field.name] = _convert(found.name, key, field, value if equals else "true")
+    return found.options(**values)
+
+
+def with_defaults(options: Any, values: dict[str, Any]) -> Any:
+    """The options with `values` put in where a pass has such a field and it was not given."""
+    fields = {entry.name: entry.default for entry in dataclasses.fields(options)}
+    taken = {
+        name: value
+        for name, value in values.items()
+        if name in fields and getattr(options, name) == fields[name]
+    }
+    return dataclasses.replace(options, **taken)
+
+
+def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:
+    kind = str(field.type)
+    if kind.startswith("bool"):
+        if text in ("true", "1"):
+            return True
+        if text in ("false", "0"):
+            return False
+        expected = "true or false"
+    elif kind.startswith("int"):
+        try:
+            return int(text)
+        except ValueError:
+            expected = "a whole number"
+    else:
+        choices = field.metadata.get("choices")
+        if choices is None or text in choices:
+            return text
+        expected = "one of " + ", ".join(choices)
+    raise UsageError(
+        f"option '{key}' of pass '{pass_name}' is '{text}', expected {expected}",
+        code="bad-option-value",
+    )
+
+
+def _exists(name: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(_MODULES[name])
+        # A folder without __init__.py is found as a package without origin.
+        return spec is not None and spec.origin is not None
+    except ModuleNotFoundError:
+        return False

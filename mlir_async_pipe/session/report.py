@@ -1,0 +1,112 @@
+"""What a pass found and did, as frozen dataclasses that turn into JSON.
+
+A `Session` travels through the passes of one run: it gathers diagnostics (remarks, warnings,
+kept errors) and records (one per loop, wait, buffer, hazard, kernel). Records are whatever
+frozen dataclasses a pass defines; the driver prints them and `to_json` nests them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mlir_async_pipe.session.diagnostics import (
+    Diagnostics,
+    Place,
+    Severity,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.chips import Target
+
+# What the passes of this package record; passes of others may add kinds.
+KINDS = (
+    "schedules",
+    "loops",
+    "waits",
+    "relaxed",
+    "drains",
+    "simplifications",
+    "barriers",
+    "hazards",
+    "checks",
+    "kernels",
+    "instructions",
+    "races",
+)
+
+
+@dataclass
+class Session:
+    """The state of one run over one module.
+
+    `target` is where the module is going (None: not decided, every abstract queue is its
+    own FIFO). `explain` asks passes to leave `async_pipe.reason` attributes and notes.
+    `hazards` is the severity that a hazard found by the checker gets in the end.
+    """
+
+    target: Target | None = None
+    explain: bool = False
+    hazards: Severity = "error"
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    records: dict[str, list[Any]] = field(default_factory=dict)
+
+    def record(self, kind: str, entry: Any) -> None:
+        """Keep one record under `kind`, see `KINDS`."""
+        self.records.setdefault(kind, []).append(entry)
+
+    def report(self) -> Report:
+        """What has been gathered so far, frozen."""
+        return Report(
+            tuple(self.diagnostics.items),
+            {kind: tuple(entries) for kind, entries in self.records.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a run: diagnostics, and records by kind."""
+
+    diagnostics: tuple[Any, ...]
+    records: dict[str, tuple[Any, ...]]
+
+    def of(self, kind: str) -> tuple[Any, ...]:
+        """The records of one kind, () if there are none.
+
+        Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
+        of this run recorded.
+        """
+        if kind not in self.records and kind not in KINDS:
+            raise UsageError(
+                f"no pass records '{kind}'",
+                code="unknown-record",
+                advice=f"kinds of records: {', '.join(KINDS)}",
+            )
+        return self.records.get(kind, ())
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as dictionaries, lists, numbers and strings."""
+        return {
+            "diagnostics": [item.to_json() for item in self.diagnostics],
+            **{
+                kind: [to_json(entry) for entry in entries]
+                for kind, entries in self.records.items()
+            },
+        }
+
+
+def to_json(value: Any) -> Any:
+    """Turn nested dataclasses, tuples and places into plain JSON values."""
+    if isinstance(value, Place):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [to_json(entry) for entry in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return str(value)

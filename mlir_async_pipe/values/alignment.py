@@ -1,0 +1,261 @@
+"""How far an address is known to be aligned, in bytes.
+
+    %row = arith.muli %tid, %c8          access_alignment(%tile, [%row], 16) = 16
+    memref.load %tile[%row]              for an f16 tile whose allocation is 16-aligned
+
+The answer is a power of two that divides the address in every execution, proven from the
+allocation, `llvm.align`, `memref.assume_alignment`, strides and subscripts; never less than
+what the element type has anyway. Nothing is taken for granted about dynamic strides: the rows
+of a `memref<?x?xf16>` may begin at any multiple of 2 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Value,
+    constant_value,
+    defining_op,
+    enclosing,
+    integer_attribute,
+    is_block_argument,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.values.integer_ops import (
+    ADD,
+    CASTS,
+    INDEX_BITS,
+    MUL,
+    SUB,
+    bits_of,
+    is_induction_variable,
+)
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.ranges import is_exact
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, memory_layout
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_layout,
+    strides_and_offset,
+)
+
+LARGEST_BYTES = 4096
+# What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
+DYNAMIC_SHARED_BYTES = 16
+# What a workgroup allocation gets when it becomes a global for the target.
+WORKGROUP_ALLOCATION_BYTES = 16
+
+_SAME_VALUE = (
+    "memref.cast",
+    "memref.memory_space_cast",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "amdgpu.fat_raw_buffer_cast",
+)
+
+
+def access_alignment(
+    memory: Value, indices: Sequence[Value], arithmetic: Arithmetic | None = None
+) -> int:
+    """Bytes that divide the address of `memory[indices]`; a power of two up to 4096."""
+    numbers = arithmetic or Arithmetic()
+    element = element_bytes(memory)
+    if element == 0:
+        return 1
+    known = gcd(value_alignment(memory, numbers), _offset(memory, indices, element, numbers))
+    return _power_of_two(gcd(known, LARGEST_BYTES) if known else LARGEST_BYTES)
+
+
+def element_bytes(memory: Value) -> int:
+    """Bytes from one element to the next; 0 where that is not known."""
+    try:
+        return memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
+        return 0
+
+
+def _natural_alignment(memory: Value) -> int:
+    """What every element is aligned to by its type."""
+    try:
+        return element_layout(memory.type).alignment
+    except UnknownLayoutError:
+        return 1
+
+
+def value_alignment(memory: Value, numbers: Arithmetic) -> int:
+    """Bytes that divide the address of the first element of a memref."""
+    natural = _natural_alignment(memory)
+    op = defining_op(memory)
+    if op is None:
+        return max(natural, _from_base(memory, _argument_alignment(memory)))
+    if op.name == "memref.assume_alignment":
+        asserted = integer_attribute(op, "alignment") or 1
+        return max(asserted, value_alignment(op.operands[0], numbers))
+    if op.name in _SAME_VALUE:
+        return max(natural, value_alignment(op.operands[0], numbers))
+    if op.name == "memref.view":
+        shift = divisor(op.operands[1], numbers)
+        return max(natural, gcd(value_alignment(op.operands[0], numbers), shift))
+    if op.name == "memref.subview":
+        source = op.operands[0]
+        step = gcd(*_subview_steps(op, numbers))
+        return max(natural, gcd(value_alignment(source, numbers), step))
+    if op.name in ALLOCATION_OPS:
+        given = integer_attribute(op, "alignment") or 1
+        workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
+        begin = max(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
+        return max(natural, _from_base(memory, begin))
+    if op.name == "memref.get_global":
+        return max(natural, _from_base(memory, _global_alignment(op)))
+    if op.name == "memref.reinterpret_cast" and offset_bytes(op.operands[0]) == 0:
+        # Its offset counts from where the source's buffer begins, which is its first element.
+        return max(natural, _from_base(memory, value_alignment(op.operands[0], numbers)))
+    if op.name == "gpu.dynamic_shared_memory":
+        return DYNAMIC_SHARED_BYTES
+    return natural
+
+
+def _from_base(memory: Value, base: int) -> int:
+    """Bytes that divide the address of the first element where the buffer's own address, which is
+    what `llvm.align` and `alignment` are about, is a multiple of `base`.
+
+    memref<?xf16, strided<[1], offset: 6>>, 16   -->   gcd(16, 12) = 4
+    """
+    offset = offset_bytes(memory)
+    return 1 if offset is None else gcd(base, offset)
+
+
+def offset_bytes(memory: Value) -> int | None:
+    """Bytes from a memref's buffer to its first element, None where that is dynamic."""
+    try:
+        _, offset = strides_and_offset(ir.MemRefType(memory.type))
+        return None if offset is None else offset * memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
+        return None
+
+
+def divisor(value: Value, numbers: Arithmetic) -> int:
+    """A number that divides the integer `value` in every execution; 0 if it is always 0."""
+    form = numbers.linear(value)
+    return gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms.items()))
+
+
+def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
+    """What divides a value that is no sum: bit operations, choices, induction variables."""
+    if is_induction_variable(symbol):
+        loop = ir.BlockArgument(symbol).owner.owner.operation
+        found = gcd(divisor(loop.operands[0], numbers), divisor(loop.operands[2], numbers))
+        return gcd(found, _turn(symbol)) if "unsignedCmp" in loop.attributes else found
+    op = defining_op(symbol)
+    if op is None:
+        return 1
+    if op.name in ("arith.xori", "arith.ori"):
+        # Low bits that are 0 in both stay 0; an odd factor does not survive.
+        return _power_of_two(gcd(*(divisor(operand, numbers) for operand in op.operands)))
+    if op.name == "arith.andi":
+        return max(_power_of_two(divisor(operand, numbers)) for operand in op.operands)
+    if op.name == "arith.select":
+        return gcd(*(divisor(operand, numbers) for operand in list(op.operands)[1:]))
+    if op.name in ("arith.minui", "arith.minsi", "arith.maxui", "arith.maxsi"):
+        return gcd(*(divisor(operand, numbers) for operand in op.operands))
+    modular = _modular_divisor(op, numbers)
+    # What is only the same modulo 2^bits keeps the factors of 2 of those bits.
+    exact = is_exact(op, numbers.value_range) if modular != 1 else True
+    return modular if exact else gcd(modular, *(_turn(v) for v in (symbol, *op.operands)))
+
+
+def _modular_divisor(op: Any, numbers: Arithmetic) -> int:
+    """What divides the number that an op computes, which need not fit into its type."""
+    if op.name not in _MODULAR or any(bits_of(operand.type) == 1 for operand in op.operands):
+        return 1
+    parts = [divisor(operand, numbers) for operand in op.operands]
+    if op.name == "arith.shli":
+        shift = constant_value(op.operands[1])
+        return 1 if shift is None or not 0 <= shift < INDEX_BITS else parts[0] << shift
+    # a mod b = a - qb; a product keeps the factors of both.
+    return parts[0] * parts[1] if op.name in MUL else gcd(*parts)
+
+
+_MODULAR = (*ADD, *SUB, *MUL, *CASTS, "arith.remui", "arith.remsi", "arith.shli")
+
+
+def _turn(value: Value) -> int:
+    """2^bits of an integer value."""
+    return 1 << bits_of(value.type)
+
+
+def _offset(memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic) -> int:
+    """What divides the byte distance of `indices` from the first element."""
+    strides = static_strides(memory)
+    parts = [
+        divisor(index, numbers) * (1 if stride is None else stride)
+        for index, stride in zip(indices, strides, strict=True)
+    ]
+    return element * gcd(*parts) if parts else 0
+
+
+def static_strides(memory: Value) -> list[int | None]:
+    """The strides of a memref in elements, None for each that is not static."""
+    kind = ir.MemRefType(memory.type)
+    try:
+        return strides_and_offset(kind)[0]
+    except UnknownLayoutError:
+        return [None] * kind.rank
+
+
+def _subview_steps(op: Any, numbers: Arithmetic) -> Iterable[int]:
+    """What divides each part of the byte offset of a subview."""
+    source = op.operands[0]
+    element = element_bytes(source)
+    static = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    dynamic = iter(list(op.operands)[sizes[0] : sizes[0] + sizes[1]])
+    marker = ir.ShapedType.get_dynamic_stride_or_offset()
+    for offset, stride in zip(static, static_strides(source), strict=True):
+        step = divisor(next(dynamic), numbers) if offset == marker else int(offset)
+        yield element * step * (1 if stride is None else stride)
+
+
+def _argument_alignment(memory: Value) -> int:
+    """`llvm.align` on a function argument or a workgroup attribution, 1 if there is none."""
+    if not is_block_argument(memory):
+        return 1
+    argument = ir.BlockArgument(memory)
+    function = argument.owner.owner.operation
+    number = argument.arg_number
+    for name, first in (("arg_attrs", 0), ("workgroup_attrib_attrs", _inputs(function))):
+        if name in function.attributes and number >= first:
+            entries = list(ir.ArrayAttr(function.attributes[name]))
+            if number - first < len(entries):
+                entry = ir.DictAttr(entries[number - first])
+                if "llvm.align" in entry:
+                    return int(ir.IntegerAttr(entry["llvm.align"]).value)
+    return 1
+
+
+def _inputs(function: Any) -> int:
+    if "function_type" not in function.attributes or function.name == "llvm.func":
+        return 0
+    return len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+
+
+def _global_alignment(get_global: Any) -> int:
+    """The alignment of the memref.global behind a memref.get_global, 1 if it has none."""
+    name = str(ir.FlatSymbolRefAttr(get_global.attributes["name"]).value)
+    table = enclosing(get_global, ("gpu.module", "builtin.module"))
+    while table is not None:
+        for op in walk(table):
+            if op.name == "memref.global" and symbol_name(op) == name:
+                return integer_attribute(op, "alignment") or 1
+        table = enclosing(table, ("gpu.module", "builtin.module"))
+    return 1
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two that divides `number`; 0 (always zero) stands for any."""
+    return LARGEST_BYTES if number == 0 else number & -number

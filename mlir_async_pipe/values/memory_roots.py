@@ -1,0 +1,207 @@
+"""From a memref value to the memory behind it: its root, through any chain of views.
+
+    %s = memref.subview %buffer[%i, 0] …      root_of(%s) is the root of %buffer
+
+Two roots are distinct memory if they come from different allocations, attributions or
+globals, lie in different memory spaces, or one is a function argument with `llvm.noalias`.
+Everything else may be the same memory: "cannot tell" is never "distinct".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Value,
+    defining_op,
+    is_block_argument,
+    parent,
+)
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
+
+Space = Literal["global", "workgroup", "private"]
+Kind = Literal["allocation", "attribution", "global", "argument", "dynamic", "unknown"]
+
+
+@dataclass(frozen=True)
+class Root:
+    """One piece of memory.
+
+    `kind` says where it comes from, `key` tells roots of that kind apart (the value, or the
+    symbol of a global), `value` is the root memref value itself. `offset` is the byte offset
+    into dynamic shared memory where that is constant, `size` its bytes.
+    """
+
+    kind: Kind
+    key: Any
+    value: Value
+    space: Space
+    noalias: bool = False
+    offset: int | None = None
+    size: int | None = None
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, numbering: Any = None) -> str:
+        """`allocation %alloca_0` or `@name`. Naming a value means numbering its function:
+        `numbering` (ir.AsmState) saves doing that again for each."""
+        if self.kind == "global":
+            return f"@{self.key}"
+        if numbering is None:
+            return f"{self.kind} {self.value.get_name()}"
+        return f"{self.kind} {self.value.get_name(numbering)}"
+
+    @property
+    def identity(self) -> Any:
+        """What tells one buffer from another: windows of dynamic shared memory differ."""
+        return (self.kind, self.key, self.offset, self.size)
+
+    @property
+    def owned(self) -> bool:
+        """Whether every access to this memory goes through `value` (or the symbol)."""
+        return self.kind in ("allocation", "attribution", "global", "dynamic")
+
+
+# Pointer arithmetic stays inside the memory that it starts from.
+_POINTER_STEPS = ("llvm.getelementptr", "llvm.addrspacecast", "llvm.bitcast")
+
+
+@remembered
+def root_of(memory: Value) -> Root:
+    """The root of a memref (or pointer) value, followed through views."""
+    offset: int | None = None
+    size: int | None = None
+    current = memory
+    while True:
+        op = defining_op(current)
+        if op is None:
+            return _argument_root(current)
+        if op.name == "memref.view":
+            offset, size = _view_window(op, current)
+        if op.name in VIEW_OPS or op.name in _POINTER_STEPS:
+            current = op.operands[0]
+            continue
+        if op.name in ALLOCATION_OPS:
+            return Root("allocation", current, current, space_of(current, op))
+        if op.name == "memref.get_global":
+            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+            return Root("global", name, current, space_of(current))
+        if op.name == "llvm.mlir.addressof":
+            name = str(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+            return Root("global", name, current, space_of(current))
+        if op.name == "gpu.dynamic_shared_memory":
+            return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
+        return Root("unknown", current, current, space_of(current))
+
+
+def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bool:
+    """Whether two roots may be (parts of) the same memory; True when that is not known."""
+    if a.kind == b.kind and a.key == b.key:
+        return not _disjoint_windows(a, b)
+    if a.space != b.space and all(r.kind != "unknown" or _names_its_space(r) for r in (a, b)):
+        return False
+    if a.owned and b.owned:
+        return False
+    for one, other in ((a, b), (b, a)):
+        if one.kind == "argument" and other.kind != "unknown":
+            if one.noalias or assume_noalias_arguments:
+                return False
+            # Memory that this function allocates is new: no argument can point to it.
+            if other.kind in ("allocation", "attribution", "dynamic"):
+                return False
+    return True
+
+
+def _names_its_space(root: Root) -> bool:
+    """Whether the type says where the memory is; without a space it may be anywhere."""
+    try:
+        return ir.MemRefType(root.value.type).memory_space is not None
+    except ValueError:
+        return False
+
+
+def space_of(memory: Value, allocation: Any = None) -> Space:
+    """The memory space of a memref value; an alloca without a space is private."""
+    found = space_of_type(memory.type)
+    if found == "global" and allocation is not None and allocation.name == "memref.alloca":
+        return "private" if ir.MemRefType(memory.type).memory_space is None else "global"
+    return found
+
+
+def space_of_type(kind: Any) -> Space:
+    """The memory space that a memref or pointer type names; "global" where it names none."""
+    try:
+        space = ir.MemRefType(kind).memory_space
+    except ValueError:
+        return _pointer_space(str(kind))
+    text = str(space) if space is not None else ""
+    if "workgroup" in text or text.startswith("3"):
+        return "workgroup"
+    if "private" in text or text.startswith("5"):
+        return "private"
+    return "global"
+
+
+def _pointer_space(text: str) -> Space:
+    if text == "!llvm.ptr<3>":
+        return "workgroup"
+    if text == "!llvm.ptr<5>":
+        return "private"
+    return "global"
+
+
+def _argument_root(argument: Value) -> Root:
+    block = ir.BlockArgument(argument).owner
+    function = block.owner.operation
+    if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
+        return Root("unknown", argument, argument, space_of(argument))
+    number = ir.BlockArgument(argument).arg_number
+    if function.name == "gpu.func" and number >= _input_count(function):
+        return Root("attribution", argument, argument, space_of(argument))
+    return Root(
+        "argument", argument, argument, space_of(argument), noalias=_is_noalias(function, number)
+    )
+
+
+def _input_count(function: Any) -> int:
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return len(kind.inputs)
+
+
+def _is_noalias(function: Any, number: int) -> bool:
+    if "arg_attrs" not in function.attributes:
+        return False
+    attributes = ir.ArrayAttr(function.attributes["arg_attrs"])
+    return number < len(attributes) and "llvm.noalias" in ir.DictAttr(attributes[number])
+
+
+def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:
+    """Byte offset and size of a memref.view, None where they are not constant."""
+    from mlir_async_pipe.bindings.raw_ops import constant_value
+
+    try:
+        return constant_value(view.operands[1]), span_bytes(result.type)
+    except UnknownLayoutError:
+        return constant_value(view.operands[1]), None
+
+
+def _disjoint_windows(a: Root, b: Root) -> bool:
+    if a.kind != "dynamic" or a.offset is None or b.offset is None:
+        return False
+    first, second = (a, b) if a.offset <= b.offset else (b, a)
+    assert first.offset is not None and second.offset is not None
+    return first.size is not None and first.offset + first.size <= second.offset
+
+
+def enclosing_function(value: Value) -> Any:
+    """The function-like op around a value's definition."""
+    op = value.owner.owner.operation if is_block_argument(value) else value.owner.operation
+    while op is not None and op.name not in FUNCTION_OPS:
+        op = parent(op)
+    return op

@@ -1,0 +1,211 @@
+"""Whether a value is the same in every thread of a block.
+
+    %row = arith.divui %tid, %c4        differs: it comes from a thread id
+    %slot = iter_args of an scf.for     same, if its start and its next value are
+
+A value is the same in all threads if nothing that can reach it differs: its operands, the
+starts and next values of loop-carried values, and the conditions that choose between them.
+Loads count as different, since other threads may have written in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    is_block_argument,
+    is_function,
+    terminator,
+)
+from mlir_async_pipe.values.launch_ids import launch_id
+from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
+
+# The same in every thread of a block, whatever their operands are.
+_SAME = frozenset(
+    {
+        "gpu.num_subgroups",
+        "gpu.subgroup_size",
+        "gpu.dynamic_shared_memory",
+        "memref.get_global",
+        "nvvm.read.ptx.sreg.warpsize",
+        # The first lane's value, broadcast.
+        "rocdl.readfirstlane",
+    }
+)
+# Pure, but different for every thread, beside the ids of `launch_ids`.
+THREAD_DEPENDENT = frozenset(
+    {
+        "gpu.global_id",
+        "gpu.shuffle",
+        "gpu.subgroup_reduce",
+    }
+)
+# Registers that `launch_ids` does not know: clocks, masks of lanes.
+_REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
+
+
+class Uniformity:
+    """Answers for the values of one module; remembers what it found the same."""
+
+    def __init__(self) -> None:
+        self._same: set[Value] = set()
+
+    def difference(self, value: Value) -> Operation | None:
+        """What makes `value` differ between threads (an op, or the op that holds a block
+        argument); None if it is the same in all of them.
+        """
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in seen or current in self._same:
+                continue
+            seen.add(current)
+            reached, different = sources(current)
+            if different is not None:
+                return different
+            pending.extend(reached)
+        self._same |= seen
+        return None
+
+    def divergent_control(self, op: Operation) -> Operation | None:
+        """The op that lets only some threads reach `op`; None if all reach it together.
+
+        A function that is no kernel may be called by some threads only, but then its caller
+        holds the branch, and calls are not followed.
+        """
+        for above in ancestors(op):
+            row = REGION_ROWS.get(above.name)
+            jump = next(filter(None, map(self._divergent_jump, above.regions)), None)
+            if jump is not None or is_function(above) or (row and row.flow == "isolated"):
+                return jump
+            # Of an op without a row nothing is known: its regions may run in any thread.
+            if row is None or row.flow == "parallel":
+                return above
+            if any(self.difference(value) is not None for value in conditions(above)):
+                return above
+        return None
+
+    def control_by_thread_id(self, op: Operation) -> Operation | None:
+        """`op` or what stands around it, if a thread id surely decides whether or how often its
+        regions run. What comes from loads, calls and arguments may be the same in all threads."""
+        for above in (op, *ancestors(op)):
+            if is_function(above):
+                return None
+            origins = [self.difference(value) for value in conditions(above)]
+            if any(origin is not None and _is_thread_id(origin) for origin in origins):
+                return above
+        return None
+
+    def _divergent_jump(self, region: Any) -> Operation | None:
+        """A branch of a region on a value that differs, or one that nobody knows; every one
+        may lead around its ops."""
+        blocks = list(region.blocks)
+        if len(blocks) < 2:
+            return None
+        for block in blocks:
+            last = terminator(block)
+            if len(list(last.successors)) < 2:
+                continue
+            if last.name not in BRANCH_ROWS or self.difference(last.operands[0]) is not None:
+                return last
+        return None
+
+
+def _is_thread_id(origin: Operation) -> bool:
+    known = [launch_id(result) for result in origin.results]
+    # The block arguments of a gpu.launch begin at the launch itself.
+    return origin.name in (*THREAD_DEPENDENT, "gpu.launch") or any(
+        k is not None and k.differs for k in known
+    )
+
+
+def conditions(op: Operation) -> list[Value]:
+    """The values that decide whether, and how often, the regions of `op` run."""
+    row = REGION_ROWS.get(op.name)
+    if row is None or row.flow in ("once", "isolated"):
+        return []
+    operands = list(op.operands)
+    if row.flow == "branch":
+        return operands if row.condition is None else [operands[row.condition]]
+    if row.flow == "while":
+        return [terminator(op.regions[0].blocks[0]).operands[0]]
+    return operands[: row.entry(op).start] if row.flow == "for" else operands
+
+
+def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    """The values that `value` is made of; and where it begins, if that may differ between
+    threads: an id, a load, a call, an op that is not known, a function (its argument)."""
+    known = launch_id(value)
+    if known is not None and not known.differs:
+        return (), None
+    if is_block_argument(value):
+        return _argument_sources(value)
+    op = defining_op(value)
+    assert op is not None
+    if known is not None:
+        return (), op
+    if op.name in _SAME:
+        return (), None
+    if op.name in THREAD_DEPENDENT or op.name.startswith(_REGISTERS):
+        return (), op
+    if op.name == "memref.dim":
+        return (op.operands[1],), None
+    if op.name == "scf.for":
+        number = ir.OpResult(value).result_number
+        return (*list(op.operands)[:3], *_carried(op, number)), None
+    if op.name in _BRANCHES:
+        number = ir.OpResult(value).result_number
+        ends = [terminator(region.blocks[0]) for region in op.regions if len(list(region.blocks))]
+        return (*op.operands, *(end.operands[number] for end in ends)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if is_pure(op) and len(op.regions) == 0:
+        return op.operands, None
+    return (), op
+
+
+def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    argument = ir.BlockArgument(value)
+    block = argument.owner
+    op = block.owner.operation
+    if op.name == "scf.for":
+        if argument.arg_number == 0:
+            return list(op.operands)[:3], None
+        return (*list(op.operands)[:3], *_carried(op, argument.arg_number - 1)), None
+    if op.name == "scf.while":
+        return _everything_in(op), None
+    if op.name in FUNCTION_OPS:
+        if block == op.regions[0].blocks[0]:
+            return ((), None) if is_kernel(op) else ((), op)
+        ends = [terminator(other) for other in op.regions[0].blocks]
+        return [operand for end in ends for operand in end.operands], None
+    return (), op
+
+
+def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
+    """Start and next value of the loop-carried value `number` of an scf.for."""
+    return loop.operands[3 + number], terminator(loop.regions[0].blocks[0]).operands[number]
+
+
+def _everything_in(op: Operation) -> list[Value]:
+    """Operands of an scf.while and of both its terminators: a superset of what decides."""
+    ends = [terminator(region.blocks[0]) for region in op.regions]
+    return [*op.operands, *(operand for end in ends for operand in end.operands)]
+
+
+def is_kernel(function: Any) -> bool:
+    """Whether a function is entered by all threads of a block with the same arguments."""
+    return any(
+        name in function.attributes
+        for name in ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
+    )

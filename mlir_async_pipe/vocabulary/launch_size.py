@@ -1,0 +1,88 @@
+"""How many threads a kernel is launched with: from the function, or from its launch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    constant_value,
+    is_function,
+    outermost,
+    symbol_name,
+    walk,
+)
+
+Size = tuple[int, int, int]
+
+# What the vendors call a block size that is exact, not the largest.
+_EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
+
+Extent = Literal["grid", "block"]
+Launches = dict[str, set[Size | None]]
+
+
+def block_size(function: Operation, launches: Launches | None = None) -> Size | None:
+    """Threads in x, y, z of the block that runs `function`, None where nothing says so.
+
+    Sources, first one that answers: `known_block_size`, a gpu.launch around the code, the
+    gpu.launch_func of the module that names the kernel (all of them must agree), which are
+    `launches` where they have been collected already.
+    """
+    for name in ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES):
+        if name in function.attributes:
+            sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
+            x, y, z = [*sizes, 1, 1, 1][:3]
+            return x, y, z
+    collected = launched_sizes(outermost(function)) if launches is None else launches
+    found = collected.get(symbol_name(function), set())
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def launched_sizes(root: Operation) -> Launches:
+    """For each kernel that a gpu.launch_func below `root` names, the block sizes of all."""
+    return sizes_of(launches_below(root), "block")
+
+
+def launches_below(root: Operation) -> list[Operation]:
+    """All gpu.launch_func below `root`."""
+    return [op for op in walk(root) if op.name == "gpu.launch_func"]
+
+
+def sizes_of(launches: list[Operation], extent: Extent) -> Launches:
+    """For each kernel that is launched, the sizes of its blocks, or of its grids, in all."""
+    found: Launches = {}
+    for op in launches:
+        name = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
+        found.setdefault(name, set()).add(constant_sizes(op, extent))
+    return found
+
+
+def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
+    """Operands of a gpu.launch or gpu.launch_func: asynchronous tokens, grid x y z, block x y z;
+    None where they are not constant."""
+    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
+    first = segments[0] + (3 if extent == "block" else 0)
+    sizes = [constant_value(launch.operands[first + axis]) for axis in range(3)]
+    if any(size is None for size in sizes):
+        return None
+    x, y, z = (int(size) for size in sizes if size is not None)
+    return x, y, z
+
+
+def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Size | None:
+    """The block size of the gpu.launch or function around `op`, see `block_size`."""
+    for above in ancestors(op):
+        if above.name == "gpu.launch":
+            return constant_sizes(above, "block")
+        if is_function(above):
+            return block_size(above, launches)
+    return None
+
+
+def usual_lanes(names: set[str]) -> int:
+    """Lanes of a wave where no chip is given, by the names of a function's ops: 64 on gfx9,
+    32 elsewhere."""
+    return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32

@@ -1,0 +1,148 @@
+"""Writes counts on waits, within what the target can express, and records each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
+from mlir_async_pipe.waits.count import Counted
+from mlir_async_pipe.waits.graph.items import Item
+from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.records import Explanation, WaitRecord
+from mlir_async_pipe.waits.witnesses.witness import Witness
+
+
+def write_counts(
+    counted: list[Counted], keep_given: bool, session: Session
+) -> list[tuple[Item, WaitRecord]]:
+    """Write every count; with `keep_given` only where the input has none. Returns what was
+    written where."""
+    written: list[tuple[Item, WaitRecord]] = []
+    attributes = CountAttributes()
+    last: tuple[Queue | None, WaitRule | None] = None, None
+    largest = 0
+    for wait in counted:
+        item = wait.item
+        op, rule, queue = item.op, item.rule, item.queue
+        assert rule is not None
+        if queue is not last[0] or rule is not last[1]:
+            largest, last = largest_count(queue, rule), (queue, rule)
+        given = integer_attribute(op, rule.count)
+        if keep_given and given is not None:
+            continue
+        record = describe(wait, given, largest)
+        if wait.count is not None and wait.count > largest:
+            _say_clamped(record, wait.count, largest, session)
+        op.attributes[rule.count] = attributes.of(op, rule, record.count)
+        if session.explain:
+            _explain(record, item, session)
+        session.record("waits", record)
+        written.append((item, record))
+    return written
+
+
+def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord:
+    """Write the count of a record, within what the target can express, and keep the record."""
+    assert item.rule is not None
+    largest = largest_count(item.queue, item.rule)
+    if record.count > largest:
+        _say_clamped(record, record.count, largest, session)
+        record = dataclasses.replace(record, count=largest)
+    set_count(item.op, item.rule, record.count)
+    if session.explain:
+        _explain(record, item, session)
+    session.record("waits", record)
+    return record
+
+
+def describe(wait: Counted, given: int | None, largest: int) -> WaitRecord:
+    """The record of a wait that can express counts up to `largest`."""
+    item, count = wait.item, wait.count
+    return WaitRecord.explained_later(
+        item.op.location,
+        "" if item.queue is None else item.queue.name,
+        min(largest, max(0, count or 0)),
+        None if count is None else max(-1, count),
+        given,
+        partial(explain, wait),
+    )
+
+
+def explain(wait: Counted) -> Explanation:
+    """Why a count is what it is, and the path that attains it."""
+    if wait.solution is None:
+        return "dynamic-queue", ()
+    if wait.count is None:
+        return "unreachable", ()
+    witness = Witness(wait.solution, wait.item)
+    reason = witness.reason
+    if wait.count < 0:
+        if reason in ("exact", "newest-group"):
+            reason = "uncommitted-copy"
+    elif wait.limited:
+        reason = "correlation-limit"
+    return reason, witness.steps
+
+
+def _explain(record: WaitRecord, item: Item, session: Session) -> None:
+    """With --explain: the reason on the wait, and a remark with the witness as notes."""
+    op = item.op
+    op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
+    reason = REASONS[record.reason]
+    remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
+    session.diagnostics.remark(
+        f"{record.count} groups of {record.queue or 'its queue'} may stay in flight: "
+        f"{reason.meaning}{remedy}",
+        code=record.reason,
+        at=record.place,
+        notes=tuple((step.what, step.place) for step in record.witness),
+    )
+
+
+def wait_rule(op: Any) -> WaitRule:
+    """How the wait `op` waits, by the vocabulary."""
+    row = row_of(op)
+    assert row is not None and row.wait is not None
+    return row.wait
+
+
+def set_count(op: Any, rule: WaitRule, count: int) -> None:
+    """Write N on a wait, in the attribute and width of its row."""
+    op.attributes[rule.count] = CountAttributes().of(op, rule, count)
+
+
+def largest_count(queue: Queue | None, rule: WaitRule) -> int:
+    """The largest N that the wait can express: what its queue tracks, what its bits hold."""
+    representable = (1 << (rule.count_bits - 1)) - 1
+    if queue is None or queue.largest_count is None:
+        return representable
+    return min(representable, queue.largest_count)
+
+
+class CountAttributes:
+    """The integer attributes of counts, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], Any] = {}
+
+    def of(self, op: Any, rule: WaitRule, count: int) -> Any:
+        """The attribute for N on a wait, in the width of its row."""
+        key = (rule.count_bits, count)
+        found = self._made.get(key)
+        if found is None:
+            kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
+            found = self._made[key] = ir.IntegerAttr.get(kind, count)
+        return found
+
+
+def _say_clamped(record: WaitRecord, count: int, largest: int, session: Session) -> None:
+    session.diagnostics.remark(
+        f"{count} groups may stay in flight, but the wait can express at most {largest}",
+        code="count-clamped",
+        at=record.place,
+    )
