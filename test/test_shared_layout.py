@@ -14,7 +14,7 @@ from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_
 WG = "#gpu.address_space<workgroup>"
 
 
-def lowered(text: str, target: str, emit: str = "") -> mlir_async_pipe.targets.lower.Lowered:
+def lowered(text: str, target: str, emit: str = "") -> mlir_async_pipe.lowering.lower.Lowered:
     with new_context():
         module = ir.Module.parse(f"module attributes {{gpu.container_module}} {{ {text} }}")
         default = "ptx" if target.startswith("nvvm") else "isa"
@@ -43,7 +43,7 @@ def touching(kind: str, *, tiles: int = 1, align: int = 0) -> str:
       {body} gpu.return }} }}"""
 
 
-def reserved(code: mlir_async_pipe.targets.lower.Lowered) -> int:
+def reserved(code: mlir_async_pipe.lowering.lower.Lowered) -> int:
     """Bytes of workgroup memory that the code asks for."""
     amd = re.search(r"\.amdhsa_group_segment_fixed_size (\d+)", code.text)
     if amd:

@@ -2,7 +2,7 @@
 
     Target.parse("nvvm:sm_80")     Target.parse("rocdl:gfx950")
 
-What each chip can do stands in `targets.chips`.
+What each chip can do stands in `chips.table`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A linear form is a constant plus multiples of *symbols*, values that are not sums themselves, or
 sums that may not fit into their type: forms are exact numbers, not numbers modulo 2^bits.
-`value_ranges` has intervals of the same values, `enumeration` their numbers.
+`ranges` has intervals of the same values, `numbers` their numbers.
 """
 
 from __future__ import annotations
