@@ -34,16 +34,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 
-from pipeline_programs import (  # noqa: E402  (lives beside the tests)
-    CHAINS_JOINS_FORKS,
-    Program,
-    Schedule,
-    inputs,
-    schedules,
-    sequential,
-    text,
-    violated,
-)
 from tvm_pipelines import (  # noqa: E402
     RFC_EXAMPLES,
     THREE_STAGES,
@@ -55,6 +45,16 @@ from tvm_pipelines import (  # noqa: E402
 from tvm_trace import PARTS, Trace, trace  # noqa: E402
 
 import mlir_async_pipe  # noqa: E402
+from helpers.pipeline_programs import (  # noqa: E402  (lives beside the tests)
+    CHAINS_JOINS_FORKS,
+    Program,
+    Schedule,
+    inputs,
+    schedules,
+    sequential,
+    text,
+    violated,
+)
 from mlir_async_pipe import machine  # noqa: E402
 from mlir_async_pipe.bindings import ir, new_context  # noqa: E402
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk  # noqa: E402

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline_programs import LENGTH, Access, Program, Schedule
+from helpers.pipeline_programs import LENGTH, Access, Program, Schedule
 
 MODULE = """
 @T.prim_func(private=True, s_tir=True)
@@ -201,7 +201,7 @@ under the same names. Stages and order are one entry a block, as in the RFC."""
 
 
 def of_program(program: Program, schedule: Schedule, trips: int) -> Pipeline:
-    """A program of `test/pipeline_programs.py`: target = 3 source + 5 source + … + constant."""
+    """A program of `helpers.pipeline_programs`: target = 3 source + 5 source + … + constant."""
 
     def element(access: Access) -> str:
         return f"{access.buffer}[{0 if access.offset is None else f'i + {access.offset}'}]"

@@ -29,14 +29,14 @@ judge() {
   }
 }
 
-judge pipelines test/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
-judge mutants test/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
-judge ptx test/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
-judge amd test/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
-ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" test/test_second_machine.py
+judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
+judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
+judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
+judge amd test/reports/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
+ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" test/laws/test_second_machine.py
 # Files that read this variable take more samples of their laws.
-mapfile -t laws < <(grep -l ASYNC_PIPE_NIGHTLY test/test_*.py)
+mapfile -t laws < <(grep -rl --include='test_*.py' ASYNC_PIPE_NIGHTLY test)
 ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"
 
-"$bin/python" test/nightly_table.py "$out" "$seed" | tee "$out/table.md"
+"$bin/python" test/reports/nightly_table.py "$out" "$seed" | tee "$out/table.md"
 exit "$failed"

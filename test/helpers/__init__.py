@@ -1,0 +1,1 @@
+"""What tests share: programs, drivers, and judges that share no module with the package."""

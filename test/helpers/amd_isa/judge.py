@@ -1,0 +1,121 @@
+"""Runs a random kernel's assembly in all orders against NumPy, and mutants of its waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+import mlir_async_pipe
+from helpers.amd_isa.kernels import UNWRITTEN, Kernel, expected, inputs_of, text_of, trip_counts
+from helpers.amd_isa.machine import GLOBAL_BASE, Hazard, run_block
+from helpers.amd_isa.program import Program, parse
+from mlir_async_pipe.bindings import ir, new_context
+
+GUARD_BYTES = 4096
+COUNTERS = ("vmcnt", "asynccnt")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a kernel: what was wrong with it (None: nothing), and of its mutants."""
+
+    wrong: str | None
+    copies: int
+    pipelined: bool
+    mutants: int = 0
+    without_effect: int = 0
+    missed: tuple[str, ...] = ()
+
+
+def assembly_of(k: Kernel) -> tuple[str, bool]:
+    """Assembly by the package, and whether its loop was pipelined."""
+    with new_context():
+        module = ir.Module.parse(text_of(k))
+        report = mlir_async_pipe.pipeline(module, target=f"rocdl:{k.chip}")
+        code = mlir_async_pipe.lower(module, target=f"rocdl:{k.chip}", emit="isa")
+        return code.text, bool(report.of("loops"))
+
+
+def judge(k: Kernel, *, mutants: bool) -> Verdict:
+    """Assemble, run, and run with each wait that the package asked for one weaker."""
+    text, pipelined = assembly_of(k)
+    program = parse(text)
+    wrong, copies, _ = run(k, program)
+    if wrong is not None or not mutants:
+        return Verdict(wrong, copies, pipelined)
+    made = list(weakened(program))
+    without_effect, missed = 0, []
+    for place, mutant in made:
+        found, _, loosened = run(k, mutant)
+        # A masked copy is one branch of two, and the back end counts for the path with the fewest
+        # ops: on another path the copy that is left in flight may be a younger one.
+        if found is None and (k.masked or not loosened):
+            without_effect += 1
+        elif found is None:
+            missed.append(place)
+    return Verdict(None, copies, pipelined, len(made), without_effect, tuple(missed))
+
+
+def run(k: Kernel, program: Program) -> tuple[str | None, int, int]:
+    """What is wrong in some order (None: nothing), the copies that were issued, and how often a
+    weakened wait left a copy in flight that the right one completes."""
+    copies = loosened = 0
+    inputs = inputs_of(k)
+    for trips, late, backward in product(trip_counts(k), (True, False), (False, True)):
+        memory, arguments, result = memory_of(k, trips)
+        wanted = expected(k, trips, *inputs)
+        how = f"{trips} iterations, {'late' if late else 'eager'}"
+        try:
+            outcome = run_block(program, memory, arguments, k.block, late=late, backward=backward)
+        except Hazard as hazard:
+            return f"{how}: {hazard}", copies, loosened
+        copies, loosened = max(copies, outcome.copies), loosened + outcome.loosened
+        given = outcome.memory[result : result + 4 * k.length].view(np.uint32)
+        if not np.array_equal(given, wanted):
+            first = int(np.flatnonzero(given != wanted)[0])
+            return f"{how}: B[{first}] is {given[first]}", copies, loosened
+    return None, copies, loosened
+
+
+def memory_of(k: Kernel, trips: int) -> tuple[np.ndarray, int, int]:
+    """Global memory with A, C, B and the arguments; the addresses of arguments, the place of B."""
+    a, c = inputs_of(k)
+    arrays = [a, c, np.full(k.length, UNWRITTEN, np.uint32)]
+    starts, end = [], 0
+    for array in arrays:
+        starts.append(end)
+        end += -(-array.nbytes // 256) * 256 + GUARD_BYTES
+    words: list[int] = []
+    for start in starts:
+        words += [GLOBAL_BASE + start, GLOBAL_BASE + start, 0, k.length, 1]
+    words += [trips, k.limit]
+    place = end
+    memory = np.zeros(end + 8 * len(words) + 256, np.uint8)
+    for start, array in zip(starts, arrays, strict=True):
+        memory[start : start + array.nbytes] = array.view(np.uint8)
+    memory[place : place + 8 * len(words)] = np.array(words, np.uint64).view(np.uint8)
+    return memory, GLOBAL_BASE + place, starts[2]
+
+
+def weakened(program: Program) -> list[tuple[str, Program]]:
+    """The program with one of the package's waits one weaker, for each of them."""
+    found = []
+    for number, i in enumerate(program.instructions):
+        if not i.marked:
+            continue
+        changed = None
+        if i.name == "s_waitcnt" and "vmcnt(" in i.operands[0]:
+            before, _, rest = i.operands[0].partition("vmcnt(")
+            count, _, after = rest.partition(")")
+            changed = replace(
+                i, operands=(f"{before}vmcnt({int(count) + 1}){after}",), weakened=True
+            )
+        elif i.name == "s_wait_asynccnt":
+            changed = replace(i, operands=(str(int(i.operands[0], 0) + 1),), weakened=True)
+        if changed is not None:
+            instructions = list(program.instructions)
+            instructions[number] = changed
+            found.append((f"line {i.line}", replace(program, instructions=instructions)))
+    return found

@@ -1,0 +1,153 @@
+"""Memory instructions of AMD's assembly: scalar loads, LDS, global memory, and the copies between."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from helpers.amd_isa.alu import M32
+from helpers.amd_isa.program import Instruction
+from helpers.amd_isa.registers import Hazard, Op, Unsupported
+
+if TYPE_CHECKING:
+    from helpers.amd_isa.machine import Wave
+
+
+def scalar_load(wave: Wave, i: Instruction) -> None:
+    words = words_of(i.name)
+    start = wave.scalar(i.operands[1], 64) + wave.scalar(i.operands[2]) + i.offset()
+    places = wave.block.at(np.array([start]), 4 * words)
+    values = wave.block.memory[places].reshape(-1).view(np.uint32)
+    first = int(re.findall(r"\d+", i.operands[0])[0])
+    for n in range(words):
+        wave.s[first + n] = int(values[n])
+
+
+def _addresses(wave: Wave, i: Instruction, address: str, base: str, size: int) -> np.ndarray:
+    if base == "off":
+        return wave.source(address, 64).astype(np.int64) + i.offset()
+    scale = size if "scale_offset" in i.modifiers else 1
+    own = wave.source(address)
+    own = own if isinstance(own, np.ndarray) else np.full(wave.lanes, own, np.uint32)
+    return own.astype(np.int64) * scale + wave.scalar(base, 64) + i.offset()
+
+
+def global_step(wave: Wave, i: Instruction) -> None:
+    if i.name.startswith(("global_load_lds", "global_load_async_to_lds")):
+        _copy(wave, i)
+    elif i.name.startswith("global_load"):
+        size, chosen = bytes_of(i.name), wave.active()
+        where = wave.block.at(_addresses(wave, i, i.operands[1], i.operands[2], size)[chosen], size)
+        registers = wave.numbers(i.operands[0])
+        _put(wave, registers, wave.block.memory[where], size, chosen)
+        wave.issue(Op("vm", None, tuple(registers)))
+    elif i.name.startswith("global_store"):
+        size, chosen = bytes_of(i.name), wave.active()
+        where = wave.block.at(_addresses(wave, i, i.operands[0], i.operands[2], size)[chosen], size)
+        wave.block.memory[where] = _get(wave, i.operands[1], size)[chosen]
+        wave.issue(Op("store" if wave.split_counters else "vm"))
+    else:
+        raise Unsupported(i.name)
+
+
+def _put(wave: Wave, registers: list[int], data: np.ndarray, size: int, chosen: np.ndarray) -> None:
+    padded = np.zeros((len(data), 4 * len(registers)), np.uint8)
+    padded[:, :size] = data
+    words = padded.view(np.uint32)
+    for n, register in enumerate(registers):
+        wave.v[register][chosen] = words[:, n]
+
+
+def _get(wave: Wave, operand: str, size: int) -> np.ndarray:
+    wave.source(operand)
+    words = np.stack([wave.v[r] for r in wave.numbers(operand)], axis=1)
+    for register in wave.numbers(operand):
+        if wave.busy.get(register):
+            raise Hazard(f"v{register} is stored before its load is waited for")
+    return np.ascontiguousarray(words).view(np.uint8)[:, :size]
+
+
+def _copy(wave: Wave, i: Instruction) -> None:
+    """Global memory to LDS. The offset counts on both sides."""
+    block, chosen, size = wave.block, wave.active(), bytes_of(i.name)
+    if wave.split_counters:
+        # An address of 32 bits: a negative one plus the offset wraps around.
+        target = (wave.source(i.operands[0]).astype(np.int64) + i.offset()) & M32
+        address, base = i.operands[1], i.operands[2]
+    else:
+        target = wave.special["m0"] + i.offset() + np.arange(wave.lanes) * size
+        address, base = i.operands[0], i.operands[1]
+    source = block.at(_addresses(wave, i, address, base, size)[chosen], size)
+    places = block.inside(target[chosen], size)
+    if block.pending[places].any():
+        raise Hazard("a copy writes LDS that another copy in flight writes")
+    if block.reading[places].any():
+        raise Hazard("a copy writes LDS that a read in flight reads")
+    block.copies += 1
+    if not block.late:
+        block.lds[places] = block.memory[source]
+    block.pending[places] += 1
+
+    def finish() -> None:
+        block.lds[places] = block.memory[source]
+        block.pending[places] -= 1
+
+    wave.issue(Op("async" if wave.split_counters else "vm", finish))
+
+
+def lds_step(wave: Wave, i: Instruction) -> None:
+    block, chosen = wave.block, wave.active()
+    size, reads = bytes_of(i.name), "read" in i.name or "load" in i.name
+    pairs = re.search(r"2(st64)?_b(32|64)", i.name) or re.search(
+        r"(?:read|write|load|store)_2addr(_stride64)?_b(32|64)", i.name
+    )
+    operand = i.operands[1] if reads else i.operands[0]
+    base = wave.source(operand).astype(np.int64)
+    if pairs:
+        unit = int(pairs[2]) // 8
+        step = unit * (64 if pairs[1] else 1)
+        starts = [int(i.modifiers.get(f"offset{n}", "0"), 0) * step for n in (0, 1)]
+    else:
+        unit, starts = size, [i.offset()]
+    places = np.concatenate(
+        [block.inside(((base + start) & M32)[chosen], unit) for start in starts], axis=1
+    )
+    if block.pending[places].any():
+        raise Hazard(f"{i.name} touches LDS that a copy in flight writes")
+    if reads:
+        registers = wave.numbers(i.operands[0])
+        _put(wave, registers, block.lds[places], places.shape[1], chosen)
+        np.add.at(block.reading, places, 1)
+
+        def finish() -> None:
+            np.add.at(block.reading, places, -1)
+
+        wave.issue(Op("lgkm", finish, tuple(registers)))
+        return
+    data = np.concatenate([_get(wave, o, unit) for o in i.operands[1:3]][: len(starts)], axis=1)
+    block.lds[places] = data[chosen]
+    wave.issue(Op("lgkm"))
+
+
+_WORDS = {"dword": 1, "dwordx2": 2, "dwordx3": 3, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}
+
+
+def words_of(name: str) -> int:
+    last = name.rsplit("_", 1)[-1]
+    return _WORDS[last] if last in _WORDS else int(last[1:]) // 32
+
+
+def bytes_of(name: str) -> int:
+    """Bytes a lane that a memory instruction moves."""
+    last = name.rsplit("_", 1)[-1]
+    if last in _WORDS:
+        return 4 * _WORDS[last]
+    if last in ("ushort", "sshort", "short"):
+        return 2
+    if last in ("ubyte", "sbyte", "byte"):
+        return 1
+    if re.fullmatch(r"[biu]\d+", last):
+        return int(last[1:]) // 8
+    raise Unsupported(name)

@@ -1,0 +1,128 @@
+"""No pass counts on control flow that nobody describes.
+
+The law: around an op with regions or successors that has no row, counts are 0 or right however
+its regions run, no wait is raised or dropped, and missing barriers are told.
+"""
+
+import pytest
+
+from helpers.control_flow_programs import COPY, LOAD, TABLE, around, program, registered
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.loops.annotations import DRAIN
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import Session
+
+GROUP = "\n  %e{0} = nvgpu.device_async_create_group {{async_pipe.empty}}\n"
+TOKEN_WAIT = "\n  nvgpu.device_async_wait %gbefore\n"
+COMMIT = "\n  nvvm.cp.async.commit.group\n"
+WAIT = "\n  nvvm.cp.async.wait.group 0\n"
+STORE = """
+  %id{0} = gpu.thread_id x
+  %one{0} = arith.constant 1.0 : f32
+  memref.store %one{0}, %B[%id{0}] : memref<64xf32, 3>
+"""
+READ = "\n  %y{0} = memref.load %B[%c0] : memref<64xf32, 3>\n"
+ELSEWHERE = list(registered())
+unknown_ops = pytest.mark.parametrize(
+    "name,regions,branches", ELSEWHERE, ids=[op[0] for op in ELSEWHERE]
+)
+# What they hold runs once or more in the thread that runs them, so a group in them is younger.
+SURELY = (
+    "scf.while scf.execute_region memref.alloca_scope cf.br llvm.br func.call llvm.call gpu.call"
+).split()
+
+
+def run(name: str, module, **options):
+    """The report of a pass."""
+    session = Session()
+    found = passes.find(name)
+    found.run(module.operation, found.options(**options), session)
+    return session.report()
+
+
+def count_behind(module) -> int:
+    (wait,) = run("async-pipe-count-waits", module).of("waits")
+    return wait.count
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_group_in_a_row_counts_where_it_surely_runs(name):
+    with new_context():
+        module = program(name, before=COPY, inside=GROUP, after=TOKEN_WAIT)
+        assert count_behind(module) == int(name in SURELY)
+
+
+@unknown_ops
+def test_group_in_an_unknown_op_never_counts(name, regions, branches):
+    with new_context():
+        module = around(name, regions, branches, before=COPY, inside=GROUP, after=TOKEN_WAIT)
+        assert count_behind(module) == 0
+
+
+@unknown_ops
+def test_no_wait_is_raised_around_an_unknown_op(name, regions, branches):
+    parts = {"before": COPY + COMMIT, "inside": COMMIT, "after": WAIT + LOAD}
+    with new_context():
+        module = around(name, regions, branches, **parts)
+        if branches:
+            with pytest.raises(AsyncPipeError) as error:
+                run("async-pipe-tokens", module, relax=True)
+            assert error.value.code == "unfollowed-control-flow"
+        else:
+            assert run("async-pipe-tokens", module, relax=True).of("relaxed") == ()
+
+
+@unknown_ops
+def test_wait_behind_an_unknown_op_with_a_copy_stays(name, regions, branches):
+    parts = {"before": COPY + WAIT, "inside": COPY, "after": WAIT + LOAD}
+    with new_context():
+        module = around(name, regions, branches, **parts)
+        run("async-pipe-simplify-waits", module)
+        assert [op.name for op in walk(module)].count("nvvm.cp.async.wait.group") == 2
+
+
+def drains_dropped(module) -> int:
+    """How many waits go if the first one is a drain, in a kernel of one thread."""
+    (function,) = (op for op in walk(module) if op.name == "func.func")
+    function.attributes["gpu.kernel"] = ir.UnitAttr.get()
+    function.attributes["known_block_size"] = ir.DenseI32ArrayAttr.get([1, 1, 1])
+    drain = next(op for op in walk(module) if op.name == "nvvm.cp.async.wait.group")
+    drain.attributes[DRAIN] = ir.UnitAttr.get()
+    return len(run("async-pipe-drop-drains", module).of("drains"))
+
+
+def test_drain_that_nobody_needs_goes():
+    with new_context():
+        module = program("scf.if", before=COPY + WAIT, inside="", after=WAIT + LOAD)
+        assert drains_dropped(module) == 1
+
+
+@unknown_ops
+def test_drain_in_front_of_an_unknown_op_stays(name, regions, branches):
+    parts = {"before": COPY + WAIT, "inside": LOAD, "after": WAIT + LOAD}
+    with new_context():
+        assert drains_dropped(around(name, regions, branches, **parts)) == 0
+
+
+@pytest.mark.parametrize("name", ("omp.parallel", "shape.assuming"))
+def test_barriers_that_may_be_missing_are_told(name):
+    with new_context():
+        module = around(name, 1, False, before=STORE, inside=READ)
+        function = module.body.operations[0].operation
+        function.attributes["known_block_size"] = ir.DenseI32ArrayAttr.get([32, 1, 1])
+        codes = {diagnostic.code for diagnostic in run("async-pipe-barriers", module).diagnostics}
+    assert codes == {"unknown-hazard"}
+
+
+@pytest.mark.parametrize("name", ("cf.cond_br", "llvm.indirectbr"))
+def test_barrier_between_blocks_where_threads_part_is_refused(name):
+    parts = {"before": STORE, "inside": READ}
+    with new_context():
+        module = program(name, **parts) if name in TABLE else around(name, 0, True, **parts)
+        function = module.body.operations[0].operation
+        function.attributes["known_block_size"] = ir.DenseI32ArrayAttr.get([32, 1, 1])
+        with pytest.raises(AsyncPipeError) as error:
+            run("async-pipe-barriers", module)
+    assert error.value.code == "divergent-barrier"

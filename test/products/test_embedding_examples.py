@@ -1,0 +1,42 @@
+"""The embedding examples run in each stack that is installed, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.paths import ROOT
+from mlir_async_pipe import bindings
+
+EXAMPLES = [
+    ("numba-cuda-mlir", "embedding/numba_cuda_mlir_ptx.py", "waits in the PTX: (2, 2, 2, 1, 0)"),
+    ("torch-mlir", "embedding/torch_mlir_passes.py", "counts: [1, 1, 0]\n0 hazards"),
+    ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
+    ("numba-cuda-mlir", "pipelined_sum.py", "sum 3160.0, NumPy 3160.0, 0 races"),
+]
+
+
+@pytest.mark.parametrize(("stack", "example", "said"), EXAMPLES)
+def test_the_example_runs_where_its_stack_is_installed(stack: str, example: str, said: str) -> None:
+    if stack not in {found.name for found in bindings.installed()}:
+        pytest.skip(f"{stack} is not installed")
+    environment = {k: v for k, v in os.environ.items() if k != bindings.ENVIRONMENT_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / example)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_every_embedding_example_is_run() -> None:
+    files = {file.name for file in (ROOT / "examples" / "embedding").glob("*.py")}
+    assert files == {Path(example).name for _, example, _ in EXAMPLES if "/" in example}

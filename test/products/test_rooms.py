@@ -1,0 +1,123 @@
+"""The rooms of the package: who may import whom, and that names are told apart.
+
+Imports under `TYPE_CHECKING` name types and are no arrows; imports inside of functions are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from helpers.paths import ROOT
+
+PACKAGE = ROOT / "mlir_async_pipe"
+NAME = PACKAGE.name
+
+# Base names that two modules need: one a dialect, and what a name has to be for others.
+SHARED = {
+    "async_ops": "the rows of async ops, and the machine's semantics of them",
+    "async_pipe": "MLIR looks for op classes of a dialect under its name",
+    "intrinsics": "the rows of intrinsics, and the machine's semantics of them",
+    "nvvm": "the dialect in the machine, the vendor in the lowering",
+    "passes": "the name under which plugins find the registry",
+}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name without the package's."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of this package that a file imports when it runs."""
+    tree = ast.parse(path.read_text())
+    typed = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or id(node) in typed or node.module is None:
+            continue
+        if node.module == NAME or node.module.startswith(f"{NAME}."):
+            base = node.module[len(NAME) + 1 :]
+            for alias in node.names:
+                full = f"{base}.{alias.name}".lstrip(".")
+                yield full if full in modules() else base
+
+
+@cache
+def arrows() -> dict[str, frozenset[str]]:
+    """Module to the modules that it imports; the package's own `__init__` left out."""
+    return {
+        name: frozenset(imported(path)) - {name, ""} for name, path in modules().items() if name
+    }
+
+
+def room_of(module: str) -> str:
+    """The room of a module: the first part of its name."""
+    return module.partition(".")[0]
+
+
+def floors() -> list[list[str]]:
+    """The rooms by floor, lowest first, as the picture of CONTRIBUTING.md has them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    picture = text.split("<!-- rooms, top floor first -->")[1].split("```")[1]
+    lines = [re.findall(r"[a-z_]+", line.split("#")[0]) for line in picture.splitlines()]
+    return [line for line in lines if line][::-1]
+
+
+def test_every_room_stands_in_the_picture_once():
+    named = [room for floor in floors() for room in floor]
+    assert sorted(named) == sorted({room_of(module) for module in arrows()})
+
+
+def test_a_room_imports_rooms_of_lower_floors_only():
+    height = {room: number for number, floor in enumerate(floors()) for room in floor}
+    against = [
+        f"{module} imports {target}"
+        for module, targets in arrows().items()
+        for target in targets
+        if room_of(module) != room_of(target) and height[room_of(module)] <= height[room_of(target)]
+    ]
+    assert against == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    left = {module: set(targets) for module, targets in arrows().items()}
+    while True:
+        leaves = {module for module, targets in left.items() if not targets & left.keys()}
+        if not leaves:
+            break
+        left = {module: targets for module, targets in left.items() if module not in leaves}
+    assert left == {}
+
+
+def test_no_base_name_stands_twice_without_need():
+    names = Counter(module.rpartition(".")[2] for module in arrows())
+    assert {name for name, count in names.items() if count > 1} == set(SHARED)
+
+
+def test_every_room_says_what_it_is():
+    for module, path in modules().items():
+        if path.name == "__init__.py" and "." not in module:
+            assert ast.get_docstring(ast.parse(path.read_text())), module
+
+
+def test_no_file_is_longer_than_350_lines():
+    long = {
+        module: len(path.read_text().splitlines())
+        for module, path in modules().items()
+        if len(path.read_text().splitlines()) > 350
+    }
+    assert long == {}

@@ -1,0 +1,88 @@
+"""What the checker's budget of points does not decide is unknown, never safe; and how it lasts."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import check_text
+from mlir_async_pipe.checker import budget, kernel
+
+TARGET = "nvvm:sm_80"
+KERNEL = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<64xf32> {{llvm.noalias}}, %F: memref<64xf32> {{llvm.noalias}}, %n: index)
+      workgroup(%s: memref<64xf32, 3>) kernel
+      attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c63 = arith.constant 63 : index
+    %t = gpu.thread_id x
+    %mirror = arith.subi %c63, %t : index
+    %p = arith.cmpi ult, %t, %c1 : index
+    {body}
+    gpu.return
+  }}
+}}
+"""
+COPY = """%a = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<64xf32> to memref<64xf32, 3>
+    nvvm.cp.async.commit.group"""
+READ = """%x = memref.load %s[%mirror] : memref<64xf32, 3>
+    memref.store %x, %F[%t] : memref<64xf32>"""
+RIGHT = f"{COPY}\nnvvm.cp.async.wait.group 0\ngpu.barrier\n{READ}"
+LOOP = f"scf.for %i = %c0 to %n step %c1 {{\n{RIGHT}\ngpu.barrier\n}}"
+RACING = {
+    "no-wait": f"{COPY}\ngpu.barrier\n{READ}",
+    "no-barrier": f"{COPY}\nnvvm.cp.async.wait.group 0\n{READ}",
+    "loop": LOOP.replace("gpu.barrier\n}", "}"),
+}
+
+
+def _spend(monkeypatch, points: int) -> None:
+    monkeypatch.setattr(kernel, "SYMBOLIC_POINTS", points)
+    monkeypatch.setattr(kernel, "POINTS", points)
+    monkeypatch.setattr(budget, "POINTS_OF_A_STEP", 0)
+
+
+@pytest.mark.parametrize("points", [0, 1, 11, 50, 100, 200])
+@pytest.mark.parametrize("body", RACING.values(), ids=RACING)
+def test_racing_kernels_beyond_the_budget_are_not_safe(body, points, monkeypatch):
+    _spend(monkeypatch, points)
+    found = check_text(KERNEL.format(body=body), TARGET).report
+    (summary,) = found.of("checks")
+    assert summary.unsafe + summary.unknown > 0
+    assert any(d.severity in ("error", "warning") for d in found.diagnostics)
+
+
+def test_what_no_path_came_to_is_unknown_for_the_reason_budget(monkeypatch):
+    _spend(monkeypatch, 0)
+    found = check_text(KERNEL.format(body=RIGHT), TARGET).report
+    (summary,) = found.of("checks")
+    assert summary.unsafe == 0
+    assert set(summary.reasons) == {"budget"}
+    told = [d for d in found.diagnostics if "too many paths" in d.message]
+    assert len(told) == summary.reasons["budget"]
+
+
+def test_the_budget_of_right_kernels_lasts():
+    (summary,) = check_text(KERNEL.format(body=LOOP), TARGET).report.of("checks")
+    assert (summary.unsafe, summary.unknown) == (0, 0)
+
+
+def test_a_loop_of_barriers_on_one_side_of_a_thread_branch_has_few_states():
+    """Barriers that only one side has order nothing: counting them would make every iteration a
+    state of its own."""
+    body = f"scf.if %p {{\n{LOOP}\n}} else {{\n{LOOP}\n}}"
+    (summary,) = check_text(KERNEL.format(body=body), TARGET).report.of("checks")
+    assert summary.unsafe + summary.unknown > 0
+    assert "budget" not in summary.reasons
+    assert summary.states < 100
+
+
+def test_accesses_of_sides_with_loops_of_barriers_meet_in_any_iteration():
+    """The store of the first side, after any number of barriers, meets the load of the other."""
+    store = "%z = arith.constant 0.0 : f32\nmemref.store %z, %s[%t] : memref<64xf32, 3>"
+    barriers = "scf.for %i = %c0 to %n step %c1 {\ngpu.barrier\n}"
+    body = f"scf.if %p {{\n{barriers}\n{store}\n}} else {{\n{barriers}\ngpu.barrier\n{READ}\n}}"
+    found = check_text(KERNEL.format(body=body), TARGET).report
+    pairs = {(h.op, h.other_op) for h in found.of("hazards")}
+    assert ("memref.load", "memref.store") in pairs or ("memref.store", "memref.load") in pairs

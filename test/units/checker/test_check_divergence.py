@@ -1,0 +1,145 @@
+"""Threads that go different ways at a branch: both sides run, up to the same barrier.
+
+Each kernel has 64 threads, two warps; the machine runs the same text. Where nothing but the
+threads decides who goes where, the checker tells which accesses of two sides meet.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import check_text, machine_races
+
+TARGET = "nvvm:sm_80"
+KERNEL = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<64xf32> {{llvm.noalias}}, %n: index) workgroup(%s: memref<128xf32, 3>, %q: memref<64xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c31 = arith.constant 31 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %lane = arith.remui %t, %c32 : index
+    %warp = arith.divui %t, %c32 : index
+    %far = arith.addi %lane, %c64 : index
+    %first = arith.cmpi eq, %warp, %c0 : index
+    %even = arith.remui %n, %c2 : index
+    %same = arith.cmpi eq, %even, %c0 : index
+    %small = arith.cmpi ult, %n, %c2 : index
+    %p = nvgpu.device_async_copy %A[%t], %q[%t], 1 : memref<64xf32> to memref<64xf32, 3>
+    nvvm.cp.async.commit.group
+    nvvm.cp.async.wait.group 0
+    {body}
+  }}
+}}
+"""
+STORE = "memref.store %zero, %s[%lane] : memref<128xf32, 3>"
+NEAR = "%x = memref.load %s[%lane] : memref<128xf32, 3>"
+FAR = "%x = memref.load %s[%far] : memref<128xf32, 3>"
+COPY = """%a = nvgpu.device_async_copy %A[%lane], %s[%lane], 1 : memref<64xf32> to memref<128xf32, 3>
+nvvm.cp.async.commit.group
+nvvm.cp.async.wait.group 0"""
+
+
+def branch(then: str, otherwise: str, condition: str = "%first") -> str:
+    return f"scf.if {condition} {{ {then} }} else {{ {otherwise} }}\ngpu.return"
+
+
+def jump(then: str, otherwise: str, condition: str = "%first") -> str:
+    return f"""cf.cond_br {condition}, ^one, ^two
+^one:
+  {then}
+  cf.br ^join
+^two:
+  {otherwise}
+  cf.br ^join
+^join:
+  gpu.return"""
+
+
+def switch(then: str, otherwise: str) -> str:
+    return f"""scf.index_switch %warp case 0 {{ {then} scf.yield }} default {{ {otherwise} scf.yield }}
+gpu.return"""
+
+
+def verdicts(body: str) -> tuple[str, frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
+    text = KERNEL.format(body=body)
+    checked = check_text(text, TARGET)
+    return text, checked.unsafe, checked.unknown
+
+
+@pytest.mark.parametrize("form", [branch, jump, switch])
+@pytest.mark.parametrize("write", [STORE, COPY])
+def test_both_sides_of_a_branch_on_the_warp_race(form, write: str) -> None:
+    text, unsafe, unknown = verdicts(form(write, NEAR))
+    assert {code for code, _ in unsafe} == {"missing-barrier"}
+    assert not unknown
+    races = machine_races(text, TARGET, trips=[0])
+    assert {code for code, _ in races} & {"missing-barrier", "not-visible", "read-in-flight"}
+
+
+@pytest.mark.parametrize("form", [branch, jump, switch])
+@pytest.mark.parametrize("write", [STORE, COPY])
+def test_sides_that_touch_other_places_are_safe(form, write: str) -> None:
+    text, unsafe, unknown = verdicts(form(write, FAR))
+    assert (unsafe, unknown) == (frozenset(), frozenset())
+    assert not machine_races(text, TARGET, trips=[0])
+
+
+@pytest.mark.parametrize("form", [branch, jump])
+def test_a_branch_that_all_threads_take_alike_has_one_side(form) -> None:
+    own = STORE.replace("%lane", "%t")
+    text, unsafe, unknown = verdicts(form(own, NEAR, "%same"))
+    assert (unsafe, unknown) == (frozenset(), frozenset())
+    assert not machine_races(text, TARGET, trips=[0, 1])
+
+
+def test_what_is_done_behind_the_join_and_a_barrier_is_another_interval() -> None:
+    text, unsafe, unknown = verdicts(
+        f"scf.if %first {{ {STORE} }} else {{ {FAR} }}\ngpu.barrier\n{NEAR.replace('%x', '%y')}\n"
+        "gpu.return"
+    )
+    assert (unsafe, unknown) == (frozenset(), frozenset())
+    assert not machine_races(text, TARGET, trips=[0])
+
+
+def test_conditions_that_exclude_each_other_inside_the_sides_cannot_be_told() -> None:
+    """One side writes where n < 2, the other one reads where not: they never both run."""
+    then = f"scf.if %small {{ {STORE} }}"
+    otherwise = f"scf.if %small {{ }} else {{ {NEAR} }}"
+    text, unsafe, unknown = verdicts(branch(then, otherwise))
+    assert not unsafe
+    assert {code for code, _ in unknown} == {"missing-barrier"}
+    assert not machine_races(text, TARGET, trips=[0, 3])
+
+
+@pytest.mark.parametrize(("read", "races"), [(NEAR, True), (FAR, False)])
+def test_a_loop_inside_a_side_meets_the_other_side_in_any_iteration(read: str, races: bool) -> None:
+    loop = """scf.for %i = %c0 to %n step %c1 {
+      nvvm.cp.async.wait.group 0
+      %half = arith.remui %i, %c2 : index
+      %start = arith.muli %half, %c32 : index
+      %place = arith.addi %start, %lane : index
+      memref.store %zero, %s[%place] : memref<128xf32, 3>
+    }"""
+    text, unsafe, unknown = verdicts(branch(loop, read))
+    assert bool(unsafe | unknown) == races
+    assert bool(machine_races(text, TARGET, trips=[0, 2])) == races
+
+
+@pytest.mark.parametrize(("other", "races"), [("%c31", True), ("%far", False)])
+def test_threads_that_choose_different_places_race_too(other: str, races: bool) -> None:
+    """The last thread of warp 0 writes place 31; warp 1 reads that place or another one."""
+    text, unsafe, unknown = verdicts(
+        f"%to = arith.select %first, %t, %far : index\n"
+        f"%from = arith.select %first, %t, {other} : index\n"
+        "memref.store %zero, %s[%to] : memref<128xf32, 3>\n"
+        "%x = memref.load %s[%from] : memref<128xf32, 3>\ngpu.return"
+    )
+    assert bool(unsafe) == races
+    assert not unknown
+    assert bool(machine_races(text, TARGET, trips=[0])) == races

@@ -1,0 +1,73 @@
+"""Copies, commits, waits and barriers that stand in assembly or intrinsics are never passed over.
+
+llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
+"""
+
+import pytest
+
+from helpers.check_harness import check_text
+
+COPY = "nvvm.cp.async.shared.global %B, %A, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>\n"
+COMMIT = "nvvm.cp.async.commit.group\n"
+INTRINSIC_COMMIT = 'llvm.call_intrinsic "llvm.nvvm.cp.async.commit.group"() : () -> ()\n'
+INTRINSIC_COPY = (
+    'llvm.call_intrinsic "llvm.nvvm.cp.async.ca.shared.global.4"(%B, %A) '
+    ": (!llvm.ptr<3>, !llvm.ptr<1>) -> ()\n"
+)
+ASSEMBLY_COPY = (
+    'llvm.inline_asm has_side_effects "cp.async.ca.shared.global [$0], [$1], 4;", "l,l" %B, %A '
+    ": (!llvm.ptr<3>, !llvm.ptr<1>) -> ()\n"
+)
+ADDRESSES_COPY = (
+    "%b = llvm.ptrtoint %B : !llvm.ptr<3> to i32\n%a = llvm.ptrtoint %A : !llvm.ptr<1> to i64\n"
+    'llvm.inline_asm has_side_effects "cp.async.ca.shared.global [$0], [$1], 4;", "r,l" %b, %a '
+    ": (i32, i64) -> ()\n"
+)
+ASSEMBLY_COMMIT = 'llvm.inline_asm has_side_effects "cp.async.commit_group;", "" : () -> ()\n'
+UNKNOWN = 'llvm.call_intrinsic "llvm.my.copy"(%B) : (!llvm.ptr<3>) -> ()\n'
+RACES = {
+    "intrinsic copy": INTRINSIC_COPY + INTRINSIC_COMMIT,
+    "assembly copy": ASSEMBLY_COPY,
+    "copy of addresses": ADDRESSES_COPY,
+    "assembly commit": COPY + ASSEMBLY_COMMIT + "nvvm.cp.async.wait.group 1\n",
+    "intrinsic commit": COPY + COMMIT + INTRINSIC_COMMIT + "nvvm.cp.async.wait.group 1\n",
+    "unknown intrinsic": UNKNOWN,
+}
+ARGUMENTS = (
+    "%A: !llvm.ptr<1> {llvm.noalias}, %B: !llvm.ptr<3> {llvm.noalias}, "
+    "%O: !llvm.ptr<1> {llvm.noalias}"
+)
+LOAD = "%v = llvm.load %B : !llvm.ptr<3> -> f32\nllvm.store %v, %O : f32, !llvm.ptr<1>\n"
+
+
+def kernel(body: str, before: str = "") -> str:
+    return f"{before}llvm.func @f({ARGUMENTS}) {{\n{body}llvm.return\n}}\n"
+
+
+def told(text: str) -> bool:
+    return any(entry.unsafe + entry.unknown for entry in check_text(text).report.of("checks"))
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_race_through_code_that_nobody_reads_is_told(race):
+    assert told(kernel(RACES[race] + LOAD))
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_race_through_code_in_a_callee_is_told(race):
+    kinds = "(!llvm.ptr<1>, !llvm.ptr<3>, !llvm.ptr<1>) -> ()"
+    callee = f"llvm.func internal @g({ARGUMENTS}) {{\n{RACES[race]}llvm.return\n}}\n"
+    assert told(kernel(f"llvm.call @g(%A, %B, %O) : {kinds}\n{LOAD}", callee))
+
+
+@pytest.mark.parametrize("wait", (0, 1))
+def test_assembly_that_only_computes_is_no_reason_for_doubt(wait):
+    """It makes values of values; the copies around it are judged as ever."""
+    compute = (
+        "%one = llvm.mlir.constant(1 : i32) : i32\n"
+        '%two = llvm.inline_asm "add.u32 $0, $1, 1;", "=r,r" %one : (i32) -> i32\n'
+    )
+    body = f"{COPY}{COMMIT}{compute}nvvm.cp.async.wait.group {wait}\n{LOAD}"
+    checked = check_text(kernel(body))
+    assert bool(checked.unsafe) == (wait == 1)
+    assert not checked.unknown or wait == 1

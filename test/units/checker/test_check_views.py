@@ -1,0 +1,104 @@
+"""Strided views of ring slots: every other element of a slot, by reinterpret_cast or subview.
+
+A view counts in bytes of the whole ring where the copies beside it count slots, so both must
+be looked at for the same iteration: slots k mod V and (k + 2) mod V are never one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import Checked, check_text, machine_races
+from helpers.paths import ROOT
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
+
+VIEWS = ROOT / "lit-tests" / "expand" / "views.mlir"
+
+REINTERPRET = """
+%first = arith.muli %slot, %c128 : index
+%offset = arith.addi %first, %c1 : index
+%odd = memref.reinterpret_cast %s to offset: [%offset], sizes: [64], strides: [2]
+  : memref<{versions}x128xf32, 3> to memref<64xf32, strided<[2], offset: ?>, 3>
+"""
+SUBVIEW = """
+%odd = memref.subview %s[%slot, 1] [1, 64] [1, 2]
+  : memref<{versions}x128xf32, 3> to memref<64xf32, strided<[2], offset: ?>, 3>
+"""
+FLATTENED = """
+%row = memref.subview %s[%slot, 0] [1, 128] [1, 1]
+  : memref<{versions}x128xf32, 3> to memref<128xf32, strided<[1], offset: ?>, 3>
+%pairs = memref.expand_shape %row [[0, 1]] output_shape [64, 2]
+  : memref<128xf32, strided<[1], offset: ?>, 3> into memref<64x2xf32, strided<[2, 1], offset: ?>, 3>
+%odd = memref.subview %pairs[0, 1] [64, 1] [1, 1]
+  : memref<64x2xf32, strided<[2, 1], offset: ?>, 3> to memref<64xf32, strided<[2], offset: ?>, 3>
+"""
+# Two copies ahead: iteration k reads slot (k + read) mod V and copies into slot (k + 2) mod V.
+KERNEL = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<16x128xf32> {{llvm.noalias}}, %n: index)
+      workgroup(%s: memref<{versions}x128xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 128, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %read = arith.constant {read} : index
+    %V = arith.constant {versions} : index
+    %c64 = arith.constant 64 : index
+    %c128 = arith.constant 128 : index
+    %t = gpu.thread_id x
+    %half = arith.remui %t, %c64 : index
+    %a = nvgpu.device_async_copy %A[%c0, %t], %s[%c0, %t], 1 : memref<16x128xf32> to memref<{versions}x128xf32, 3>
+    %ga = nvgpu.device_async_create_group %a
+    %b = nvgpu.device_async_copy %A[%c1, %t], %s[%c1, %t], 1 : memref<16x128xf32> to memref<{versions}x128xf32, 3>
+    %gb = nvgpu.device_async_create_group %b
+    scf.for %i = %c0 to %n step %c1 {{
+      nvgpu.device_async_wait %ga {{numGroups = 1 : i32}}
+      gpu.barrier
+      %next = arith.addi %i, %c2 : index
+      %to = arith.remui %next, %V : index
+      %c = nvgpu.device_async_copy %A[%next, %t], %s[%to, %t], 1 : memref<16x128xf32> to memref<{versions}x128xf32, 3>
+      %gc = nvgpu.device_async_create_group %c
+      %now = arith.addi %i, %read : index
+      %slot = arith.remui %now, %V : index
+      {view}
+      %x = memref.load %odd[%half] : memref<64xf32, strided<[2], offset: ?>, 3>
+    }}
+    nvgpu.device_async_wait %ga {{numGroups = 0 : i32}}
+    gpu.return
+  }}
+}}
+"""
+
+
+def checked(view: str, versions: int, read: int = 0) -> tuple[str, Checked]:
+    text = KERNEL.format(view=view.format(versions=versions), versions=versions, read=read)
+    return text, check_text(text, "nvvm:sm_80")
+
+
+@pytest.mark.parametrize("view", [REINTERPRET, SUBVIEW, FLATTENED])
+@pytest.mark.parametrize("versions", [3, 4])
+def test_a_strided_view_of_a_slot_is_proven_beside_the_copies(view: str, versions: int) -> None:
+    text, found = checked(view, versions)
+    assert (found.unsafe, found.unknown) == (frozenset(), frozenset())
+    assert not machine_races(text, "nvvm:sm_80")
+
+
+@pytest.mark.parametrize("view", [REINTERPRET, SUBVIEW, FLATTENED])
+@pytest.mark.parametrize(("versions", "read"), [(2, 0), (3, 1), (3, 2), (4, 1)])
+def test_a_version_too_few_or_another_slot_is_unsafe(view: str, versions: int, read: int) -> None:
+    text, found = checked(view, versions, read)
+    assert found.unsafe
+    assert not found.unknown
+    assert machine_races(text, "nvvm:sm_80") <= found.unsafe
+
+
+def test_views_that_follow_to_their_slot_are_proven() -> None:
+    with new_context():
+        module = ir.Module.parse(VIEWS.read_text())
+        session = Session()
+        pipeline = passes.find("async-pipe")
+        pipeline.run(module.operation, pipeline.options(), session)
+    (summary,) = session.report().of("checks")
+    assert (summary.unsafe, summary.unknown) == (0, 0)

@@ -1,0 +1,209 @@
+"""`lower` emits PTX and cubins, reads the counts back, and turns failures into errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.double_buffered import DOUBLE_BUFFERED
+from mlir_async_pipe import bindings
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import Lowered, lower
+from mlir_async_pipe.lowering.nvvm import lower_nvvm
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+
+needs_cuda_tools = pytest.mark.skipif(
+    find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="no CUDA tools"
+)
+
+
+def lowered(text: str, emit: str, chip: str = "sm_80", *, strict: bool = False) -> Lowered:
+    with new_context():
+        module = ir.Module.parse(text)
+        before = str(module)
+        result = lower(module, target=Target.of_chip(chip), emit=emit, strict=strict)
+        assert str(module) == before
+        return result
+
+
+def error_of(text: str, emit: str = "ptx", chip: str = "sm_80") -> AsyncPipeError:
+    with pytest.raises(AsyncPipeError) as caught:
+        lowered(text, emit, chip)
+    return caught.value
+
+
+def in_kernel(body: str, arguments: str = "%C : memref<?xf32>") -> str:
+    return f"gpu.module @kernels {{ gpu.func @kernel({arguments}) kernel {{ {body} gpu.return }} }}"
+
+
+def test_ptx_has_the_counts_of_the_module() -> None:
+    result = lowered(DOUBLE_BUFFERED, "ptx")
+    (kernel,) = result.kernels
+    assert kernel.ptx is not None
+    assert set(kernel.ptx.waits) == {0, 1}
+    assert kernel.ptx.waits[-1] == 0
+    assert result.text.count("cp.async.wait_group") == len(kernel.ptx.waits)
+    assert result.binary == b""
+
+
+@needs_cuda_tools
+def test_machine_code_has_the_counts_of_the_module() -> None:
+    result = lowered(DOUBLE_BUFFERED, "cubin")
+    (kernel,) = result.kernels
+    assert result.binary.startswith(b"\x7fELF")
+    assert kernel.machine is not None and kernel.resources is not None
+    assert set(kernel.machine.waits) == {0, 1}
+    assert any(loop.waits and set(loop.waits) == {1} for loop in kernel.machine.pipelined_loops)
+    assert kernel.resources.spill_store_bytes == 0
+    assert kernel.resources.static_shared_bytes == 1024
+
+
+def spilling(first: int, second: int, chosen: list[str]) -> Callable[[str, Any], Assembled]:
+    """An assembler that reports these spills; it keeps the PTX that it was given."""
+    spills = iter((first, second))
+
+    def assemble(ptx: str, chip: Any) -> Assembled:
+        chosen.append(ptx)
+        return Assembled(b"", {"kernel": Resources(128, next(spills), 0, 0, 0)})
+
+    return assemble
+
+
+@pytest.mark.parametrize(("second", "helps"), [(0, True), (4, True), (32, False)])
+def test_a_kernel_that_spills_is_made_again_for_one_block_a_multiprocessor(
+    second: int, helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(lower_nvvm, "find_tool", lambda name: name)
+    monkeypatch.setattr(lower_nvvm, "assemble", spilling(32, second, given))
+    result = lowered(DOUBLE_BUFFERED, "ptx", "sm_90a")
+    assert [".minnctapersm 1" in ptx for ptx in given] == [False, True]
+    assert (".minnctapersm 1" in result.text) == helps
+    assert [remark.code for remark in result.diagnostics] == ["spills"]
+
+
+@pytest.mark.parametrize("chip", ["sm_86", "sm_90a", "sm_100a", "sm_120"])
+def test_ptx_is_for_the_chip_that_was_asked_for(chip: str) -> None:
+    result = lowered(DOUBLE_BUFFERED, "ptx", chip)
+    assert f".target {chip}" in result.text
+
+
+@pytest.mark.skipif(
+    not any(stack.name == "flydsl" for stack in bindings.installed()), reason="no AMDGPU back end"
+)
+def test_the_same_module_becomes_amd_code() -> None:
+    with new_context():
+        module = ir.Module.parse(DOUBLE_BUFFERED)
+        result = lower(module, target=Target.of_chip("gfx950"), emit="isa")
+    # LLVM unrolls the loop, and vmcnt counts the stores too, so the numbers differ by place.
+    assert [(entry.wait.count, entry.verdict) for entry in result.waits] == [
+        (1, "kept"),
+        (0, "kept"),
+    ]
+
+
+def test_llvm_dialect_is_text_without_a_child() -> None:
+    result = lowered(DOUBLE_BUFFERED, "llvm")
+    assert "nvvm.cp.async.wait.group 1" in result.text
+    assert "nvgpu." not in result.text
+
+
+def test_dynamic_shared_memory_is_external_and_reported() -> None:
+    body = """
+      %t = gpu.thread_id x
+      %x = memref.load %C[%t] : memref<?xf32>
+      memref.store %x, %tile[%t] : memref<16384xf32, #gpu.address_space<workgroup>>
+      gpu.barrier
+      %y = memref.load %tile[%n] : memref<16384xf32, #gpu.address_space<workgroup>>
+      memref.store %y, %C[%t] : memref<?xf32>
+    """
+    workgroup = "workgroup(%tile : memref<16384xf32, #gpu.address_space<workgroup>>)"
+    text = in_kernel(body, "%C : memref<?xf32>, %n : index").replace(
+        "kernel {", f"{workgroup} kernel {{"
+    )
+    result = lowered(text, "ptx")
+    (kernel,) = result.kernels
+    assert kernel.dynamic_shared_bytes == 65536
+    assert ".extern .shared .align 128" in result.text
+    assert ".shared .align 16 .b8" not in result.text
+
+
+def test_math_functions_come_from_libdevice() -> None:
+    body = """
+      %t = gpu.thread_id x
+      %x = memref.load %C[%t] : memref<?xf32>
+      %y = math.atan %x : f32
+      memref.store %y, %C[%t] : memref<?xf32>
+    """
+    assert ".extern .func" not in lowered(in_kernel(body), "ptx").text
+
+
+def test_what_the_back_end_cannot_do_is_an_error_and_no_crash() -> None:
+    text = """
+    gpu.module @kernels {
+      llvm.func @llvm.nvvm.no.such.thing(f32) -> f32
+      llvm.func @kernel(%p : !llvm.ptr) attributes {nvvm.kernel} {
+        %x = llvm.load %p : !llvm.ptr -> f32
+        %y = llvm.call @llvm.nvvm.no.such.thing(%x) : (f32) -> f32
+        llvm.store %y, %p : f32, !llvm.ptr
+        llvm.return
+      }
+    }"""
+    assert error_of(text).code == "codegen-failed"
+
+
+def test_a_call_of_nothing_is_an_error() -> None:
+    text = """
+    gpu.module @kernels {
+      llvm.func @elsewhere()
+      llvm.func @kernel() attributes {nvvm.kernel} {
+        llvm.call @elsewhere() : () -> ()
+        llvm.return
+      }
+    }"""
+    error = error_of(text)
+    assert error.code == "unresolved-call"
+    assert "'elsewhere'" in error.diagnostic.message
+
+
+def test_a_module_without_kernels_is_an_error() -> None:
+    assert error_of("func.func @host() { return }").code == "no-kernels"
+
+
+def test_two_gpu_modules_are_an_error() -> None:
+    kernel = "gpu.func @k() kernel { gpu.return }"
+    text = f"gpu.module @a {{ {kernel} }} gpu.module @b {{ {kernel} }}"
+    assert error_of(text).code == "several-gpu-modules"
+
+
+@pytest.mark.parametrize("emit", ["isa", "hsaco", "exe"])
+def test_code_of_another_kind_is_an_error(emit: str) -> None:
+    assert error_of(DOUBLE_BUFFERED, emit).code == "emit-kind"
+
+
+def test_a_foreign_op_is_refused_where_it_stands() -> None:
+    text = in_kernel('"mine.op"() : () -> ()')
+    error = error_of(text)
+    assert error.code == "left-over-op"
+    assert error.diagnostic.place.line == 1
+
+
+def test_strict_makes_a_scope_in_place_an_error() -> None:
+    body = """
+      %c0 = arith.constant 0 : index
+      "async_pipe.scope"() ({
+        %x = memref.load %C[%c0] : memref<?xf32>
+        memref.store %x, %C[%c0] : memref<?xf32>
+        "async_pipe.yield"() : () -> ()
+      }) {queue = 0 : i64} : () -> ()
+    """
+    with pytest.raises(AsyncPipeError) as caught:
+        lowered(in_kernel(body), "llvm", strict=True)
+    assert caught.value.code == "sync-fallback"
+    remarks = lowered(in_kernel(body), "llvm").diagnostics
+    assert [remark.code for remark in remarks] == ["sync-fallback"]

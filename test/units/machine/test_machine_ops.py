@@ -1,0 +1,379 @@
+"""Semantics of single ops, each against NumPy or a number worked by hand."""
+
+import numpy as np
+import pytest
+
+from helpers.machine_programs import evaluate, parse, run, zeros
+from mlir_async_pipe import machine
+from mlir_async_pipe.session.diagnostics import MachineError, UsageError
+
+I32 = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (2**31 - 1, 2)]
+INTEGER_OPS = {
+    "addi": lambda a, b: np.int32(a) + np.int32(b),
+    "muli": lambda a, b: np.int32(a) * np.int32(b),
+    "divsi": lambda a, b: int(a / b),
+    "remsi": lambda a, b: int(np.fmod(a, b)),
+    "floordivsi": lambda a, b: a // b,
+    "ceildivsi": lambda a, b: -(-a // b),
+    "divui": lambda a, b: (a % 2**32) // (b % 2**32),
+    "remui": lambda a, b: (a % 2**32) % (b % 2**32),
+    "maxui": lambda a, b: max(a % 2**32, b % 2**32),
+    "xori": lambda a, b: a ^ b,
+}
+
+
+@pytest.mark.parametrize("op", INTEGER_OPS)
+@pytest.mark.parametrize("a, b", I32)
+def test_integer_arithmetic_wraps_and_rounds_as_mlir_says(op, a, b):
+    got = evaluate(f"%r = arith.{op} %a, %b : i32", a, b, types="%a: i32, %b: i32", result="i32")
+    with np.errstate(over="ignore"):
+        assert got % 2**32 == int(INTEGER_OPS[op](a, b)) % 2**32
+
+
+@pytest.mark.parametrize(
+    "predicate, expected",
+    [("slt", True), ("ult", False), ("sge", False), ("uge", True), ("ne", True)],
+)
+def test_integer_comparison_knows_its_sign(predicate, expected):
+    body = f"%r = arith.cmpi {predicate}, %a, %b : i32"
+    assert evaluate(body, -1, 1, types="%a: i32, %b: i32", result="i1") is expected
+
+
+@pytest.mark.parametrize(
+    "predicate, expected", [("olt", False), ("ult", True), ("ord", False), ("uno", True)]
+)
+def test_float_comparison_knows_nan(predicate, expected):
+    body = f"%r = arith.cmpf {predicate}, %a, %a : f32"
+    assert evaluate(body, np.nan, types="%a: f32", result="i1") is expected
+
+
+@pytest.mark.parametrize(
+    "kind, value, expected",
+    [
+        # 1 + 2^-8 lies half way between two bf16 numbers: ties go to even, which is 1.
+        ("bf16", 1 + 2.0**-8, 1.0),
+        ("bf16", 1 + 3 * 2.0**-8, 1 + 2.0**-6),
+        ("f16", 2049.0, 2048.0),
+        ("f8E4M3FN", 17.0, 16.0),
+        ("f8E5M2", 1e30, np.inf),
+    ],
+)
+def test_truncation_rounds_to_nearest_even(kind, value, expected):
+    body = f"%t = arith.truncf %a : f32 to {kind}\n%r = arith.extf %t : {kind} to f32"
+    assert evaluate(body, value, types="%a: f32") == expected
+
+
+def test_bf16_sums_round_after_every_operation():
+    body = """
+      %h = arith.truncf %a : f32 to bf16
+      %s = arith.addf %h, %h : bf16
+      %t = arith.addf %s, %h : bf16
+      %r = arith.extf %t : bf16 to f32"""
+    # 1.0078125 is 129/128; 2 of them are exact, 3 are 387/128 = 3.0234375, kept as 3.03125.
+    assert evaluate(body, 129 / 128, types="%a: f32") == 3.03125
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_loop_carries_values(trips):
+    body = """
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%s = %c0) -> (index) {
+        %next = arith.addi %s, %i : index
+        scf.yield %next : index
+      }"""
+    assert evaluate(body, trips, types="%n: index", result="index") == sum(range(trips))
+
+
+def test_unsigned_loop_compares_unsigned():
+    body = """
+      %lb = arith.constant 2147483640 : i32
+      %ub = arith.constant -2147483640 : i32
+      %one = arith.constant 1 : i32
+      %zero = arith.constant 0 : i32
+      %r = scf.for unsigned %i = %lb to %ub step %one iter_args(%s = %zero) -> (i32) : i32 {
+        %next = arith.addi %s, %one : i32
+        scf.yield %next : i32
+      }"""
+    assert evaluate(body, result="i32") == 16
+
+
+DIVERGENT_LOOP = """
+func.func @f(%out: memref<8xindex>) {
+  %t = gpu.thread_id x
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %t step %c1 iter_args(%s = %c0) -> (index) {
+    %n = arith.addi %s, %i : index
+    scf.yield %n : index
+  }
+  memref.store %r, %out[%t] : memref<8xindex>
+  return
+}"""
+
+
+def test_each_lane_has_its_own_trip_count():
+    result = run(DIVERGENT_LOOP, np.zeros(8, np.int64), threads=8)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[0], [t * (t - 1) // 2 for t in range(8)])
+
+
+def test_branches_between_blocks_keep_lanes_apart():
+    program = """
+    func.func @f(%out: memref<8xindex>) {
+      %t = gpu.thread_id x
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      cf.br ^head(%c0, %c0 : index, index)
+    ^head(%i: index, %s: index):
+      %twice = arith.addi %s, %s : index
+      %go = arith.cmpi ult, %i, %t : index
+      cf.cond_br %go, ^body, ^exit
+    ^body:
+      %next = arith.addi %s, %i : index
+      %i1 = arith.addi %i, %c1 : index
+      cf.br ^head(%i1, %next : index, index)
+    ^exit:
+      gpu.barrier
+      memref.store %twice, %out[%t] : memref<8xindex>
+      return
+    }"""
+    result = run(program, np.zeros(8, np.int64), threads=8)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[0], [t * (t - 1) for t in range(8)])
+
+
+def test_while_loop_stops_each_lane_at_its_condition():
+    program = """
+    func.func @f(%out: memref<8xindex>) {
+      %t = gpu.thread_id x
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %r = scf.while (%x = %c1) : (index) -> index {
+        %go = arith.cmpi ule, %x, %t : index
+        scf.condition(%go) %x : index
+      } do {
+      ^bb0(%y: index):
+        %z = arith.muli %y, %c2 : index
+        scf.yield %z : index
+      }
+      memref.store %r, %out[%t] : memref<8xindex>
+      return
+    }"""
+    result = run(program, np.zeros(8, np.int64), threads=8)
+    np.testing.assert_array_equal(result.arrays[0], [1, 2, 4, 4, 8, 8, 8, 8])
+
+
+@pytest.mark.parametrize("value, expected", [(0, 10), (5, 50), (7, 99)])
+def test_index_switch_takes_its_case(value, expected):
+    body = """
+      %r = scf.index_switch %a -> index
+      case 0 { %x = arith.constant 10 : index scf.yield %x : index }
+      case 5 { %x = arith.constant 50 : index scf.yield %x : index }
+      default { %x = arith.constant 99 : index scf.yield %x : index }"""
+    assert evaluate(body, value, types="%a: index", result="index") == expected
+
+
+def test_calls_return_and_recurse():
+    program = """
+    func.func private @sum(%n: index) -> index {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %go = arith.cmpi ugt, %n, %c0 : index
+      %r = scf.if %go -> index {
+        %m = arith.subi %n, %c1 : index
+        %s = func.call @sum(%m) : (index) -> index
+        %t = arith.addi %s, %n : index
+        scf.yield %t : index
+      } else {
+        scf.yield %c0 : index
+      }
+      return %r : index
+    }
+    func.func @f(%n: index) -> index {
+      %r = func.call @sum(%n) : (index) -> index
+      return %r : index
+    }"""
+    assert machine.run(parse(program), "f", [10]).results == (55,)
+
+
+def test_subviews_and_casts_name_the_same_memory():
+    program = """
+    func.func @f(%a: memref<4x8xf32>, %i: index) -> f32 {
+      %s = memref.subview %a[%i, 1] [1, 4] [1, 2] : memref<4x8xf32> to memref<4xf32, strided<[2], offset: ?>>
+      %c2 = arith.constant 2 : index
+      %v = memref.load %s[%c2] : memref<4xf32, strided<[2], offset: ?>>
+      return %v : f32
+    }"""
+    a = np.arange(32, dtype=np.float32).reshape(4, 8)
+    assert run(program, a, 3).results == (a[3, 5],)
+
+
+def test_byte_views_reinterpret_memory():
+    program = """
+    func.func @f(%v: f32) -> f16 {
+      %raw = memref.alloc() : memref<64xi8, WG>
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c8 = arith.constant 8 : index
+      %f = memref.view %raw[%c8][] : memref<64xi8, WG> to memref<2xf32, WG>
+      %h = memref.view %raw[%c8][] : memref<64xi8, WG> to memref<4xf16, WG>
+      memref.store %v, %f[%c0] : memref<2xf32, WG>
+      %r = memref.load %h[%c1] : memref<4xf16, WG>
+      return %r : f16
+    }"""
+    # The upper half of 1.0f is 0x3F80, which is 1.875 as f16.
+    assert run(program, 1.0).results == (1.875,)
+
+
+@pytest.mark.parametrize(
+    "kind, update, expected", [("addi", 5, 12), ("maxs", 5, 7), ("assign", 5, 5), ("xori", 5, 2)]
+)
+def test_atomics_combine_and_return_the_old_value(kind, update, expected):
+    program = f"""
+    func.func @f(%a: memref<1xi32>, %v: i32) -> i32 {{
+      %c0 = arith.constant 0 : index
+      %old = memref.atomic_rmw {kind} %v, %a[%c0] : (i32, memref<1xi32>) -> i32
+      return %old : i32
+    }}"""
+    result = run(program, np.array([7], np.int32), update)
+    assert result.results == (7,) and result.arrays[0][0] == expected
+
+
+def test_transfer_reads_pad_what_is_outside():
+    program = """
+    func.func @f(%a: memref<3x5xf32>, %i: index, %j: index, %p: f32) -> vector<2x4xf32> {
+      %v = vector.transfer_read %a[%i, %j], %p : memref<3x5xf32>, vector<2x4xf32>
+      return %v : vector<2x4xf32>
+    }"""
+    a = np.arange(15, dtype=np.float32).reshape(3, 5)
+    result = run(program, a, 2, 3, -1.0)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.results[0], [[13, 14, -1, -1], [-1, -1, -1, -1]])
+
+
+def test_transfer_reads_that_promise_to_stay_inside_are_held_to_it():
+    program = """
+    func.func @f(%a: memref<3x5xf32>, %j: index, %p: f32) -> vector<4xf32> {
+      %v = vector.transfer_read %a[%j, %j], %p {in_bounds = [true]} : memref<3x5xf32>, vector<4xf32>
+      return %v : vector<4xf32>
+    }"""
+    assert run(program, zeros(3, 5), 1, 0.0).races == ()
+    assert set(run(program, zeros(3, 5), 2, 0.0).race_codes) == {"out-of-bounds"}
+
+
+def test_contraction_is_a_matrix_product():
+    program = """
+    #a = affine_map<(m, n, k) -> (m, k)>
+    #b = affine_map<(m, n, k) -> (n, k)>
+    #c = affine_map<(m, n, k) -> (m, n)>
+    func.func @f(%a: vector<2x3xf32>, %b: vector<4x3xf32>, %c: vector<2x4xf32>) -> vector<2x4xf32> {
+      %r = vector.contract {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %c : vector<2x3xf32>, vector<4x3xf32> into vector<2x4xf32>
+      return %r : vector<2x4xf32>
+    }"""
+    a, b, c = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(4, 3), np.ones((2, 4))
+    np.testing.assert_array_equal(run(program, a, b, c).results[0], a @ b.T + c)
+
+
+def test_shuffle_takes_another_lane():
+    program = """
+    func.func @f(%out: memref<32xi32>) {
+      %t = gpu.thread_id x
+      %v = arith.index_cast %t : index to i32
+      %five = arith.constant 5 : i32
+      %width = arith.constant 32 : i32
+      %s, %ok = gpu.shuffle xor %v, %five, %width : i32
+      memref.store %s, %out[%t] : memref<32xi32>
+      return
+    }"""
+    result = run(program, np.zeros(32, np.int32), threads=32)
+    np.testing.assert_array_equal(result.arrays[0], np.arange(32) ^ 5)
+
+
+def test_thread_and_block_ids_are_linear_with_x_fastest():
+    program = """
+    func.func @f(%out: memref<2x3x4xindex>) {
+      %x = gpu.thread_id x
+      %y = gpu.thread_id y
+      %b = gpu.block_id x
+      %c100 = arith.constant 100 : index
+      %c10 = arith.constant 10 : index
+      %h = arith.muli %b, %c100 : index
+      %m = arith.muli %y, %c10 : index
+      %s = arith.addi %h, %m : index
+      %v = arith.addi %s, %x : index
+      memref.store %v, %out[%b, %y, %x] : memref<2x3x4xindex>
+      return
+    }"""
+    result = run(program, np.zeros((2, 3, 4), np.int64), threads=(4, 3), grid=2)
+    b, y, x = np.indices((2, 3, 4))
+    np.testing.assert_array_equal(result.arrays[0], 100 * b + 10 * y + x)
+
+
+# What cannot run ------------------------------------------------------------------------
+
+
+def test_op_without_semantics_is_an_error_at_its_place():
+    with pytest.raises(MachineError, match="unsupported-op") as caught:
+        run('func.func @f() {\n"my.op"() : () -> ()\nreturn\n}')
+    assert caught.value.diagnostic.place.line == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "takes 1 arguments"),
+        ((np.zeros(3, np.float32),), "shape"),
+        ((np.zeros(4, np.int32),), "holds int32"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        run("func.func @f(%a: memref<4xf32>) { return }", *arguments)
+
+
+def test_endless_loop_hits_the_step_limit():
+    program = """
+    func.func @f() {
+      %true = arith.constant true
+      scf.while : () -> () {
+        scf.condition(%true)
+      } do {
+        %x = arith.constant 1 : i32
+        scf.yield
+      }
+      return
+    }"""
+    with pytest.raises(MachineError, match="step-limit"):
+        run(program, step_limit=1000)
+
+
+def test_arguments_are_not_changed_in_place():
+    given = zeros(1)
+    program = """
+    func.func @f(%a: memref<1xf32>, %v: f32) {
+      %c0 = arith.constant 0 : index
+      memref.store %v, %a[%c0] : memref<1xf32>
+      return
+    }"""
+    assert run(program, given, 5.0).arrays[0][0] == 5 and given[0] == 0
+
+
+def test_a_loop_up_to_the_largest_index_ends():
+    """The step after the last iteration passes 2^63 - 1."""
+    program = """
+    func.func @f(%out: memref<1xi64>) {
+      %c0 = arith.constant 0 : index
+      %one = arith.constant 1 : i64
+      %lo = arith.constant 9223372036854775797 : index
+      %hi = arith.constant 9223372036854775807 : index
+      %st = arith.constant 4 : index
+      scf.for %i = %lo to %hi step %st {
+        %x = memref.load %out[%c0] : memref<1xi64>
+        %y = arith.addi %x, %one : i64
+        memref.store %y, %out[%c0] : memref<1xi64>
+      }
+      return
+    }"""
+    result = run(program, np.zeros(1, np.int64), step_limit=1000)
+    assert result.arrays[0][0] == 3

@@ -1,0 +1,448 @@
+"""Every row of the vocabulary runs on the machine, or is refused by name."""
+
+import numpy as np
+import pytest
+
+from helpers.machine_programs import parse, run
+from mlir_async_pipe import machine
+from mlir_async_pipe.session.diagnostics import MachineError
+from mlir_async_pipe.vocabulary import ROWS
+
+# Each program copies or keeps `src`, 64 values, through the op named and gives it in `dst`.
+HEAD = "func.func @f(%src: memref<64xf32>, %dst: memref<64xf32>) {"
+SHARED = "memref<64xf32, WG>"
+BASE = """
+  %t = gpu.thread_id x
+  %c0 = arith.constant 0 : index
+  %buf = memref.alloc() : memref<64xf32, WG>
+"""
+KEEP = """
+  %kept = memref.load %buf[%t] : memref<64xf32, WG>
+  memref.store %kept, %dst[%t] : memref<64xf32>
+  return
+}"""
+COPY = f"nvgpu.device_async_copy %src[%t], %buf[%t], 1 : memref<64xf32> to {SHARED}"
+GROUPED = f"%x = {COPY}\n%g = nvgpu.device_async_create_group %x\nnvgpu.device_async_wait %g"
+GATHER = f"amdgpu.gather_to_lds async %src[%t], %buf[%c0] : f32, memref<64xf32>, {SHARED}"
+LDS = (
+    f"amdgpu.global_load_async_to_lds %src[%t], %buf[%t] : vector<1xf32>, memref<64xf32>, {SHARED}"
+)
+STORED = f"%v = memref.load %src[%t] : memref<64xf32>\nmemref.store %v, %buf[%t] : {SHARED}"
+MARKS = "rocdl.asyncmark\nrocdl.wait.asyncmark 0"
+SCOPE = f"""
+"async_pipe.scope"() ({{
+  {STORED}
+  "async_pipe.yield"() : () -> ()
+}}) {{queue = 0 : i64}} : () -> ()"""
+COMMIT = '%q = "async_pipe.commit_queue"() {queue = 0 : i64} : () -> TOK'
+FIFO = f"""
+"async_pipe.producer_acquire"() {{queue = 0 : i64, depth = 1 : i64}} : () -> ()
+{SCOPE}
+{COMMIT}
+"async_pipe.consumer_wait"() {{queue = 0 : i64}} : () -> ()
+"async_pipe.consumer_release"() {{queue = 0 : i64}} : () -> ()"""
+
+
+def memref_program(body: str) -> str:
+    return HEAD + BASE + body + KEEP
+
+
+def pointers(copy: str, wait: str) -> str:
+    """A program of pointers: `%from` and `%lds` are this thread's, `%wave` the block's."""
+    return f"""
+    llvm.mlir.global internal @lds() {{addr_space = 3 : i32}} : !llvm.array<64 x f32>
+    llvm.func @f(%src: !llvm.ptr<1>, %dst: !llvm.ptr<1>) {{
+      %t = rocdl.workitem.id.x : i32
+      %wave = llvm.mlir.addressof @lds : !llvm.ptr<3>
+      %from = llvm.getelementptr %src[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+      %lds = llvm.getelementptr %wave[%t] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+      %to = llvm.getelementptr %dst[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+      {copy}
+      {wait}
+      %kept = llvm.load %lds : !llvm.ptr<3> -> f32
+      llvm.store %kept, %to : f32, !llvm.ptr<1>
+      llvm.return
+    }}"""
+
+
+CP = "nvvm.cp.async.shared.global %lds, %from, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>"
+CP_WAIT = "nvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
+THROUGH = "%z = llvm.load %from : !llvm.ptr<1> -> f32\nllvm.store %z, %lds : f32, !llvm.ptr<3>"
+BULK = f"""{THROUGH}
+%four = llvm.mlir.constant(4 : i32) : i32
+nvvm.cp.async.bulk.global.shared.cta %to, %lds, %four : !llvm.ptr<1>, !llvm.ptr<3>
+nvvm.cp.async.bulk.commit.group
+nvvm.cp.async.bulk.wait_group 0"""
+BULK_LOAD = """%four = llvm.mlir.constant(4 : i32) : i32
+%bar = llvm.addrspacecast %lds : !llvm.ptr<3> to !llvm.ptr<3>
+nvvm.cp.async.bulk.shared.cluster.global %lds, %from, %bar, %four : !llvm.ptr<3>, !llvm.ptr<1>"""
+BUFFER = """%stride = llvm.mlir.constant(0 : i16) : i16
+%all = llvm.mlir.constant(256 : i64) : i64
+%no = llvm.mlir.constant(0 : i32) : i32
+%size = llvm.mlir.constant(4 : i32) : i32
+%at = llvm.mul %t, %size : i32
+%r = rocdl.make.buffer.rsrc %src, %stride, %all, %no : !llvm.ptr<1> to !llvm.ptr<8>
+rocdl.raw.ptr.buffer.load.async.lds %r, %wave, %size, %at, %no, %no, %no"""
+
+DESCRIPTOR = (
+    "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, WG>, swizzle = none, l2promo = none, "
+    "oob = zero, interleave = none>"
+)
+BARRIERS = "!nvgpu.mbarrier.group<memorySpace = WG>"
+TENSOR_MAP = f"""
+  %c64 = arith.constant 64 : index
+  %first = arith.cmpi eq, %t, %c0 : index
+  %u = memref.cast %src : memref<64xf32> to memref<*xf32>
+  %w = memref.cast %dst : memref<64xf32> to memref<*xf32>
+  %from = nvgpu.tma.create.descriptor %u box[%c64] : memref<*xf32> -> {DESCRIPTOR}
+  %to = nvgpu.tma.create.descriptor %w box[%c64] : memref<*xf32> -> {DESCRIPTOR}
+  %bar = nvgpu.mbarrier.create -> {BARRIERS}
+  nvgpu.tma.async.load %from[%c0], %bar[%c0] to %buf, predicate = %first : {DESCRIPTOR}, {BARRIERS} -> {SHARED}
+  nvgpu.mbarrier.try_wait.parity %bar[%c0], %first, %c64 : {BARRIERS}
+"""
+TENSOR_STORE = f"""
+  nvgpu.tma.async.store %buf to %to[%c0], predicate = %first : {SHARED} -> {DESCRIPTOR}
+  return
+}}"""
+
+
+TENSOR_LOAD = f"""
+  %base = amdgpu.make_dma_base %src[%c0], %buf[%c0] : memref<64xf32>, {SHARED} -> !amdgpu.tdm_base<f32>
+  %tile = amdgpu.make_dma_descriptor %base globalSize [64] globalStride [1] sharedSize [64] : !amdgpu.tdm_base<f32> -> !amdgpu.tdm_descriptor
+  amdgpu.tensor_load_to_lds %tile : !amdgpu.tdm_descriptor
+  rocdl.s.wait.tensorcnt 0
+  gpu.barrier
+"""
+
+
+def barrier_program(barrier: str) -> str:
+    return memref_program(f"{STORED}\n{barrier}")
+
+
+PROGRAMS = {
+    "nvgpu.device_async_copy": memref_program(GROUPED),
+    "nvgpu.device_async_create_group": memref_program(GROUPED),
+    "nvgpu.device_async_wait": memref_program(GROUPED),
+    "nvvm.cp.async.shared.global": pointers(CP, CP_WAIT),
+    "nvvm.cp.async.commit.group": pointers(CP, CP_WAIT),
+    "nvvm.cp.async.wait.group": pointers(CP, CP_WAIT),
+    "nvgpu.tma.async.load": HEAD + BASE + TENSOR_MAP + KEEP,
+    "nvgpu.tma.async.store": HEAD + BASE + TENSOR_MAP + TENSOR_STORE,
+    "nvvm.cp.async.bulk.global.shared.cta": pointers("", BULK),
+    "nvvm.cp.async.bulk.commit.group": pointers("", BULK),
+    "nvvm.cp.async.bulk.wait_group": pointers("", BULK),
+    "nvvm.cp.async.bulk.shared.cluster.global": pointers(BULK_LOAD, ""),
+    "nvvm.wgmma.commit.group.sync.aligned": pointers(
+        CP, f"{CP_WAIT}\nnvvm.wgmma.commit.group.sync.aligned"
+    ),
+    "nvvm.wgmma.wait.group.sync.aligned": pointers(
+        CP, f"{CP_WAIT}\nnvvm.wgmma.wait.group.sync.aligned 1"
+    ),
+    "amdgpu.gather_to_lds": memref_program(f"{GATHER}\n{MARKS}"),
+    "amdgpu.global_load_async_to_lds": memref_program(f"{LDS}\n{MARKS}"),
+    "rocdl.load.async.to.lds": pointers(
+        '"rocdl.load.async.to.lds"(%from, %wave) '
+        "{size = 4 : i32, offset = 0 : i32, aux = 0 : i32} : (!llvm.ptr<1>, !llvm.ptr<3>) -> ()",
+        MARKS,
+    ),
+    "rocdl.raw.ptr.buffer.load.async.lds": pointers(BUFFER, MARKS),
+    "rocdl.global.load.async.to.lds.b32": pointers(
+        "rocdl.global.load.async.to.lds.b32 %from, %lds, 0, 0 : !llvm.ptr<1>, !llvm.ptr<3>", MARKS
+    ),
+    "rocdl.asyncmark": memref_program(f"{GATHER}\n{MARKS}"),
+    "rocdl.wait.asyncmark": memref_program(f"{GATHER}\n{MARKS}"),
+    "rocdl.s.wait.asynccnt": memref_program(f"{LDS}\nrocdl.s.wait.asynccnt 0"),
+    "rocdl.s.wait.tensorcnt": memref_program(f"{GROUPED}\nrocdl.s.wait.tensorcnt 0"),
+    "amdgpu.tensor_load_to_lds": memref_program(TENSOR_LOAD),
+    "async_pipe.scope": memref_program(
+        f'{SCOPE}\n{COMMIT}\n"async_pipe.wait_queue"(%q) {{queue = 0 : i64}} : (TOK) -> ()'
+    ),
+    "async_pipe.commit_queue": memref_program(
+        f'{SCOPE}\n{COMMIT}\n"async_pipe.wait_queue"() {{queue = 0 : i64, count = 0 : i64}} : () -> ()'
+    ),
+    "async_pipe.wait_queue": memref_program(
+        f'{SCOPE}\n{COMMIT}\n"async_pipe.wait_queue"(%q) {{queue = 0 : i64}} : (TOK) -> ()'
+    ),
+    "async_pipe.consumer_wait": memref_program(FIFO),
+    "async_pipe.producer_acquire": memref_program(FIFO),
+    "async_pipe.consumer_release": memref_program(FIFO),
+    "gpu.barrier": barrier_program("gpu.barrier"),
+    "nvvm.barrier": barrier_program("nvvm.barrier"),
+    "rocdl.barrier": barrier_program("rocdl.barrier"),
+    "rocdl.s.barrier": barrier_program("rocdl.s.barrier"),
+    "amdgpu.lds_barrier": barrier_program("amdgpu.lds_barrier"),
+    "memref.load": memref_program(STORED),
+    "memref.store": memref_program(STORED),
+    "affine.load": memref_program(
+        f"%v = affine.load %src[%t] : memref<64xf32>\naffine.store %v, %buf[%t] : {SHARED}"
+    ),
+    "affine.store": memref_program(
+        f"%v = affine.load %src[%t] : memref<64xf32>\naffine.store %v, %buf[%t] : {SHARED}"
+    ),
+    "vector.load": memref_program(
+        "%v = vector.load %src[%t] : memref<64xf32>, vector<1xf32>\n"
+        f"vector.store %v, %buf[%t] : {SHARED}, vector<1xf32>"
+    ),
+    "vector.store": memref_program(
+        "%v = vector.load %src[%t] : memref<64xf32>, vector<1xf32>\n"
+        f"vector.store %v, %buf[%t] : {SHARED}, vector<1xf32>"
+    ),
+    "vector.transfer_read": memref_program(
+        "%pad = arith.constant 0.0 : f32\n"
+        "%v = vector.transfer_read %src[%t], %pad : memref<64xf32>, vector<1xf32>\n"
+        f"vector.transfer_write %v, %buf[%t] : vector<1xf32>, {SHARED}"
+    ),
+    "vector.transfer_write": memref_program(
+        "%pad = arith.constant 0.0 : f32\n"
+        "%v = vector.transfer_read %src[%t], %pad : memref<64xf32>, vector<1xf32>\n"
+        f"vector.transfer_write %v, %buf[%t] : vector<1xf32>, {SHARED}"
+    ),
+    "vector.maskedload": memref_program(
+        "%one = arith.constant 1 : index\n"
+        "%mask = vector.create_mask %one : vector<1xi1>\n"
+        "%none = arith.constant dense<0.0> : vector<1xf32>\n"
+        "%v = vector.maskedload %src[%t], %mask, %none"
+        " : memref<64xf32>, vector<1xi1>, vector<1xf32> into vector<1xf32>\n"
+        f"vector.store %v, %buf[%t] : {SHARED}, vector<1xf32>"
+    ),
+    "memref.atomic_rmw": memref_program(
+        f"%v = memref.load %src[%t] : memref<64xf32>\n"
+        f"%old = memref.atomic_rmw assign %v, %buf[%t] : (f32, {SHARED}) -> f32"
+    ),
+    "memref.copy": HEAD
+    + """
+      %t = gpu.thread_id x
+      %s = memref.subview %src[%t] [1] [1] : memref<64xf32> to memref<1xf32, strided<[1], offset: ?>>
+      %d = memref.subview %dst[%t] [1] [1] : memref<64xf32> to memref<1xf32, strided<[1], offset: ?>>
+      memref.copy %s, %d : memref<1xf32, strided<[1], offset: ?>> to memref<1xf32, strided<[1], offset: ?>>
+      return
+    }""",
+    "llvm.load": pointers(THROUGH, ""),
+    "llvm.store": pointers(THROUGH, ""),
+}
+# Tested elsewhere, with layouts of their own: ldmatrix in test_machine_matrix, the product of a
+# warpgroup in test_machine_warpgroup, the widths of the b8 … b128 copies below, nvvm.barrier0
+# in stacks that still have it.
+MATRIX_LOADS = {"nvgpu.ldmatrix", "nvvm.ldmatrix", "amdgpu.transpose_load"}
+ELSEWHERE = (
+    MATRIX_LOADS
+    | {"nvgpu.warpgroup.mma", "nvvm.barrier0"}
+    | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
+)
+ACCUMULATOR = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
+REFUSED = {
+    "nvvm.barrier.arrive": """
+    func.func @f(%a: i32, %b: i32, %n: i32) {
+      nvvm.barrier.arrive id = %n number_of_threads = %n
+      return
+    }""",
+    "nvvm.bar.warp.sync": """
+    func.func @f(%a: i32, %b: i32, %n: i32) {
+      nvvm.bar.warp.sync %n : i32
+      return
+    }""",
+    "nvvm.cp.async.bulk.tensor.global.shared.cta": """
+    llvm.func @f(%m: !llvm.ptr, %s: !llvm.ptr<3>, %x: i32) {
+      nvvm.cp.async.bulk.tensor.global.shared.cta %m, %s, box[%x] : !llvm.ptr, !llvm.ptr<3>
+      llvm.return
+    }""",
+    "nvvm.wgmma.mma_async": f"""
+    llvm.func @f(%a: i64, %b: i64, %n: i32) {{
+      %c = llvm.mlir.undef : {ACCUMULATOR}
+      %d = nvvm.wgmma.mma_async %a, %b, %c, <m = 64, n = 8, k = 16>, D[<f32>, <one>],
+        A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : {ACCUMULATOR} -> {ACCUMULATOR}
+      llvm.return
+    }}""",
+}
+
+
+def test_every_row_is_tested_here_or_named_as_tested_elsewhere():
+    assert set(PROGRAMS) | ELSEWHERE | set(REFUSED) == set(ROWS)
+
+
+@pytest.mark.parametrize("completion", ("eager", "late", "random:3"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_row_runs_right_under_every_completion(name, completion):
+    source = np.arange(64, dtype=np.float32)
+    given = np.zeros(64, np.float32)
+    result = run(PROGRAMS[name], source, given, threads=64, warp=64, completion=completion)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[1], source)
+
+
+def intrinsic(name: str, *operands: str) -> str:
+    """A call; operands are `%value: type` or `3: type`, which becomes a constant."""
+    lines, values, types = [], [], []
+    for number, operand in enumerate(operands):
+        value, kind = operand.split(": ")
+        if not value.startswith("%"):
+            constant = f"%{name.rpartition('.')[2]}{number}"
+            lines.append(f"{constant} = llvm.mlir.constant({value} : {kind}) : {kind}")
+            value = constant
+        values.append(value)
+        types.append(kind)
+    call = f'llvm.call_intrinsic "{name}"({", ".join(values)}) : ({", ".join(types)}) -> ()'
+    return "\n".join([*lines, call])
+
+
+FROM, LDS_AT, WAVE_AT = "%from: !llvm.ptr<1>", "%lds: !llvm.ptr<3>", "%wave: !llvm.ptr<3>"
+INTRINSIC_MARKS = (
+    intrinsic("llvm.amdgcn.asyncmark") + "\n" + intrinsic("llvm.amdgcn.wait.asyncmark", "0: i16")
+)
+INTRINSIC_GROUPS = (
+    intrinsic("llvm.nvvm.cp.async.commit.group")
+    + "\n"
+    + intrinsic("llvm.nvvm.cp.async.wait.group", "0: i32")
+)
+INTRINSIC_PROGRAMS = {
+    "wave copy": pointers(
+        intrinsic("llvm.amdgcn.load.async.to.lds.p1", FROM, WAVE_AT, "4: i32", "0: i32", "0: i32"),
+        INTRINSIC_MARKS,
+    ),
+    "lane copy": pointers(
+        intrinsic("llvm.amdgcn.global.load.async.to.lds.b32", FROM, LDS_AT, "0: i32", "0: i32"),
+        intrinsic("llvm.amdgcn.s.wait.asynccnt", "0: i16"),
+    ),
+    "cp.async": pointers(
+        intrinsic("llvm.nvvm.cp.async.ca.shared.global.4", LDS_AT, FROM), INTRINSIC_GROUPS
+    ),
+    "barrier": pointers(THROUGH, intrinsic("llvm.amdgcn.s.barrier")),
+}
+
+
+@pytest.mark.parametrize("completion", ("eager", "late", "random:3"))
+@pytest.mark.parametrize("name", INTRINSIC_PROGRAMS)
+def test_intrinsics_mean_what_their_rows_say(name, completion):
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    program = INTRINSIC_PROGRAMS[name]
+    result = run(program, source, given, threads=64, warp=64, completion=completion)
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[1], source)
+
+
+def test_unknown_intrinsic_is_refused_by_name():
+    program = pointers("", intrinsic("llvm.amdgcn.s.sleep", "1: i32"))
+    with pytest.raises(MachineError, match=r"intrinsic 'llvm\.amdgcn\.s\.sleep'"):
+        run(program, np.zeros(4, np.uint8), np.zeros(4, np.uint8))
+
+
+WITHOUT_WAIT = {
+    "nvgpu.device_async_copy": memref_program(f"%x = {COPY}"),
+    "nvvm.cp.async.shared.global": pointers(CP, ""),
+    "amdgpu.gather_to_lds": memref_program(GATHER),
+    "amdgpu.global_load_async_to_lds": memref_program(LDS),
+    "rocdl.raw.ptr.buffer.load.async.lds": pointers(BUFFER, ""),
+    "async_pipe.scope": memref_program(SCOPE),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_WAIT)
+def test_row_races_without_its_wait(name):
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(WITHOUT_WAIT[name], source, given, threads=64, warp=64, completion="late")
+    assert result.race_codes == {"read-in-flight", "uncommitted-copy"}
+    assert np.isnan(result.arrays[1]).all()
+
+
+def test_gather_to_lds_without_async_is_over_when_it_returns():
+    program = memref_program(GATHER.replace(" async ", " "))
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(program, source, given, threads=64, warp=64, completion="late")
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[1], source)
+
+
+@pytest.mark.parametrize("bits", (8, 32, 64, 128))
+def test_async_loads_of_each_width_copy_that_many_bytes(bits):
+    copy = f"rocdl.global.load.async.to.lds.b{bits} %src, %wave, 0, 0 : !llvm.ptr<1>, !llvm.ptr<3>"
+    program = pointers(copy, MARKS).replace("%kept = llvm.load %lds", "%kept = llvm.load %wave")
+    source = np.arange(1, 17, dtype=np.uint8)
+    if bits < 32:
+        program = program.replace("-> f32", "-> i8").replace(
+            "llvm.store %kept, %to : f32", "llvm.store %kept, %to : i8"
+        )
+    result = run(program, source, np.zeros(4, np.uint8))
+    assert result.races == ()
+    np.testing.assert_array_equal(
+        result.arrays[1][: min(4, bits // 8)], source[: min(4, bits // 8)]
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_analysis_only_row_is_refused_by_name(name):
+    arguments = (
+        (0, 0, 0)
+        if "wgmma" in name or "bar" in name
+        else (np.zeros(4, np.uint8), np.zeros(4, np.uint8), 0)
+    )
+    with pytest.raises(MachineError, match=name.replace(".", r"\.")) as error:
+        run(REFUSED[name], *arguments)
+    assert error.value.code == "unsupported-op"
+
+
+def test_bulk_copies_say_that_they_run_synchronously():
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(PROGRAMS["nvvm.cp.async.bulk.global.shared.cta"], source, given, threads=64)
+    assert [remark.code for remark in result.remarks] == ["executed-synchronously"]
+
+
+MARKS_OF_A_CALLEE = """
+func.func private @copy(%src: memref<4xf32>, %buf: memref<4xf32, WG>, %i: index) {
+  amdgpu.gather_to_lds async %src[%i], %buf[%i] : f32, memref<4xf32>, memref<4xf32, WG>
+  rocdl.asyncmark
+  return
+}
+func.func @f(%src: memref<4xf32>) -> f32 {
+  %buf = memref.alloc() : memref<4xf32, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  amdgpu.gather_to_lds async %src[%c0], %buf[%c0] : f32, memref<4xf32>, memref<4xf32, WG>
+  rocdl.asyncmark
+  func.call @copy(%src, %buf, %c1) : (memref<4xf32>, memref<4xf32, WG>, index) -> ()
+  MORE
+  rocdl.wait.asyncmark COUNT
+  %v = memref.load %buf[READ] : memref<4xf32, WG>
+  rocdl.asyncmark
+  rocdl.wait.asyncmark 0
+  return %v : f32
+}"""
+
+
+@pytest.mark.parametrize(
+    "more, count, read, clean",
+    [
+        # The callee's mark does not count: 0 waits for the caller's one mark, before the call.
+        ("", 0, "%c0", True),
+        ("", 0, "%c1", False),
+        ("", 1, "%c0", False),
+        # A mark behind the call covers what the callee issued.
+        ("rocdl.asyncmark", 0, "%c1", True),
+        ("rocdl.asyncmark", 1, "%c0", True),
+        ("rocdl.asyncmark", 1, "%c1", False),
+    ],
+)
+def test_marks_of_a_callee_do_not_count_in_the_caller(more, count, read, clean):
+    program = MARKS_OF_A_CALLEE.replace("MORE", more).replace("COUNT", str(count))
+    module = parse(program.replace("READ", read))
+    result = machine.run(module, "f", [np.ones(4, np.float32)], warp=64)
+    assert result.race_codes == (set() if clean else {"read-in-flight"})
+
+
+def test_thread_scope_counts_the_groups_of_a_callee():
+    program = """
+    func.func private @more() {
+      %e = nvgpu.device_async_create_group {async_pipe.empty}
+      return
+    }
+    func.func @f(%src: memref<4xf32>) -> f32 {
+      %buf = memref.alloc() : memref<4xf32, WG>
+      %c0 = arith.constant 0 : index
+      %x = nvgpu.device_async_copy %src[%c0], %buf[%c0], 1 : memref<4xf32> to memref<4xf32, WG>
+      %g = nvgpu.device_async_create_group %x
+      func.call @more() : () -> ()
+      nvgpu.device_async_wait %g {numGroups = 1 : i32}
+      %v = memref.load %buf[%c0] : memref<4xf32, WG>
+      return %v : f32
+    }"""
+    result = machine.run(parse(program), "f", [np.ones(4, np.float32)])
+    assert result.races == () and result.waits[0].exact == 1

@@ -1,0 +1,155 @@
+"""Matrix products of a warpgroup on the machine, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.machine_programs import run
+from mlir_async_pipe.machine import fragments
+from mlir_async_pipe.session.diagnostics import MachineError
+
+
+def tensor_map(rows: int, columns: int = 64) -> str:
+    return (
+        f"!nvgpu.tensormap.descriptor<tensor = memref<{rows}x{columns}xT, WG>, "
+        "swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>"
+    )
+
+
+OF_B = "    : memref<64x128xT, WG>, "
+BARRIERS = "!nvgpu.mbarrier.group<memorySpace = WG>"
+ACC = "!nvgpu.warpgroup.accumulator<fragmented = vector<128x128xf32>>"
+DESC_A = "!nvgpu.warpgroup.descriptor<tensor = memref<128x64xT, WG>>"
+DESC_B = "!nvgpu.warpgroup.descriptor<tensor = memref<64x128xT, WG>>"
+HALF = "memref<64x64xT, strided<[64, 1], offset: OFFSET>, WG>"
+# B is 64x128 and comes as two boxes of 64x64, one behind the other.
+GEMM = f"""
+func.func @f(%a: memref<128x64xT>, %b: memref<64x128xT>, %c: memref<128x128xf32>) {{
+  %t = gpu.thread_id x
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %first = arith.cmpi eq, %t, %c0 : index
+  %sa = memref.alloc() : memref<128x64xT, WG>
+  %sb = memref.alloc() : memref<64x128xT, WG>
+  %b0 = memref.reinterpret_cast %sb to offset: [0], sizes: [64, 64], strides: [64, 1]
+    : memref<64x128xT, WG> to {HALF.replace("OFFSET", "0")}
+  %b1 = memref.reinterpret_cast %sb to offset: [4096], sizes: [64, 64], strides: [64, 1]
+    : memref<64x128xT, WG> to {HALF.replace("OFFSET", "4096")}
+  %ua = memref.cast %a : memref<128x64xT> to memref<*xT>
+  %ub = memref.cast %b : memref<64x128xT> to memref<*xT>
+  %ma = nvgpu.tma.create.descriptor %ua box[%c128, %c64] : memref<*xT> -> {tensor_map(128)}
+  %mb = nvgpu.tma.create.descriptor %ub box[%c64, %c64] : memref<*xT> -> {tensor_map(64)}
+  %bar = nvgpu.mbarrier.create -> {BARRIERS}
+  nvgpu.tma.async.load %ma[%c0, %c0], %bar[%c0] to %sa, predicate = %first
+    : {tensor_map(128)}, {BARRIERS} -> memref<128x64xT, WG>
+  nvgpu.tma.async.load %mb[%c0, %c0], %bar[%c0] to %b0, predicate = %first
+    : {tensor_map(64)}, {BARRIERS} -> {HALF.replace("OFFSET", "0")}
+  nvgpu.tma.async.load %mb[%c64, %c0], %bar[%c0] to %b1, predicate = %first
+    : {tensor_map(64)}, {BARRIERS} -> {HALF.replace("OFFSET", "4096")}
+  nvgpu.mbarrier.try_wait.parity %bar[%c0], %first, %c64 : {BARRIERS}
+  %da = nvgpu.warpgroup.generate.descriptor %sa, %ma
+    : memref<128x64xT, WG>, {tensor_map(128)} -> {DESC_A}
+  %db = nvgpu.warpgroup.generate.descriptor %sb, %mb
+    : memref<64x128xT, WG>, {tensor_map(64)} -> {DESC_B}
+  %zero = nvgpu.warpgroup.mma.init.accumulator -> {ACC}
+  %once = nvgpu.warpgroup.mma %da, %db, %zero {{transposeB}} : {DESC_A}, {DESC_B}, {ACC} -> {ACC}
+  %twice = nvgpu.warpgroup.mma %da, %db, %once {{transposeB}} : {DESC_A}, {DESC_B}, {ACC} -> {ACC}
+  nvgpu.warpgroup.mma.store %twice, %c : {ACC} to memref<128x128xf32>
+  return
+}}"""
+
+
+def gemm(element: str = "f16") -> str:
+    return GEMM.replace("xT", f"x{element}")
+
+
+def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(5)
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((128, 64), (64, 128)))
+    return a, b, np.zeros((128, 128), np.float32)
+
+
+def as_bf16(values: np.ndarray) -> np.ndarray:
+    """Bit patterns; small integers lose nothing."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+@pytest.mark.parametrize("element", ("f16", "bf16"))
+def test_warpgroup_mma_multiplies_what_tma_copies_brought(element):
+    a, b, c = operands()
+    given = (a, b) if element == "f16" else (as_bf16(a), as_bf16(b))
+    result = run(gemm(element), *given, c, threads=128)
+    assert result.races == ()
+    np.testing.assert_array_equal(
+        result.arrays[2], 2 * (a.astype(np.float32) @ b.astype(np.float32))
+    )
+
+
+def test_warpgroup_mma_says_that_it_runs_synchronously():
+    remarks = run(gemm(), *operands(), threads=128).remarks
+    assert {remark.code for remark in remarks} == {"executed-synchronously"}
+    assert any("'nvgpu.warpgroup.mma'" in str(remark) for remark in remarks)
+
+
+def test_warpgroup_mma_before_the_barrier_wait_is_a_race():
+    lines = [line for line in gemm().splitlines() if "try_wait" not in line]
+    result = run("\n".join(lines), *operands(), threads=128)
+    assert result.race_codes == {"not-visible"}
+
+
+def test_warpgroup_mma_of_unwritten_memory_is_found():
+    program = gemm().replace(
+        "nvgpu.tma.async.load %mb[%c64, %c0]", "nvgpu.tma.async.load %mb[%c0, %c0]"
+    )
+    program = program.replace("to %b1, predicate", "to %b0, predicate").replace(
+        "-> " + HALF.replace("OFFSET", "4096").replace("xT", "xf16"),
+        "-> " + HALF.replace("OFFSET", "0").replace("xT", "xf16"),
+    )
+    assert run(program, *operands(), threads=128).race_codes == {"uninitialised-read"}
+
+
+def test_part_of_a_warpgroup_is_found():
+    result = run(gemm(), *operands(), threads=96)
+    assert "divergent-warp-op" in result.race_codes
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ("{transposeB}", "", "with transposeB only"),
+        (f"%sb, %mb\n{OF_B}{tensor_map(64)}", f"%sb, %ma\n{OF_B}{tensor_map(128)}", "not boxes"),
+    ],
+)
+def test_forms_whose_descriptors_read_elsewhere_are_refused(old, new, why):
+    program = GEMM.replace(old, new).replace("xT", "xf16")
+    with pytest.raises(MachineError, match=why) as error:
+        run(program, *operands(), threads=128)
+    assert error.value.code == "unsupported-op"
+
+
+@pytest.mark.parametrize(
+    "threads, schedule, why",
+    [(256, "lockstep", "not the first of its block"), (128, "forward", "needs the schedule")],
+)
+def test_launches_that_the_ops_do_not_define_are_refused(threads, schedule, why):
+    with pytest.raises(MachineError, match=why):
+        run(gemm(), *operands(), threads=threads, schedule=schedule)
+
+
+# Copied from the PTX ISA's figure of the accumulator of wgmma.m64nNk16, not computed.
+@pytest.mark.parametrize(
+    "lane, element, place",
+    [
+        (0, 1, (0, 1)),
+        (5, 2, (9, 2)),
+        (37, 4, (17, 10)),
+        (127, 7, (63, 15)),
+        (0, 8, (64, 0)),
+        (127, 15, (127, 15)),
+    ],
+)
+def test_lane_holds_the_element_that_the_figure_says(lane, element, place):
+    layout = fragments.warpgroup(128, 16)
+    assert (layout.rows[lane, element], layout.columns[lane, element]) == place
