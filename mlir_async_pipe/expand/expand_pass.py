@@ -42,7 +42,6 @@ from mlir_async_pipe.expand.plan.nested import (
 from mlir_async_pipe.expand.plan.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.expand.plan.synchronise import Synchronisation, synchronise
 from mlir_async_pipe.expand.write.branches import join_branches
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.kernel_units import build_kernel
@@ -158,12 +157,8 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
 
 def _expand_round(plans: list[Plan], module: Any) -> list[int]:
     """Write loops of which none holds another; returns the registers that each carries."""
-    synchronised = [(plan, synchronise(plan)) for plan in plans]
     rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
-    carried = [
-        expand(plan, synchronisation, rooms.of(plan.loop, plan.buffers))
-        for plan, synchronisation in synchronised
-    ]
+    carried = [expand(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
     rooms.close(module)
     return carried
 
@@ -174,7 +169,7 @@ def _limits(options: ExpandOptions, session: Session) -> Limits:
     return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
 
 
-def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[VersionedBuffer]) -> int:
+def expand(plan: Plan, buffers: list[VersionedBuffer]) -> int:
     """Write one planned loop; returns the registers that its kernel carries from step to step.
     Nothing here can refuse: the plan has decided everything."""
     loop = plan.loop
@@ -187,7 +182,7 @@ def expand(plan: Plan, synchronisation: Synchronisation, buffers: list[Versioned
         ip = before(operations(guard.regions[0].blocks[0])[-1])
         integers.enter(ip)
     kernel = build_kernel(plan, buffers)
-    emitter = Emitter(plan, kernel, synchronisation, integers, ip)
+    emitter = Emitter(plan, kernel, integers, ip)
     if plan.boundary.before:
         emitter.steps.write_barrier(plan.boundary.before)
     results, kernel_loop = emitter.emit()
@@ -241,7 +236,7 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
 def _filling(plan: Plan) -> Filling:
     if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
         return Filling(0, 0)
-    return filling(synchronise(plan).kernel, plan.groups, plan.last_stage)
+    return filling(plan.synchronisation.kernel, plan.groups, plan.last_stage)
 
 
 def _record(plan: Plan, numbering: Any) -> LoopRecord:

@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.analysis import Analysis, analyse
-from mlir_async_pipe.expand.plan.barrier_pairs import Boundary, barrier_pairs
+from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair, Boundary, barrier_pairs
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, check_versionable
 from mlir_async_pipe.expand.plan.choose_versions import plan_buffers
 from mlir_async_pipe.expand.plan.divergence import check_uniform
@@ -29,7 +29,8 @@ from mlir_async_pipe.expand.plan.memory_limit import fit_into
 from mlir_async_pipe.expand.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.statement_places import in_op_form
-from mlir_async_pipe.expand.plan.synchronise import synchronise
+from mlir_async_pipe.expand.plan.sync_state import Synchronisation
+from mlir_async_pipe.expand.plan.synchronise import synchronised
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.expand.write.guards import check_guardable
 from mlir_async_pipe.loops import annotations as names
@@ -118,6 +119,7 @@ def plan_schedule(
         (),
         (),
         kept,
+        Synchronisation(),
         wait_at,
         # Without a guarantee of S-1 iterations an epilogue could not be peeled.
         "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
@@ -127,12 +129,17 @@ def plan_schedule(
         Boundary(),
     )
 
-    def with_waits(buffers: tuple[BufferPlan, ...]) -> Plan:
-        found = dict.fromkeys(needs + reuse_needs(buffers, units, group_of))
-        return replace(plan, buffers=buffers, needs=tuple(found))
+    def with_waits(
+        buffers: tuple[BufferPlan, ...],
+        barriers: tuple[BarrierPair, ...] = (),
+        boundary: Boundary = plan.boundary,
+    ) -> Plan:
+        found = tuple(dict.fromkeys(needs + reuse_needs(buffers, units, group_of)))
+        asked = replace(plan, buffers=buffers, needs=found, barriers=barriers, boundary=boundary)
+        return synchronised(asked)
 
     def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
-        return kernel_counts(synchronise(with_waits(buffers)).kernel, groups)
+        return kernel_counts(with_waits(buffers).synchronisation.kernel, groups)
 
     buffers = plan.buffers
     if limits.workgroup_bytes is not None:
@@ -146,7 +153,7 @@ def plan_schedule(
     pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
     if pairs or kept or boundary.before or boundary.behind:
         check_uniform(loop)
-    return replace(with_waits(buffers), barriers=pairs, boundary=boundary)
+    return with_waits(buffers, pairs, boundary)
 
 
 def _check_inner_loops(loop: Operation) -> None:

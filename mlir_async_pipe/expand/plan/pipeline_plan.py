@@ -1,4 +1,4 @@
-"""The pipelined form of one loop as data: everything that the emitter needs to know."""
+"""The pipelined form of one loop as data: everything that the writer needs to know."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.kept_barriers import KeptBarrier
 from mlir_async_pipe.expand.plan.needs import Need
+from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.units import Units
 
 
@@ -19,7 +20,8 @@ class Plan:
     """The pipelined form of one loop, decided but not yet written.
 
     `trip_count` is None if it is not constant; `last_stage` = S - 1 prologue steps run
-    before the kernel.
+    before the kernel. `needs`, `barriers` and `kept_barriers` say what has to be over before what,
+    `synchronisation` where the waits and barriers stand that see to it.
     """
 
     loop: Operation
@@ -29,6 +31,7 @@ class Plan:
     needs: tuple[Need, ...]
     barriers: tuple[BarrierPair, ...]
     kept_barriers: tuple[KeptBarrier, ...]
+    synchronisation: Synchronisation
     wait_at: Literal["consumer", "iteration"]
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]

@@ -159,3 +159,13 @@ class Step:
             for before in self.before.values()
             for wait in before.waits
         )
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """The synchronisation of the whole loop; `drains` are the groups waited for after it."""
+
+    prologue: tuple[Step, ...] = ()
+    kernel: Step = field(default_factory=Step)
+    epilogue: tuple[Step, ...] = ()
+    drains: tuple[Group, ...] = ()

@@ -35,23 +35,14 @@ from mlir_async_pipe.expand.plan.sync_state import (
     Phase,
     State,
     Step,
+    Synchronisation,
     Wait,
 )
 from mlir_async_pipe.expand.plan.units import Unit
 
 
-@dataclass(frozen=True)
-class Synchronisation:
-    """The synchronisation of the whole loop; `drains` are the groups waited for behind it."""
-
-    prologue: tuple[Step, ...]
-    kernel: Step
-    epilogue: tuple[Step, ...]
-    drains: tuple[Group, ...]
-
-
-def synchronise(plan: Plan) -> Synchronisation:
-    """Decide every wait and barrier of the pipelined loop."""
+def synchronised(plan: Plan) -> Plan:
+    """The plan with every wait and barrier that its needs and barrier pairs ask for."""
     needs: dict[int, list[Need]] = {}
     for need in plan.needs:
         needs.setdefault(need.unit.position, []).append(need)
@@ -75,7 +66,8 @@ def synchronise(plan: Plan) -> Synchronisation:
         step, state = walker.walk(state, Draining(e))
         epilogue.append(step)
         state = state.shifted()
-    return Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
+    found = Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
+    return replace(plan, synchronisation=found)
 
 
 @dataclass(frozen=True)

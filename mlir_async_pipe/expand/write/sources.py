@@ -15,7 +15,6 @@ from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
-from mlir_async_pipe.expand.plan.synchronise import Synchronisation
 from mlir_async_pipe.expand.write.kernel_units import Kernel, KernelUnit
 from mlir_async_pipe.expand.write.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
 
@@ -40,10 +39,10 @@ class Sources:
     """The makers of all values of one loop, its recurrences, and how many registers each value
     needs (`registers`: lag by shift register)."""
 
-    def __init__(self, plan: Plan, kernel: Kernel, synchronisation: Synchronisation) -> None:
+    def __init__(self, plan: Plan, kernel: Kernel) -> None:
         self.kernel = kernel
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
-        self.synchronisation = synchronisation
+        self.synchronisation = plan.synchronisation
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
         self.last_stage = plan.last_stage

@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
 from mlir_async_pipe.expand.plan.empty_groups import empty_groups
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
-from mlir_async_pipe.expand.plan.synchronise import Synchronisation
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.kernel_units import Kernel
 from mlir_async_pipe.expand.write.sources import Source, Sources
@@ -38,13 +37,11 @@ class Emitter:
         self,
         plan: Plan,
         kernel: Kernel,
-        synchronisation: Synchronisation,
         integers: Integers,
         ip: Any,
     ) -> None:
         self.plan = plan
         self.kernel = kernel
-        self.synchronisation = synchronisation
         self.integers = integers
         self.steps = StepWriter(plan, kernel, integers, ip)
         self.loop = plan.loop
@@ -53,7 +50,7 @@ class Emitter:
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
         self.epilogue_steps = plan.peeled_epilogue
-        self.sources = Sources(plan, kernel, synchronisation)
+        self.sources = Sources(plan, kernel)
         self.carried_out: dict[tuple[Source, int], Value] = {}
         self.dummy_token: Value | None = None
 
@@ -89,7 +86,7 @@ class Emitter:
                 return None
             return self.integers.has_iteration(t - stage)
 
-        step = self.synchronisation.prologue[t]
+        step = self.plan.synchronisation.prologue[t]
         self.steps.write(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
         self._empty_groups(t)
 
@@ -161,7 +158,7 @@ class Emitter:
                 return None
             return self.integers.is_before(arguments[0], ends[stage])
 
-        step = self.synchronisation.kernel
+        step = self.plan.synchronisation.kernel
         self.steps.write(step, lambda unit: True, look_up, token, now, condition)
         following: list[Value] = []
         for source, count in self.sources.registers.items():
@@ -239,7 +236,7 @@ class Emitter:
         def token(wait: Wait) -> Value:
             return self._behind_kernel(self.sources.token(wait), wait.stage, e - wait.lag)
 
-        step = self.synchronisation.epilogue[e - 1]
+        step = self.plan.synchronisation.epilogue[e - 1]
         self.steps.write(
             step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
         )
@@ -283,7 +280,7 @@ class Emitter:
 
     def _drain(self) -> None:
         """Wait for what is still in flight behind the loop."""
-        for group in self.synchronisation.drains:
+        for group in self.plan.synchronisation.drains:
             token = self.sources.last_token(group)
             late = self.epilogue_steps + 1 - self.sources.lag(token, self.last_stage)
             self.steps.drain(token.value, self._behind_kernel(token, group.stage, late))

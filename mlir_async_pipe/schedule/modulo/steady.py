@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.expand.plan.make_plan import Plan
-from mlir_async_pipe.expand.plan.synchronise import Before, Synchronisation
+from mlir_async_pipe.expand.plan.sync_state import Before
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
 
@@ -28,11 +28,9 @@ class Steady:
 class _Run:
     """Runs steps of the kernel with a clock."""
 
-    def __init__(
-        self, plan: Plan, synchronisation: Synchronisation, costs: UnitCosts, model: CostModel
-    ) -> None:
+    def __init__(self, plan: Plan, costs: UnitCosts, model: CostModel) -> None:
         self._plan = plan
-        self._before = synchronisation.kernel.before
+        self._before = plan.synchronisation.kernel.before
         self._costs = costs
         self._model = model
         self._commits = {group.members[-1].position: group for group in plan.groups}
@@ -89,11 +87,9 @@ class _Run:
         return tuple(round(max(0.0, moment - self.now), 6) for moment in clocks)
 
 
-def steady_state(
-    plan: Plan, synchronisation: Synchronisation, costs: UnitCosts, model: CostModel
-) -> Steady:
+def steady_state(plan: Plan, costs: UnitCosts, model: CostModel) -> Steady:
     """Run the kernel until it repeats; the mean over a period is the interval."""
-    run = _Run(plan, synchronisation, costs, model)
+    run = _Run(plan, costs, model)
     seen: dict[tuple[float, ...], tuple[int, float]] = {}
     for number in range(LARGEST_STEPS):
         run.step()

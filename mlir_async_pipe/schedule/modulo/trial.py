@@ -12,7 +12,6 @@ from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.expand.plan.legality import check_memory, check_values
 from mlir_async_pipe.expand.plan.make_plan import Limits, Plan, plan_schedule
 from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
-from mlir_async_pipe.expand.plan.synchronise import synchronise
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.schedule.modulo.problem import Schedule
@@ -79,7 +78,7 @@ class Trials:
 
     def _try(self, schedule: Schedule) -> Outcome:
         plan = self.plan(schedule)
-        steady = steady_state(plan, synchronise(plan), self._costs, self._model)
+        steady = steady_state(plan, self._costs, self._model)
         shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
         everything = sum(b.versions * b.slot_bytes for b in plan.buffers)
         order = schedule.order
