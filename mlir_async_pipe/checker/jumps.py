@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.vocabulary.control_flow import BranchRow
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.checker.flow import Builder
+    from mlir_async_pipe.checker.kernel_flow import Builder
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.explore import Explorer
-from mlir_async_pipe.checker.flow import build
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.checker.kernel_flow import build
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier

@@ -32,7 +32,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
 )
 
 if TYPE_CHECKING:
-    from mlir_async_pipe.checker.flow import Builder
+    from mlir_async_pipe.checker.kernel_flow import Builder
 
 
 def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:

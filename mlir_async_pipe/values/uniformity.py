@@ -11,6 +11,7 @@ Loads count as different, since other threads may have written in between.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -24,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     terminator,
 )
+from mlir_async_pipe.flow.origins import first_carried, origins
 from mlir_async_pipe.values.launch_ids import launch_id
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
@@ -50,7 +52,6 @@ THREAD_DEPENDENT = frozenset(
 )
 # Registers that `launch_ids` does not know: clocks, masks of lanes.
 _REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
-_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 
 
 class Uniformity:
@@ -101,21 +102,15 @@ class Uniformity:
         for above in (op, *ancestors(op)):
             if is_function(above):
                 return None
-            origins = [self.difference(value) for value in conditions(above)]
-            if any(origin is not None and _is_thread_id(origin) for origin in origins):
+            begins = [self.difference(value) for value in conditions(above)]
+            if any(begin is not None and _is_thread_id(begin) for begin in begins):
                 return above
         return None
 
     def _divergent_jump(self, region: Any) -> Operation | None:
         """A branch of a region on a value that differs, or one that nobody knows; every one
         may lead around its ops."""
-        blocks = list(region.blocks)
-        if len(blocks) < 2:
-            return None
-        for block in blocks:
-            last = terminator(block)
-            if len(list(last.successors)) < 2:
-                continue
+        for last in _jumps(region):
             if last.name not in BRANCH_ROWS or self.difference(last.operands[0]) is not None:
                 return last
         return None
@@ -160,47 +155,42 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
         return (), op
     if op.name == "memref.dim":
         return (op.operands[1],), None
-    if op.name == "scf.for":
-        number = ir.OpResult(value).result_number
-        return (*list(op.operands)[:3], *_carried(op, number)), None
-    if op.name in _BRANCHES:
-        number = ir.OpResult(value).result_number
-        ends = [terminator(region.blocks[0]) for region in op.regions if len(list(region.blocks))]
-        return (*op.operands, *(end.operands[number] for end in ends)), None
-    if op.name == "scf.while":
-        return _everything_in(op), None
-    if is_pure(op) and len(op.regions) == 0:
-        return op.operands, None
-    return (), op
+    if len(op.regions) > 0:
+        return _handed_on(value, op)
+    return (op.operands, None) if is_pure(op) else ((), op)
 
 
 def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     argument = ir.BlockArgument(value)
     block = argument.owner
     op = block.owner.operation
-    if op.name == "scf.for":
-        if argument.arg_number == 0:
-            return list(op.operands)[:3], None
-        return (*list(op.operands)[:3], *_carried(op, argument.arg_number - 1)), None
-    if op.name == "scf.while":
-        return _everything_in(op), None
-    if op.name in FUNCTION_OPS:
-        if block == op.regions[0].blocks[0]:
-            return ((), None) if is_kernel(op) else ((), op)
-        ends = [terminator(other) for other in op.regions[0].blocks]
-        return [operand for end in ends for operand in end.operands], None
-    return (), op
+    if op.name in FUNCTION_OPS and block == op.regions[0].blocks[0]:
+        return ((), None) if is_kernel(op) else ((), op)
+    row = REGION_ROWS.get(op.name)
+    if row is not None and row.flow == "for" and argument.arg_number < first_carried(op, row):
+        return conditions(op), None
+    return _handed_on(value, op)
 
 
-def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
-    """Start and next value of the loop-carried value `number` of an scf.for."""
-    return loop.operands[3 + number], terminator(loop.regions[0].blocks[0]).operands[number]
+def _handed_on(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
+    """What `op`, or the branches in its regions, may hand on as `value`, and all that decides
+    which of it; each branch of a region may."""
+    found = origins(value)
+    if not found.complete:
+        return (), op
+    deciding = conditions(op)
+    for jump in chain.from_iterable(map(_jumps, op.regions)):
+        if jump.name not in BRANCH_ROWS:
+            return (), jump
+        deciding.append(jump.operands[0])
+    return [*found.values, *deciding], None
 
 
-def _everything_in(op: Operation) -> list[Value]:
-    """Operands of an scf.while and of both its terminators: a superset of what decides."""
-    ends = [terminator(region.blocks[0]) for region in op.regions]
-    return [*op.operands, *(operand for end in ends for operand in end.operands)]
+def _jumps(region: Any) -> list[Operation]:
+    """The ends of the blocks of a region that may go more than one way."""
+    blocks = list(region.blocks)
+    ends = [terminator(block) for block in blocks] if len(blocks) > 1 else []
+    return [end for end in ends if len(end.successors) > 1]
 
 
 def is_kernel(function: Any) -> bool:

@@ -13,16 +13,17 @@ from __future__ import annotations
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    defining_op,
     is_function,
     symbol_name,
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.lowering.rocdl.rocdl_waits import enclosing_function, is_group, is_wait
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.uniformity import sources
 
 
 def check_scope(root: Operation, chip: Chip, session: Session) -> None:
@@ -68,8 +69,10 @@ def _crossing(token: Value) -> Operation | None:
         if value in seen:
             continue
         seen.add(value)
-        reached, end = sources(value)
-        if end is not None and (is_function(end) or "callee" in end.attributes):
+        found = origins(value)
+        made = defining_op(value)
+        end = value.owner.owner.operation if made is None else made
+        if not found.complete and (is_function(end) or "callee" in end.attributes):
             return end
-        pending.extend(reached)
+        pending += found.values
     return None

@@ -14,6 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
+from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
 from mlir_async_pipe.waits.graph.conditions import Conditions, Literal
 from mlir_async_pipe.waits.graph.events import Events
 from mlir_async_pipe.waits.graph.items import END, Frame, Item, Node
@@ -187,47 +189,17 @@ def _repeats(node: Node, home: Node) -> bool:
 def sources_of(values: TokenValues, value: int) -> list[tuple[int, Node, int]]:
     """The values that a value may equal, with the place where each of them is read."""
     found = values.defs[value]
-    if found.sources:
-        return [(source, found.node, found.position) for source in found.sources]
-    item = found.item
-    if item is None or found.kind == "commit":
+    if found.kind == "commit":
         return []
-    if found.kind == "argument":
-        return _argument_sources(values, value, found.node, item)
-    number = next(place for place, result in item.results.items() if result == value)
-    if item.node is None or item.kind == "call":
-        return [(source, found.node, found.position) for source in item.operands.values()]
-    handed = [
-        (node.leaving[number], node, END)
-        for frame in item.frames
-        for node in frame.nodes
-        if number in node.leaving
-    ]
-    if number in item.operands:
-        handed.append((item.operands[number], found.node, found.position))
-    return handed
-
-
-def _argument_sources(
-    values: TokenValues, value: int, node: Node, item: Item
-) -> list[tuple[int, Node, int]]:
-    place = next(number for number, given in node.arguments.items() if given == value)
-    if node is not node.frame.entry:
-        return [
-            (edge.values[place], source, END)
-            for source in node.frame.nodes
-            for edge in source.edges
-            if edge.target is node and place in edge.values
-        ]
-    handed = [
-        (passed, leaving, END)
-        for frame in item.frames
-        for leaving in frame.nodes
-        for passed in leaving.leaving.values()
-    ]
-    if item.node is not None:
-        handed += [(start, item.node, item.position) for start in item.operands.values()]
-    return handed
+    if found.item is not None and found.item.kind == "call":
+        return [(source, found.node, found.position) for source in found.item.operands.values()]
+    graph = values.graph
+    sources = []
+    for source, at in origins(values.handle(value)).handed:
+        is_end = at.name in EXIT_OPS or at.name in BRANCH_ROWS
+        position = END if is_end else graph.position_of(at)
+        sources.append((values.number_of(source), graph.node_of(at.block), position))
+    return sources
 
 
 def batches(wanted: dict[Item, list[int]]) -> list[tuple[frozenset[int], list[Item]]]:

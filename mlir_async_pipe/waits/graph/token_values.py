@@ -120,6 +120,10 @@ class TokenValues:
             self._handles = {number: value for value, number in self._ids.items()}
         return self._handles[number]
 
+    def number_of(self, value: Any) -> int:
+        """The number of an SSA value that some wait can see."""
+        return self._ids[value]
+
     def forget_handles(self) -> None:
         """No more values can be followed."""
         self._ids.clear()

@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
+from mlir_async_pipe.flow.origins import handed_on
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
@@ -36,7 +37,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     RegionRow,
     with_successor_operands,
 )
-from mlir_async_pipe.waits.ssa.forward import handed_on, unreached_blocks
+from mlir_async_pipe.waits.ssa.forward import unreached_blocks
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 Variables = list[Value]

@@ -20,10 +20,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     terminator,
 )
+from mlir_async_pipe.flow.origins import handed_on
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
-    EXIT_OPS,
     REGION_ROWS,
     RegionRow,
     branch_regions,
@@ -220,12 +220,6 @@ class Forward(Generic[State]):
                     turning = self._enter(first, again)
             if turning == known:
                 return self._join(behind, state)
-
-
-def handed_on(end: Operation) -> list[Value]:
-    """The operands that a terminator hands on to what follows its region."""
-    first = EXIT_OPS.get(end.name)
-    return [] if first is None else list(end.operands)[first:]
 
 
 def unreached_blocks(blocks: list[Block]) -> list[Block]:

@@ -43,6 +43,32 @@ SAME = {
     %c = arith.cmpi eq, %n, %c0 : index
     %r = scf.if %c -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }
     "test.probe"(%r) : (index) -> ()""",
+    "carried-by-an-affine-loop": """
+    %r = affine.for %i = 0 to %n iter_args(%slot = %c0) -> (index) {
+      %next = arith.addi %slot, %i : index
+      affine.yield %next : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
+    "carried-by-a-while": """
+    %r = scf.while (%x = %c0) : (index) -> (index) {
+      %more = arith.cmpi ult, %x, %n : index
+      scf.condition(%more) %x : index
+    } do {
+    ^bb0(%y : index):
+      %next = arith.addi %y, %c1 : index
+      scf.yield %next : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
+    "by-blocks-of-an-inner-region": """
+    %c = arith.cmpi eq, %n, %c0 : index
+    %r = scf.execute_region -> index {
+      cf.cond_br %c, ^a, ^b(%c0 : index)
+    ^a:
+      cf.br ^b(%c1 : index)
+    ^b(%x : index):
+      scf.yield %x : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
     "nvvm-block-id": '%b = nvvm.read.ptx.sreg.ctaid.x : i32\n"test.probe"(%b) : (i32) -> ()',
     "read-first-lane": """
     %i = arith.index_cast %t : index to i32
@@ -79,6 +105,39 @@ DIFFERENT = {
   ^b:
     cf.br ^end(%c1 : index)
   ^end(%x : index):
+    "test.probe"(%x) : (index) -> ()""",
+    "carried-by-an-affine-loop-of-a-thread": """
+    %r = affine.for %i = 0 to %t iter_args(%slot = %c0) -> (index) {
+      %next = arith.addi %slot, %c1 : index
+      affine.yield %next : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
+    "carried-by-a-while-of-a-thread": """
+    %r = scf.while (%x = %c0) : (index) -> (index) {
+      %more = arith.cmpi ult, %x, %t : index
+      scf.condition(%more) %c1 : index
+    } do {
+    ^bb0(%y : index):
+      scf.yield %y : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
+    "by-divergent-blocks-of-an-inner-region": """
+    %c = arith.cmpi eq, %t, %c0 : index
+    %r = scf.execute_region -> index {
+      cf.cond_br %c, ^a, ^b(%c0 : index)
+    ^a:
+      cf.br ^b(%c1 : index)
+    ^b(%x : index):
+      scf.yield %x : index
+    }
+    "test.probe"(%r) : (index) -> ()""",
+    "masked-out-lanes": """
+    %z = arith.constant dense<0> : vector<4xindex>
+    %b = arith.cmpi ult, %t, %n : index
+    %mask = vector.broadcast %b : i1 to vector<4xi1>
+    %x = vector.mask %mask {
+      vector.reduction <add>, %z : vector<4xindex> into index
+    } : vector<4xi1> -> index
     "test.probe"(%x) : (index) -> ()""",
     "unknown-op": '%x = "test.other"() : () -> index\n"test.probe"(%x) : (index) -> ()',
 }
