@@ -3,6 +3,8 @@
 Random pipelined kernels go through the package and LLVM's back end; `helpers.amd_isa`, which
 shares no module with the package, runs what comes out against NumPy, with copies that land as late
 and as early as the waits allow. ASYNC_PIPE_SAMPLES sets the number of kernels.
+
+Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/to_rocdl.py, test/helpers/amd_isa
 """
 
 from __future__ import annotations

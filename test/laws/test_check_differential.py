@@ -4,6 +4,9 @@ Law 1: every race that the machine finds for some trip count 0..7 and condition,
 names at the same access with the same code. Law 2: where the checker names a hazard, the
 machine finds a race at that access (its shadow keeps one culprit a byte, so the code may be
 another). Law 3: at most 5 % of the accesses are unknown.
+
+Covers: checker/explore.py, checker/state.py, checker/conflicts.py, checker/effects.py,
+checker/commit_groups.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 passes made, and of a family of rings. A mutant fails if the machine finds a race for some
 trip count 0..4 with copies as late as the waits allow. `unknown` counts as not found. The
 score is printed (pytest -s).
+
+Covers: checker/kernel.py, checker/hazards.py, test/helpers/check_mutants.py
 """
 
 from __future__ import annotations

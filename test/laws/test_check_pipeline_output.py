@@ -1,6 +1,9 @@
 """Our own output is proven: never unsafe, never unknown, whatever the schedule.
 
 Forty legal schedules of the small programs, and the examples with all their passes.
+
+Covers: checker/explore.py, checker/merging.py, checker/bounding.py, checker/iterations.py,
+checker/periods.py
 """
 
 from __future__ import annotations

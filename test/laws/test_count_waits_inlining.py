@@ -1,4 +1,7 @@
-"""The law of inlining, on the random programs with calls."""
+"""The law of inlining, on the random programs with calls.
+
+Covers: waits/algebra/summaries.py, waits/algebra/passages.py
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Counts beside the ages that tokens have when the async machine runs random programs."""
+"""Counts beside the ages that tokens have when the async machine runs random programs.
+
+Covers: waits/count.py, waits/algebra/solve.py
+"""
 
 import re
 

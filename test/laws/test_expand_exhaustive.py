@@ -9,6 +9,10 @@ completion, and must equal the sequential result without a race.
     ASYNC_PIPE_SAMPLES=all      every schedule (13 minutes on one core)
     ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (3.4 times as many)
     ASYNC_PIPE_SEED=7           another sample
+
+Covers: expand/plan/make_plan.py, expand/plan/legality.py, expand/plan/synchronise.py,
+expand/plan/sync_state.py, expand/plan/barrier_pairs.py, expand/plan/needs.py, expand/plan/units.py,
+expand/write/write_loop.py, expand/write/steps.py, expand/write/sources.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """A schedule by latencies on the machine: right, and never slower than a number of stages.
 
 Costs of both are those of the machine's time line; the numbers of stages are 2 to 6.
+
+Covers: schedule/modulo/by_latency.py, schedule/modulo/steady.py, schedule/modulo/trial.py,
+schedule/modulo/unit_costs.py, schedule/modulo/explain_schedule.py
 """
 
 from __future__ import annotations

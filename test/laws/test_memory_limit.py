@@ -6,6 +6,8 @@ kernel's waits leave more groups in flight than the chosen one's, it goes wrong 
 
     ASYNC_PIPE_SAMPLES=all      every schedule with an async stage
     ASYNC_PIPE_SEED=7           another sample
+
+Covers: expand/plan/memory_limit.py, expand/plan/choose_versions.py, expand/plan/kernel_counts.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """A sample of the mutation report: whatever a machine makes fail, the checker names.
 
 `python test/reports/mutation_report.py` does the same to thousands of mutants.
+
+Covers: checker/kernel.py, test/reports/mutation_report.py, test/reports/mutation_table.py,
+test/reports/nightly_table.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Law: what had no race in any shape has none after the pass; after async-pipe-barriers no shape
 lacks a barrier, whatever the kernel lacked before.
+
+Covers: ask_checker/insert_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
+waits/redundant/simplify.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The PTX machine itself: what instructions give, and that each kind of fault is found."""
+"""The PTX machine itself: what instructions give, and that each kind of fault is found.
+
+Covers: test/helpers/ptx_machine
+"""
 
 from __future__ import annotations
 

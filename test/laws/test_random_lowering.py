@@ -1,6 +1,8 @@
 """Random kernels from annotations to PTX, run by a machine that shares no module with the package.
 
 ptx_report.py runs thousands of them; ASYNC_PIPE_SAMPLES sets how many here.
+
+Covers: lowering/nvvm/to_nvvm.py, lowering/scopes/abstract_ops.py, test/helpers/random_lowering
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The AMD half of the demo: the report of the command line, and how it is shown."""
+"""The AMD half of the demo: the report of the command line, and how it is shown.
+
+Covers: cmake-free-scripts/show_amd_demo.py
+"""
 
 from __future__ import annotations
 

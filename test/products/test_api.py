@@ -1,4 +1,7 @@
-"""The Python calls work on anybody's module and tell what they did in a report."""
+"""The Python calls work on anybody's module and tell what they did in a report.
+
+Covers: api.py, session/report.py
+"""
 
 from __future__ import annotations
 

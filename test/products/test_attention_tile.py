@@ -1,4 +1,7 @@
-"""The attention tile of the examples: two pipelined loops in a row over one buffer."""
+"""The attention tile of the examples: two pipelined loops in a row over one buffer.
+
+Covers: async_pipe_pass.py, examples/attention_tile.mlir
+"""
 
 from __future__ import annotations
 

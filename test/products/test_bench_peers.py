@@ -1,4 +1,7 @@
-"""The comparison with TVM: without it a plain message, with it the outcomes that we print."""
+"""The comparison with TVM: without it a plain message, with it the outcomes that we print.
+
+Covers: bench/peers_tvm.py, bench/tvm_pipelines.py, bench/tvm_trace.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The `Pipeline` builder: what it emits is counted, checked, and right under every completion."""
+"""The `Pipeline` builder: what it emits is counted, checked, and right under every completion.
+
+Covers: builder.py, examples/pipelined_sum.py
+"""
 
 from __future__ import annotations
 

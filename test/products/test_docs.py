@@ -1,4 +1,7 @@
-"""The documentation is true: its code blocks run, its tables list what the sources have."""
+"""The documentation is true: its code blocks run, its tables list what the sources have.
+
+Covers: docs, loops/annotations.py
+"""
 
 from __future__ import annotations
 

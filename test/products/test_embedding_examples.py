@@ -1,4 +1,7 @@
-"""The embedding examples run in each stack that is installed, each in a process of its own."""
+"""The embedding examples run in each stack that is installed, each in a process of its own.
+
+Covers: examples/embedding
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What somebody meets in the first hour: wrong calls are told what is wrong, and help shows names."""
+"""What somebody meets in the first hour: wrong calls are told what is wrong, and help shows names.
+
+Covers: api.py, loops/write_annotations.py, session/passes.py, passes.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The generated GEMMs compute C = A * B^T, before any pipelining."""
+"""The generated GEMMs compute C = A * B^T, before any pipelining.
+
+Covers: examples/generate_gemm.py
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Needs iree-base-compiler: in this environment, or in the one whose interpreter the variable
 MLIR_ASYNC_PIPE_IREE_PYTHON names.
+
+Covers: bindings/stack.py, test/helpers/iree_child.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The example GEMM on the machine: right at every depth, and each way to break it is named."""
+"""The example GEMM on the machine: right at every depth, and each way to break it is named.
+
+Covers: machine/timeline.py, machine/timeline_output.py, machine/races.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What README.md shows is what the tool does."""
+"""What README.md shows is what the tool does.
+
+Covers: README.md
+"""
 
 from __future__ import annotations
 

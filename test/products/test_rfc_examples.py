@@ -4,6 +4,8 @@ Each annotated function of lit-tests/rfc-0077 goes through the whole pass, then 
 machine with copies that arrive at once, as late as the waits allow, and at random moments; NumPy
 says what the result has to be. Tightness: with any single count one larger, late completion
 shows a race.
+
+Covers: async_pipe_pass.py, lit-tests/rfc-0077
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Every RFC 0077 example of lit-tests becomes a kernel that ptxas accepts.
 
 The functions of each file, with the passes of its first RUN line, as kernels of one module.
+
+Covers: lowering/nvvm/to_nvvm.py, lit-tests/rfc-0077
 """
 
 from __future__ import annotations

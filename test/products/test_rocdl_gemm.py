@@ -1,4 +1,7 @@
-"""The generated GEMMs on AMD chips: right on the machine, and their counts in the instructions."""
+"""The generated GEMMs on AMD chips: right on the machine, and their counts in the instructions.
+
+Covers: lowering/rocdl/to_rocdl.py, lowering/rocdl/isa.py, examples/generate_gemm.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The set-up of the scripts says clearly what is missing, and the tests' sum is right."""
+"""The set-up of the scripts says clearly what is missing, and the tests' sum is right.
+
+Covers: cmake-free-scripts/setup.sh, cmake-free-scripts/count_results.py
+"""
 
 from __future__ import annotations
 

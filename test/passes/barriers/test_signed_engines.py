@@ -5,6 +5,9 @@
     if q { read t }
 
 A drain may go and a barrier is not needed under the same condition.
+
+Covers: ask_checker/insert_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
+checker/comparisons.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The pass around the checker: records, warnings, options, and what it must not do."""
+"""The pass around the checker: records, warnings, options, and what it must not do.
+
+Covers: checker/check_pass.py, checker/selection.py, checker/hazards.py
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Upstream's transform.nvgpu.pipeline_shared_memory_copies takes any loop of copie
 buffers, or without the barriers that several warps need, its output races. RFC 0077's
 three-stage example (two versions of B) races, and so do the first two iterations of its
 interleaved one (prologue groups hold both copies, the kernel's one each).
+
+Covers: checker/check_pass.py
 """
 
 from __future__ import annotations

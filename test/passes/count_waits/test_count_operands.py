@@ -1,4 +1,8 @@
-"""Counts of async_pipe.wait_queue that are operands: a switch over the constants they can be."""
+"""Counts of async_pipe.wait_queue that are operands: a switch over the constants they can be.
+
+Covers: waits/run_time/count_operands.py, waits/run_time/possible_constants.py,
+waits/run_time/count_switch.py
+"""
 
 import re
 

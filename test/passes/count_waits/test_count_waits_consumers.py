@@ -1,4 +1,7 @@
-"""The witness of a consumer_wait: its path adds up to producer head minus consumer head."""
+"""The witness of a consumer_wait: its path adds up to producer head minus consumer head.
+
+Covers: waits/consumers.py, waits/balance.py, waits/balance_path.py
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Counts of less common forms, each with the number worked out by hand."""
+"""Counts of less common forms, each with the number worked out by hand.
+
+Covers: waits/count_pass.py, waits/graph/flow_graph.py
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Each reason code, and that doing what its text says raises the count."""
+"""Each reason code, and that doing what its text says raises the count.
+
+Covers: waits/reasons.py, waits/witnesses/trail.py, docs/exact-counts.md
+"""
 
 import pytest
 

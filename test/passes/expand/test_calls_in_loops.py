@@ -1,4 +1,7 @@
-"""Calls in pipelined loops: a known function touches what it is handed, others may touch anything."""
+"""Calls in pipelined loops: a known function touches what it is handed, others may touch anything.
+
+Covers: dependence/known_callees.py
+"""
 
 from __future__ import annotations
 

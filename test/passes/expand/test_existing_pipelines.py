@@ -2,6 +2,9 @@
 
 Every result runs on the machine against NumPy with copies that arrive as late as the waits
 allow, is proven by the checker, and its PTX goes through ptxas.
+
+Covers: ask_checker/recount_existing.py, dependence/own_pipeline.py, schedule/hand_made_slots.py,
+schedule/one_slot.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Several pipelined loops in one function, and what stands before, between and behind them."""
+"""Several pipelined loops in one function, and what stands before, between and behind them.
+
+Covers: expand/plan/kept_barriers.py, dependence/surroundings.py, dependence/outside_reads.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nested pipelines: a GEMM with shared memory four deep and registers two deep."""
+"""Nested pipelines: a GEMM with shared memory four deep and registers two deep.
+
+Covers: expand/plan/nested.py, expand/plan/slot_accesses.py
+"""
 
 from __future__ import annotations
 

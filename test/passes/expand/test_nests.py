@@ -1,4 +1,7 @@
-"""Loops inside pipelined loops: imperfect nests, unknown trip counts, async on both levels."""
+"""Loops inside pipelined loops: imperfect nests, unknown trip counts, async on both levels.
+
+Covers: expand/plan/nested.py, expand/write/kernel_units.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""overlap-outer: the next tile's copies start in this tile's epilogue."""
+"""overlap-outer: the next tile's copies start in this tile's epilogue.
+
+Covers: expand/plan/overlap_outer.py, expand/plan/tile_nest.py
+"""
 
 from __future__ import annotations
 

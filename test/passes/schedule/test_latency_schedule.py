@@ -1,4 +1,8 @@
-"""Latencies in the pass: what its steady state is on the time line, costs of ops, nests, code."""
+"""Latencies in the pass: what its steady state is on the time line, costs of ops, nests, code.
+
+Covers: schedule/modulo/by_latency.py, schedule/modulo/read.py, schedule/modulo/unit_costs.py,
+costs/cost_model.py
+"""
 
 from __future__ import annotations
 

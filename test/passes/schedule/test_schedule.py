@@ -1,4 +1,8 @@
-"""Statements and their numbers, the op form, and the schedule that num_stages stands for."""
+"""Statements and their numbers, the op form, and the schedule that num_stages stands for.
+
+Covers: schedule/schedule_pass.py, schedule/decision.py, loops/statements.py, loops/annotations.py,
+loops/needed_statements.py
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Each kernel is run with its abstract ops and with what they were lowered to; copies arrive as
 late as the waits allow, so a wait that vanished with too much shows.
+
+Covers: lowering/scopes/abstract_ops.py, lowering/scopes/abstract_plan.py,
+lowering/scopes/scope_inlining.py, lowering/scopes/drop_empty_groups.py,
+lowering/scopes/counter_limits.py, lowering/scopes/scope_overlap.py
 """
 
 from __future__ import annotations

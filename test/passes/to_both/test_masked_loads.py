@@ -1,4 +1,7 @@
-"""What a mask leaves out of a load is the pass-through in the emitted code, and is not read."""
+"""What a mask leaves out of a load is the pass-through in the emitted code, and is not read.
+
+Covers: lowering/scopes/masked_llvm_loads.py
+"""
 
 from __future__ import annotations
 

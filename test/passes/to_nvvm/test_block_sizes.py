@@ -1,4 +1,8 @@
-"""A known block size reaches the code as the exact size, whatever else the kernel states."""
+"""A known block size reaches the code as the exact size, whatever else the kernel states.
+
+Covers: lowering/scopes/block_sizes.py, lowering/scopes/kernel_attribute.py,
+vocabulary/launch_size.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Elements that memory holds otherwise than a vector or an asynchronous copy takes them."""
+"""Elements that memory holds otherwise than a vector or an asynchronous copy takes them.
+
+Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/vector_alignment.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Workgroup memory of large kernels: one dynamic allocation, asked for at launch."""
+"""Workgroup memory of large kernels: one dynamic allocation, asked for at launch.
+
+Covers: lowering/nvvm/dynamic_shared.py, lowering/nvvm/shared_memory.py,
+lowering/nvvm/fixed_shared.py, values/shared_windows.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""async-pipe-tokens: count-form waits get the token of the youngest group that they retire."""
+"""async-pipe-tokens: count-form waits get the token of the youngest group that they retire.
+
+Covers: ask_checker/attach_tokens.py, waits/tokens/group_tokens.py, waits/tokens/histories.py,
+waits/ssa/carry.py
+"""
 
 import re
 from pathlib import Path

@@ -1,6 +1,9 @@
 """The same small rewrite runs on every stack of bindings that is installed.
 
 Each stack gets a process of its own: two in one process would mix their classes.
+
+Covers: bindings/stack.py, bindings/raw_ops.py, bindings/back_ends.py,
+bindings/op_classes/async_pipe.py
 """
 
 from __future__ import annotations

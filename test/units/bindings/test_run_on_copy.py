@@ -1,4 +1,7 @@
-"""A change runs on a copy; the module takes over what came of it, or stays as it was."""
+"""A change runs on a copy; the module takes over what came of it, or stays as it was.
+
+Covers: bindings/run_on_copy.py, bindings/memo.py
+"""
 
 from __future__ import annotations
 

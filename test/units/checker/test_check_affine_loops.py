@@ -1,4 +1,7 @@
-"""Loops of the affine dialect are followed in their order, like scf.for."""
+"""Loops of the affine dialect are followed in their order, like scf.for.
+
+Covers: checker/structured.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `overflow<nsw>` on products of block ids says of how many blocks there are."""
+"""What `overflow<nsw>` on products of block ids says of how many blocks there are.
+
+Covers: checker/believed_ranges.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the checker's budget of points does not decide is unknown, never safe; and how it lasts."""
+"""What the checker's budget of points does not decide is unknown, never safe; and how it lasts.
+
+Covers: checker/budget.py
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each kernel has 64 threads, two warps; the machine runs the same text. Where nothing but the
 threads decides who goes where, the checker tells which accesses of two sides meet.
+
+Covers: checker/partings.py, checker/post_dominators.py, checker/thread_divergence.py
 """
 
 from __future__ import annotations

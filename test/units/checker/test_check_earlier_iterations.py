@@ -1,4 +1,7 @@
-"""Accesses of earlier iterations, of any thread, against those of this one and behind the loop."""
+"""Accesses of earlier iterations, of any thread, against those of this one and behind the loop.
+
+Covers: checker/iterations.py, checker/carried_slots.py, checker/slots.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Forms, facts and overlaps: the arithmetic under the checker."""
+"""Forms, facts and overlaps: the arithmetic under the checker.
+
+Covers: checker/forms.py, checker/comparisons.py, checker/overlap.py, checker/paths.py,
+checker/thread_grid.py, checker/views.py, checker/settled.py, checker/residues.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Integers of a width in the checker: signed and unsigned comparisons, results that wrap."""
+"""Integers of a width in the checker: signed and unsigned comparisons, results that wrap.
+
+Covers: checker/widths.py, checker/comparisons.py, checker/paths.py, checker/counters.py
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Subscripts with dynamic factors: (block * trips + i) * 64 + t is a number in a mixed radix.
 
 Right kernels are proven; each that is a little wrong is not, and the machine sees it race.
+
+Covers: checker/mixed_radix.py, checker/two_ends.py, checker/differences.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Copies, commits, waits and barriers that stand in assembly or intrinsics are never passed over.
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
+
+Covers: checker/unfollowed.py, checker/called_functions.py
 """
 
 import pytest

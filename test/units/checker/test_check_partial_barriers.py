@@ -1,5 +1,8 @@
 """Every barrier of the vocabulary: it orders the threads of a block if all of them meet there,
-else nothing may count on it."""
+else nothing may count on it.
+
+Covers: vocabulary/barriers.py, checker/effects.py
+"""
 
 from __future__ import annotations
 

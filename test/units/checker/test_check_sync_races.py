@@ -1,6 +1,9 @@
 """Races between threads that need no async op: each kernel that races beside one that does not.
 
 The machine runs every kernel, and says the same as the checker.
+
+Covers: checker/conflicts.py, checker/other_threads.py, checker/places.py, checker/same_op.py,
+checker/sites.py
 """
 
 from __future__ import annotations

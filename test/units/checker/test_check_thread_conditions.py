@@ -3,6 +3,9 @@
 Each kernel copies an element a thread, waits, has a barrier, and reads another thread's element;
 one of the steps stands under a condition. Where threads may disagree on it, the result must not
 be "safe"; where they cannot, everything must be.
+
+Covers: checker/thread_divergence.py, checker/thread_ids.py, checker/step_graph.py,
+checker/graph_facts.py, checker/natural_loops.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Values and conditions that differ between threads: what one thread knows, another may not."""
+"""Values and conditions that differ between threads: what one thread knows, another may not.
+
+Covers: checker/path_values.py, checker/other_threads.py, checker/thread_ids.py,
+checker/rewriting.py, checker/plans.py
+"""
 
 from __future__ import annotations
 

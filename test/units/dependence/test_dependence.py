@@ -1,4 +1,9 @@
-"""Distances of dependences, what views and asserted aliasing do to them, and privatisation."""
+"""Distances of dependences, what views and asserted aliasing do to them, and privatisation.
+
+Covers: dependence/distance.py, dependence/memory_dependences.py, dependence/regions.py,
+dependence/privatise.py, dependence/footprint.py, dependence/reshapes.py, loops/mark_independent.py,
+values/memory_roots.py
+"""
 
 from __future__ import annotations
 

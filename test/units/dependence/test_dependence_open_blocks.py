@@ -1,4 +1,7 @@
-"""Privatisation without a block size: what holds in some shapes of blocks need not hold in all."""
+"""Privatisation without a block size: what holds in some shapes of blocks need not hold in all.
+
+Covers: dependence/open_blocks.py, dependence/privatise.py, dependence/outside_reads.py
+"""
 
 from __future__ import annotations
 

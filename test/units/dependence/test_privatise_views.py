@@ -1,4 +1,7 @@
-"""Writes through another view of a buffer are not where the same subscripts of the buffer are."""
+"""Writes through another view of a buffer are not where the same subscripts of the buffer are.
+
+Covers: dependence/privatise.py, dependence/regions.py
+"""
 
 from __future__ import annotations
 

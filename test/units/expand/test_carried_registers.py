@@ -1,4 +1,7 @@
-"""How many registers a thread of each chip may have, and what values of a type take."""
+"""How many registers a thread of each chip may have, and what values of a type take.
+
+Covers: expand/plan/carried_registers.py, chips/table.py
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 The oracle lays out every instance of every access for some iterations, with one value in each
 slot: a read must find what the last write before it in its own iteration left there, and
 whoever writes must find every async access of another iteration over. It knows no formula.
+
+Covers: expand/plan/version_rules.py, expand/plan/buffer_plan.py, expand/plan/choose_versions.py,
+expand/plan/pipeline_plan.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which statements `num_stages` takes for copies from global to workgroup memory."""
+"""Which statements `num_stages` takes for copies from global to workgroup memory.
+
+Covers: loops/copy_statements.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Code is made while the last check runs; what the check says still comes first."""
+"""Code is made while the last check runs; what the check says still comes first.
+
+Covers: lowering/lower.py, api.py, tool/emit.py
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """How wide the copies of a scope are, from what is known about alignment; what the vectoriser
-writes (transfers) is a copy like loads and stores."""
+writes (transfers) is a copy like loads and stores.
+
+Covers: lowering/scopes/copy_width.py, lowering/nvvm/workgroup_alignment.py,
+lowering/rocdl/wave_copies.py, lowering/scopes/transfers.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Waits are found in AMDGCN assembly, and it is said what became of each."""
+"""Waits are found in AMDGCN assembly, and it is said what became of each.
+
+Covers: lowering/rocdl/isa.py, lowering/rocdl/isa_markers.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Counts are read back from PTX and machine code; what cannot be right is refused."""
+"""Counts are read back from PTX and machine code; what cannot be right is refused.
+
+Covers: lowering/nvvm/ptx.py, lowering/nvvm/cubin.py, lowering/nvvm/ptxas.py
+"""
 
 from __future__ import annotations
 

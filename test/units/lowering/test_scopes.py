@@ -1,4 +1,7 @@
-"""Which scopes are copies that a chip can issue, and why the others are not."""
+"""Which scopes are copies that a chip can issue, and why the others are not.
+
+Covers: lowering/scopes/scope_copies.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Slices of one-dimensional vectors as shuffles: the same elements, on the machine."""
+"""Slices of one-dimensional vectors as shuffles: the same elements, on the machine.
+
+Covers: lowering/rocdl/strided_slices.py, lowering/scopes/index_builder.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Copies with zero-fill, abstract scopes and queues, producer and consumer."""
+"""Copies with zero-fill, abstract scopes and queues, producer and consumer.
+
+Covers: machine/fifos.py, machine/completion.py, machine/dialects/async_ops.py,
+machine/dialects/async_pipe.py, vocabulary/async_ops.py
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,8 @@
-"""The race detector: right programs are clean, and each breakage has its name and both ends."""
+"""The race detector: right programs are clean, and each breakage has its name and both ends.
+
+Covers: machine/detector.py, machine/shadow.py, machine/granule.py, machine/races.py,
+machine/access.py
+"""
 
 import numpy as np
 import pytest

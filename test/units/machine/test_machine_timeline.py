@@ -1,4 +1,7 @@
-"""The timeline: stalls against numbers worked by hand, and both file formats."""
+"""The timeline: stalls against numbers worked by hand, and both file formats.
+
+Covers: machine/timeline.py, machine/timeline_output.py, machine/trace.py, costs/cost_model.py
+"""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,11 @@
-"""Every row of the vocabulary runs on the machine, or is refused by name."""
+"""Every row of the vocabulary runs on the machine, or is refused by name.
+
+Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py,
+vocabulary/intrinsics.py, machine/registry.py, machine/launch.py, machine/llvm_types.py,
+machine/dialects/amd.py, machine/dialects/amd_tensor.py, machine/dialects/control.py,
+machine/dialects/gpu.py, machine/dialects/intrinsics.py, machine/dialects/llvm.py,
+machine/dialects/llvm_arith.py, machine/dialects/nvvm.py, machine/dialects/tma.py
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Matrix products of a warpgroup on the machine, against NumPy."""
+"""Matrix products of a warpgroup on the machine, against NumPy.
+
+Covers: machine/dialects/warpgroup.py, machine/fragments.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lower bounds of the interval, and the interval of a schedule, against numbers worked by hand."""
+"""Lower bounds of the interval, and the interval of a schedule, against numbers worked by hand.
+
+Covers: schedule/modulo/bounds.py, schedule/modulo/problem.py, schedule/modulo/speed.py
+"""
 
 from __future__ import annotations
 

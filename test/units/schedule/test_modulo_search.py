@@ -1,4 +1,8 @@
-"""The search finds what trying every schedule finds; larger loops are scheduled too."""
+"""The search finds what trying every schedule finds; larger loops are scheduled too.
+
+Covers: schedule/modulo/search.py, schedule/modulo/orders.py, schedule/modulo/partial_orders.py,
+schedule/modulo/stages.py, schedule/modulo/abstract.py, schedule/modulo/trial.py
+"""
 
 from __future__ import annotations
 

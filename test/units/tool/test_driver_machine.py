@@ -1,4 +1,7 @@
-"""`async-pipe-opt --run`: arguments, results, races, timelines."""
+"""`async-pipe-opt --run`: arguments, results, races, timelines.
+
+Covers: tool/execution.py
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Pipeline text is read as MLIR reads it, and cut at our passes at any nesting."""
+"""Pipeline text is read as MLIR reads it, and cut at our passes at any nesting.
+
+Covers: tool/pipeline_text.py, tool/pass_steps.py
+"""
 
 from __future__ import annotations
 

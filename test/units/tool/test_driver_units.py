@@ -1,4 +1,7 @@
-"""Small parts of the driver, each on its own: options, splitting, expectations, rendering."""
+"""Small parts of the driver, each on its own: options, splitting, expectations, rendering.
+
+Covers: tool/options.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/sink.py
+"""
 
 from __future__ import annotations
 

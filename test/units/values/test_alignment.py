@@ -1,4 +1,7 @@
-"""Proven alignment of addresses: from allocations, assertions, strides and subscripts."""
+"""Proven alignment of addresses: from allocations, assertions, strides and subscripts.
+
+Covers: values/alignment.py
+"""
 
 from __future__ import annotations
 

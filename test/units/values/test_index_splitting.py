@@ -1,4 +1,7 @@
-"""affine.apply, delinearize_index and linearize_index in the analyses, the checker and the machine."""
+"""affine.apply, delinearize_index and linearize_index in the analyses, the checker and the machine.
+
+Covers: values/index_splitting.py, values/linear.py, values/launch_ids.py
+"""
 
 from __future__ import annotations
 

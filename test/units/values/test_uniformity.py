@@ -1,4 +1,7 @@
-"""Which values all threads of a block share, and which control they reach together."""
+"""Which values all threads of a block share, and which control they reach together.
+
+Covers: values/uniformity.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The laws of the min-plus semiring, on random matrices."""
+"""The laws of the min-plus semiring, on random matrices.
+
+Covers: waits/algebra/minplus.py
+"""
 
 import numpy as np
 import pytest
