@@ -1,6 +1,6 @@
 """Which values all threads of a block share, and which control they reach together.
 
-Covers: values/uniformity.py
+Covers: values/uniformity.py, flow/origins.py
 """
 
 from __future__ import annotations
