@@ -6,8 +6,8 @@
 func.func @loop(%n: index, %c: i1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  // CHECK: %[[ONE:.*]] = arith.constant 1 : index
   // CHECK: %[[A:.*]] = nvgpu.device_async_create_group
-  // CHECK: %[[ONE:.*]] = arith.addi %{{.*}}, %{{.*}} : index
   %a = nvgpu.device_async_create_group {async_pipe.empty}
   // CHECK: scf.for {{.*}} iter_args(%[[X:.*]] = %[[A]], %[[COUNT:.*]] = %[[ONE]], %[[NUMBER:.*]] = %[[ONE]])
   %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> (!nvgpu.device.async.token) {

@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.widths import (
     signed,
     unsigned,
 )
-from mlir_async_pipe.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.values.integer_ops import INDEX_BITS, PREDICATES
 
 ONE = Form(1)
 
@@ -98,9 +98,6 @@ def both(a: Form, b: Form) -> Form:
     return forms.call("and", a, b)
 
 
-_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-
-
 def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     """The rule of arith.cmpi, llvm.icmp and index.cmp."""
     name = predicate_of(op)
@@ -110,6 +107,6 @@ def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
 def predicate_of(op: Typed) -> str | None:
     """The name of an op's predicate."""
     if op.op.name != "index.cmp":
-        return _PREDICATES[constant_attribute(op.op, "predicate")]
+        return PREDICATES[constant_attribute(op.op, "predicate")]
     text = str(op.op.attributes["pred"])
-    return next((p for p in _PREDICATES if f" {p}" in text or f"({p})" in text), None)
+    return next((p for p in PREDICATES if f" {p}" in text or f"({p})" in text), None)

@@ -55,6 +55,10 @@ FOLLOWED = frozenset(
 )
 
 
+# In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).
+PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
 def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) -> Any:
     """Compute `step` bottom-up without Python recursion: chains may be 10^5 ops long."""
     if value in known:

@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.plan.statement_places import statement_place
-from mlir_async_pipe.expand.write.integers import EQUAL, UNSIGNED_LESS, Integers
+from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation, read_body
 from mlir_async_pipe.loops.trip_count import static_trip_count
@@ -115,7 +115,7 @@ def overlap(nest: Nest) -> Operation:
     tiles, steps = _trips(integers), _trips(inner_integers)
     guard = None
     if nest.steps is None:
-        some = integers.compare(UNSIGNED_LESS, integers.constant(0, integers.index), steps)
+        some = integers.compare("ult", integers.constant(0, integers.index), steps)
         guard = _version(nest, some)
         integers.enter(before(operations(guard.regions[0].blocks[0])[-1]))
         inner_integers.enter(integers.ip)
@@ -195,7 +195,7 @@ def _write_loop(
     for op in (*nest.front, *body):
         clone(op, mapping, ip)
     yielded = [mapping.get(value, value) for value in inner_end.operands]
-    last = inner_integers.compare(EQUAL, step, last_step)
+    last = inner_integers.compare("eq", step, last_step)
     following = _behind(nest, last, mapping, carried[: len(outer_arguments) - 1], yielded, ip)
     next_tile = integers.select(last, integers.add(tile, outer.operands[2]), tile)
     next_step = inner_integers.select(

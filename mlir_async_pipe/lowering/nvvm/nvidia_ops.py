@@ -13,9 +13,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     operations,
 )
-from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
 from mlir_async_pipe.lowering.scopes.kept_elements import kept_elements
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
@@ -41,7 +41,7 @@ def create_copies(pair: CopyPair) -> None:
     }
     if pair.piece_bytes == BYPASS_BYTES:
         attributes["bypassL1"] = ir.UnitAttr.get(context)
-    build = IndexBuilder(before(pair.store), pair.store.location)
+    build = IntegerWriter(before(pair.store), pair.store.location)
     for first in range(0, pair.elements, elements):
         create(
             "nvgpu.device_async_copy",

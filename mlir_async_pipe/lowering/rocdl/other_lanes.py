@@ -19,9 +19,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
-from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.integer_ops import thread_dimension
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import is_pure
 
@@ -56,7 +56,7 @@ class Wave:
         self._uniformity = uniformity
         entry = function.regions[0].blocks[0]
         first = entry.operations[0].operation
-        self._builder = IndexBuilder(ir.InsertionPoint(first), function.location)
+        self._builder = IntegerWriter(ir.InsertionPoint(first), function.location)
         self._first: Value | None = None
         self._lane: Value | None = None
 
@@ -75,7 +75,7 @@ class Wave:
         return self._lane
 
     def in_thread(
-        self, value: Value, thread: Value, build: IndexBuilder, known: dict[Value, Value]
+        self, value: Value, thread: Value, build: IntegerWriter, known: dict[Value, Value]
     ) -> Value:
         """`value` as the thread of linear number `thread` computes it, at `build`'s place.
 
@@ -95,19 +95,19 @@ class Wave:
         clone(op, known, build.ip)
         return known[value]
 
-    def _id(self, op: Operation, thread: Value, build: IndexBuilder) -> Value:
+    def _id(self, op: Operation, thread: Value, build: IntegerWriter) -> Value:
         if op.name == "gpu.lane_id":
-            return build.rem(thread, self.block.lanes)
+            return build.remainder(thread, self.block.lanes)
         if op.name == "gpu.subgroup_id":
-            return build.div(thread, self.block.lanes)
+            return build.divide(thread, self.block.lanes)
         x, y, z = self.block.size
         dimension = thread_dimension(op)
         if dimension == 0:
-            return thread if y * z == 1 else build.rem(thread, x)
+            return thread if y * z == 1 else build.remainder(thread, x)
         if dimension == 1:
-            row = build.div(thread, x)
-            return row if z == 1 else build.rem(row, y)
-        return build.div(thread, x * y)
+            row = build.divide(thread, x)
+            return row if z == 1 else build.remainder(row, y)
+        return build.divide(thread, x * y)
 
     def _make(self) -> None:
         """Linear thread, lane, and the wave's first thread, at the top of the function.
@@ -120,28 +120,28 @@ class Wave:
         if y * z > 1:
             rows = self._dimension("y")
             if z > 1:
-                rows = build.add(rows, build.mul(self._dimension("z"), y))
-            thread = build.add(thread, build.mul(rows, x))
-        self._lane = build.rem(thread, self.block.lanes)
+                rows = build.add(rows, build.multiply(self._dimension("z"), y))
+            thread = build.add(thread, build.multiply(rows, x))
+        self._lane = build.remainder(thread, self.block.lanes)
         if self.block.threads <= self.block.lanes:
             self._first = build.constant(0)
             return
-        i32 = ir.IntegerType.get_signless(32, build.loc.context)
-        index = ir.IndexType.get(build.loc.context)
-        wave = build.div(thread, self.block.lanes)
+        i32 = ir.IntegerType.get_signless(32, build.location.context)
+        index = ir.IndexType.get(build.location.context)
+        wave = build.divide(thread, self.block.lanes)
         narrow = self._op("arith.index_cast", wave, i32)
         scalar = self._op("rocdl.readfirstlane", narrow, i32)
-        self._first = build.mul(self._op("arith.index_cast", scalar, index), self.block.lanes)
+        self._first = build.multiply(self._op("arith.index_cast", scalar, index), self.block.lanes)
 
     def _dimension(self, axis: str) -> Value:
         build = self._builder
-        attribute = ir.Attribute.parse(f"#gpu<dim {axis}>", build.loc.context)
-        index = ir.IndexType.get(build.loc.context)
+        attribute = ir.Attribute.parse(f"#gpu<dim {axis}>", build.location.context)
+        index = ir.IndexType.get(build.location.context)
         return create(
-            "gpu.thread_id", (), (index,), {"dimension": attribute}, ip=build.ip, loc=build.loc
+            "gpu.thread_id", (), (index,), {"dimension": attribute}, ip=build.ip, loc=build.location
         ).results[0]
 
     def _op(self, name: str, operand: Value, kind: Any) -> Value:
         return create(
-            name, (operand,), (kind,), ip=self._builder.ip, loc=self._builder.loc
+            name, (operand,), (kind,), ip=self._builder.ip, loc=self._builder.location
         ).results[0]

@@ -30,12 +30,12 @@ from mlir_async_pipe.lowering.rocdl.zero_fill import (
     fill,
     zeros_or,
 )
-from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def rewrite_copy(plan: Plan, wave: Wave | None) -> None:
     """Issue the planned copies in front of the old one, which stays (its token has users)."""
-    build = IndexBuilder(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
+    build = IntegerWriter(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
     for number in range(plan.pieces):
         if plan.moves_lanes:
             assert wave is not None
@@ -58,18 +58,18 @@ class _Part:
     kept: Value | None
 
 
-def _own_part(plan: Plan, number: int, build: IndexBuilder) -> _Part:
+def _own_part(plan: Plan, number: int, build: IntegerWriter) -> _Part:
     """Piece `number` of the running thread's own copy."""
     copy = plan.copy
     offset = number * plan.piece
     return _Part(
         advanced(copy.source_indices, offset, build),
         advanced(copy.destination_indices, offset, build),
-        None if copy.kept is None else build.sub(copy.kept, offset),
+        None if copy.kept is None else build.subtract(copy.kept, offset),
     )
 
 
-def _wave_base(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> list[Value]:
+def _wave_base(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> list[Value]:
     """The subscripts of the lowest address that the wave fills in piece `number`."""
     assert plan.layout is not None
     # Piece k begins at place k * lanes / pieces; the order of places is its own inverse.
@@ -79,11 +79,11 @@ def _wave_base(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> list
     return [wave.in_thread(i, thread, build, known) for i in plan.copy.destination_indices]
 
 
-def _moved_part(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> _Part:
+def _moved_part(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> _Part:
     """What the running lane does in piece `number`: the part that belongs to its place."""
     copy, pieces = plan.copy, plan.pieces
-    place = build.add(build.div(wave.lane(), pieces), number * (wave.block.lanes // pieces))
-    offset = build.mul(build.rem(wave.lane(), pieces), plan.piece) if pieces > 1 else 0
+    place = build.add(build.divide(wave.lane(), pieces), number * (wave.block.lanes // pieces))
+    offset = build.multiply(build.remainder(wave.lane(), pieces), plan.piece) if pieces > 1 else 0
     thread = _lane_at(plan, place, wave, build)
     known: dict[Value, Value] = {}
 
@@ -93,11 +93,11 @@ def _moved_part(plan: Plan, number: int, wave: Wave, build: IndexBuilder) -> _Pa
 
     kept = None
     if copy.kept is not None:
-        kept = build.sub(wave.in_thread(copy.kept, thread, build, known), offset)
+        kept = build.subtract(wave.in_thread(copy.kept, thread, build, known), offset)
     return _Part(there(copy.source_indices), there(copy.destination_indices), kept)
 
 
-def _lane_at(plan: Plan, place: Value, wave: Wave, build: IndexBuilder) -> Value:
+def _lane_at(plan: Plan, place: Value, wave: Wave, build: IntegerWriter) -> Value:
     """The thread that writes at `place`: the order is its own inverse, so it is the place at
     which thread `place` of the wave writes, read off that thread's destination."""
     assert plan.layout is not None
@@ -112,11 +112,11 @@ def _lane_at(plan: Plan, place: Value, wave: Wave, build: IndexBuilder) -> Value
     for index, base, stride in zip(copy.destination_indices, lowest, strides, strict=True):
         here = wave.in_thread(index, thread, build, known)
         if here != base:
-            distance = build.add(distance, build.mul(build.sub(here, base), stride))
-    return build.add(wave.first(), build.div(distance, copy.elements))
+            distance = build.add(distance, build.multiply(build.subtract(here, base), stride))
+    return build.add(wave.first(), build.divide(distance, copy.elements))
 
 
-def _issue(plan: Plan, part: _Part, target: list[Value], build: IndexBuilder) -> None:
+def _issue(plan: Plan, part: _Part, target: list[Value], build: IntegerWriter) -> None:
     """One copy op; where lanes may keep nothing they read zeros, or leave the copy and fill."""
     copy = plan.copy
     if part.kept is None or copy.kept is None:
@@ -127,10 +127,10 @@ def _issue(plan: Plan, part: _Part, target: list[Value], build: IndexBuilder) ->
         source, indices = zeros_or(copy.source, part.source_indices, plan.piece, whole, build)
         _copy_op(plan, source, indices, target, build)
         return
-    choice = create("scf.if", (whole,), (), regions=2, ip=build.ip, loc=build.loc)
+    choice = create("scf.if", (whole,), (), regions=2, ip=build.ip, loc=build.location)
     for region, leaves in zip(choice.regions, (False, True), strict=True):
         block = region.blocks.append()
-        inner = IndexBuilder(ir.InsertionPoint(block), build.loc)
+        inner = IntegerWriter(ir.InsertionPoint(block), build.location)
         if leaves:
             fill(
                 (copy.source, copy.destination),
@@ -142,28 +142,30 @@ def _issue(plan: Plan, part: _Part, target: list[Value], build: IndexBuilder) ->
             )
         else:
             _copy_op(plan, copy.source, part.source_indices, target, inner)
-        create("scf.yield", ip=ir.InsertionPoint(block), loc=build.loc)
+        create("scf.yield", ip=ir.InsertionPoint(block), loc=build.location)
 
 
-def _in_space(plan: Plan, source: Value, build: IndexBuilder) -> Value:
+def _in_space(plan: Plan, source: Value, build: IntegerWriter) -> Value:
     """The source memref; without a memory space it is cast to global where the op wants it."""
     if space_name(source) in plan.form.source_spaces:
         return source
     kind = ir.MemRefType(source.type)
-    space = ir.Attribute.parse("#gpu.address_space<global>", build.loc.context)
-    cast = ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space, loc=build.loc)
+    space = ir.Attribute.parse("#gpu.address_space<global>", build.location.context)
+    cast = ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space, loc=build.location)
     return create(
-        "memref.memory_space_cast", (source,), (cast,), ip=build.ip, loc=build.loc
+        "memref.memory_space_cast", (source,), (cast,), ip=build.ip, loc=build.location
     ).results[0]
 
 
 def _copy_op(
-    plan: Plan, source: Value, indices: list[Value], target: list[Value], build: IndexBuilder
+    plan: Plan, source: Value, indices: list[Value], target: list[Value], build: IntegerWriter
 ) -> None:
     copy = plan.copy
-    context = build.loc.context
+    context = build.location.context
     element = copy.element_type
-    moved = element if plan.piece == 1 else ir.VectorType.get([plan.piece], element, loc=build.loc)
+    moved = (
+        element if plan.piece == 1 else ir.VectorType.get([plan.piece], element, loc=build.location)
+    )
     sizes = [1, len(indices), 1, len(target)]
     attributes: dict[str, Any] = {"transferType": ir.TypeAttr.get(moved, context)}
     if plan.form.wave_base:
@@ -172,4 +174,4 @@ def _copy_op(
         sizes.append(0)
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
     operands = (_in_space(plan, source, build), *indices, copy.destination, *target)
-    create(plan.form.op, operands, (), attributes, ip=build.ip, loc=build.loc)
+    create(plan.form.op, operands, (), attributes, ip=build.ip, loc=build.location)

@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     symbol_name,
 )
-from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def can_read_zeros(source: Value, kept: Value, elements: int) -> bool:
@@ -43,7 +43,7 @@ def can_read_zeros(source: Value, kept: Value, elements: int) -> bool:
 
 
 def zeros_or(
-    source: Value, indices: list[Value], elements: int, whole: Value, build: IndexBuilder
+    source: Value, indices: list[Value], elements: int, whole: Value, build: IntegerWriter
 ) -> tuple[Value, list[Value]]:
     """Memref and subscripts that are the source's where `whole` is true, else those of zeros."""
     first = build.constant(0)
@@ -51,10 +51,10 @@ def zeros_or(
     return build.select(whole, source, _zeros_like(source, elements, build)), chosen
 
 
-def _zeros_like(source: Value, elements: int, build: IndexBuilder) -> Value:
+def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
     """A constant global of zeros, `elements` in its last dimension, cast to the source's type."""
     kind = ir.MemRefType(source.type)
-    context = build.loc.context
+    context = build.location.context
     shape = [1] * (kind.rank - 1) + [elements]
     space = ir.Attribute.parse("#gpu.address_space<global>", context)
     extents = "x".join(map(str, shape))
@@ -62,7 +62,7 @@ def _zeros_like(source: Value, elements: int, build: IndexBuilder) -> Value:
     table = _symbol_table(build.ip.block.owner.operation)
     name = f"async_pipe_zeros_{extents}x{kind.element_type}"
     if not any(symbol_name(op) == name for op in operations(table.regions[0].blocks[0])):
-        splat = _zero(kind.element_type, build.loc)
+        splat = _zero(kind.element_type, build.location)
         value_text = f"dense<{str(splat).split(' ')[0]}> : tensor<{extents}x{kind.element_type}>"
         i64 = ir.IntegerType.get_signless(64, context)
         create(
@@ -76,18 +76,20 @@ def _zeros_like(source: Value, elements: int, build: IndexBuilder) -> Value:
                 "alignment": ir.IntegerAttr.get(i64, 16),
             },
             ip=ir.InsertionPoint.at_block_begin(table.regions[0].blocks[0]),
-            loc=build.loc,
+            loc=build.location,
         )
     reference = {"name": ir.FlatSymbolRefAttr.get(name, context)}
-    zeros = create("memref.get_global", (), (made,), reference, ip=build.ip, loc=build.loc)
+    zeros = create("memref.get_global", (), (made,), reference, ip=build.ip, loc=build.location)
     value = zeros.results[0]
     if str(kind.memory_space) != str(space):
         own = "" if kind.memory_space is None else f", {kind.memory_space}"
         plain = ir.Type.parse(f"memref<{extents}x{kind.element_type}{own}>", context)
         value = create(
-            "memref.memory_space_cast", (value,), (plain,), ip=build.ip, loc=build.loc
+            "memref.memory_space_cast", (value,), (plain,), ip=build.ip, loc=build.location
         ).results[0]
-    return create("memref.cast", (value,), (source.type,), ip=build.ip, loc=build.loc).results[0]
+    return create("memref.cast", (value,), (source.type,), ip=build.ip, loc=build.location).results[
+        0
+    ]
 
 
 def _symbol_table(op: Operation) -> Operation:
@@ -101,7 +103,7 @@ def fill(
     indices: tuple[list[Value], list[Value]],
     elements: int,
     kept: Value,
-    build: IndexBuilder,
+    build: IntegerWriter,
     *,
     all_or_nothing: bool,
 ) -> None:
@@ -112,33 +114,33 @@ def fill(
     """
     source, destination = memories
     element = ir.MemRefType(destination.type).element_type
-    vector = ir.VectorType.get([elements], element, loc=build.loc)
-    zero = ir.DenseElementsAttr.get_splat(vector, _zero(element, build.loc))
+    vector = ir.VectorType.get([elements], element, loc=build.location)
+    zero = ir.DenseElementsAttr.get_splat(vector, _zero(element, build.location))
     zeros = create(
-        "arith.constant", (), (vector,), {"value": zero}, ip=build.ip, loc=build.loc
+        "arith.constant", (), (vector,), {"value": zero}, ip=build.ip, loc=build.location
     ).results[0]
-    create("vector.store", (zeros, destination, *indices[1]), ip=build.ip, loc=build.loc)
+    create("vector.store", (zeros, destination, *indices[1]), ip=build.ip, loc=build.location)
     if all_or_nothing:
         return
     bounds = (build.constant(0), kept, build.constant(1))
-    loop = create("scf.for", bounds, (), regions=1, ip=build.ip, loc=build.loc)
-    body = loop.regions[0].blocks.append(ir.IndexType.get(kept.context), arg_locs=[build.loc])
-    inner = IndexBuilder(ir.InsertionPoint(body), build.loc)
+    loop = create("scf.for", bounds, (), regions=1, ip=build.ip, loc=build.location)
+    body = loop.regions[0].blocks.append(ir.IndexType.get(kept.context), arg_locs=[build.location])
+    inner = IntegerWriter(ir.InsertionPoint(body), build.location)
     at = body.arguments[0]
     value = create(
         "memref.load",
         (source, *advanced(indices[0], at, inner)),
         (element,),
         ip=inner.ip,
-        loc=build.loc,
+        loc=build.location,
     ).results[0]
     create(
         "memref.store",
         (value, destination, *advanced(indices[1], at, inner)),
         ip=inner.ip,
-        loc=build.loc,
+        loc=build.location,
     )
-    create("scf.yield", ip=inner.ip, loc=build.loc)
+    create("scf.yield", ip=inner.ip, loc=build.location)
 
 
 def all_or_nothing(kept: Value, elements: int) -> bool:
@@ -149,7 +151,7 @@ def all_or_nothing(kept: Value, elements: int) -> bool:
     return {constant_value(value) for value in list(op.operands)[1:]} <= {0, elements}
 
 
-def advanced(indices: list[Value], offset: Value | int, build: IndexBuilder) -> list[Value]:
+def advanced(indices: list[Value], offset: Value | int, build: IntegerWriter) -> list[Value]:
     """The subscripts `offset` elements further on in the last dimension."""
     return [*indices[:-1], build.add(indices[-1], offset)]
 

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
-from mlir_async_pipe.lowering.scopes.index_builder import IndexBuilder
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     AllIf,
     Leading,
     Part,
     UntilEnd,
 )
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def kept_elements(
-    parts: Sequence[Part], first: int, elements: int, build: IndexBuilder
+    parts: Sequence[Part], first: int, elements: int, build: IntegerWriter
 ) -> list[Value]:
     """How many of `elements` elements, counted from element `first` of the load, all parts keep.
 
@@ -39,24 +39,24 @@ def kept_elements(
             chosen = (kept, none) if part.holds else (none, kept)
             kept = build.select(part.condition, *chosen)
         else:
-            behind = build.sub(_length(part, build), first)
+            behind = build.subtract(_length(part, build), first)
             kept = build.smallest(build.largest(behind, 0), kept)
     return [kept]
 
 
-def _length(part: Leading | UntilEnd, build: IndexBuilder) -> Value:
+def _length(part: Leading | UntilEnd, build: IntegerWriter) -> Value:
     """The number of elements from the load's first one on, not clamped."""
     if isinstance(part, Leading):
         return build.constant(part.count) if isinstance(part.count, int) else part.count
     kind = ir.MemRefType(part.memory.type)
     axis = kind.rank - 1
     if not kind.is_dynamic_dim(axis):
-        return build.sub(build.constant(kind.shape[axis]), part.index)
+        return build.subtract(build.constant(kind.shape[axis]), part.index)
     dimension = create(
         "memref.dim",
         (part.memory, build.constant(axis)),
-        (ir.IndexType.get(build.loc.context),),
+        (ir.IndexType.get(build.location.context),),
         ip=build.ip,
-        loc=build.loc,
+        loc=build.location,
     )
-    return build.sub(dimension.results[0], part.index)
+    return build.subtract(dimension.results[0], part.index)

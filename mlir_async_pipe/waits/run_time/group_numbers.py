@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     integer_attribute,
 )
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
@@ -58,17 +59,20 @@ class GroupNumbers(Carrier):
         self.events = {block: list(found) for block, found in events.items()}
         self.tracked = tracked
         self.foreign = foreign
-        self._constants: dict[int, Value] = {}
+        entry = skeleton.root.regions[0].blocks[0]
+        self._entry = IntegerWriter(ir.InsertionPoint.at_block_begin(entry), skeleton.root.location)
+        self._zero = self._entry.constant(0)
+        # The op that came first may be a wait, which goes.
+        self._entry.ip = before(self._zero.owner)
 
     def count(self) -> None:
         """Rewrite the function."""
-        zero = self._constant(0)
         entry = self.skeleton.root.regions[0].blocks[0]
         for argument in entry.arguments:
             queue = self.tracked.get(argument)
             if queue is not None:
-                self.bind(argument, self._constant(-self.foreign[queue]))
-        self.run([zero] * len(self.foreign))
+                self.bind(argument, self._entry.constant(-self.foreign[queue]))
+        self.run([self._zero] * len(self.foreign))
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """Count, number tokens, and replace waits."""
@@ -93,26 +97,25 @@ class GroupNumbers(Carrier):
     def _number_of(self, op: Operation, event: Event, queue: int, variables: Variables) -> Value:
         counter = variables[queue]
         if event.kind == "commit":
-            return counter if event.queue == queue else self._constant(NEVER)
+            return counter if event.queue == queue else self._entry.constant(NEVER)
         if event.kind == "other queue":
-            return self._constant(NEVER)
+            return self._entry.constant(NEVER)
         if event.kind == "copy":
             return self._plus(counter, 1, op)
         if op.name in SELECT_OPS:
             numbers = [self.companion(op.operands[i], variables) for i in (1, 2)]
-            return self._made("arith.select", [op.operands[0], *numbers], after(op), op)
+            return self._at(after(op), op).select(op.operands[0], *numbers)
         if op.name in CAST_OPS:
             return self.companion(op.operands[0], variables)
         return self._plus(counter, -self.foreign[queue], op)
 
     def _switch(self, op: Operation, event: Event, variables: Variables) -> None:
-        ip = before(op)
+        write = self._at(before(op), op)
         latest, *others = [self.companion(token, variables) for token in op.operands]
         for number in others:
-            latest = self._made("arith.maxsi", [latest, number], ip, op)
-        age = self._made("arith.subi", [variables[event.queue], latest], ip, op)
-        oldest = self._constant(event.cases[-1])
-        age = self._made("arith.minsi", [age, oldest], ip, op)
+            latest = write.largest(latest, number)
+        age = write.subtract(variables[event.queue], latest)
+        age = write.smallest(age, event.cases[-1])
         least = integer_attribute(op, wait_rule(op).count) or 0
 
         # Without tokens: the count of a case is given, and is not derived again.
@@ -126,21 +129,10 @@ class GroupNumbers(Carrier):
         op.erase()
 
     def _plus(self, number: Value, more: int, behind: Operation) -> Value:
-        if more == 0:
-            return number
-        return self._made("arith.addi", [number, self._constant(more)], after(behind), behind)
+        return self._at(after(behind), behind).add(number, more)
 
-    def _made(self, name: str, operands: list[Value], ip: Any, at: Operation) -> Value:
-        return create(name, operands, [self.kind], ip=ip, loc=at.location).results[0]
-
-    def _constant(self, value: int) -> Value:
-        if value not in self._constants:
-            root = self.skeleton.root
-            ip = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0])
-            attributes = {"value": ir.IntegerAttr.get(self.kind, value)}
-            made = create("arith.constant", (), [self.kind], attributes, ip=ip, loc=root.location)
-            self._constants[value] = made.results[0]
-        return self._constants[value]
+    def _at(self, ip: Any, op: Operation) -> IntegerWriter:
+        return IntegerWriter(ip, op.location, self._entry)
 
     # -- where values meet ----------------------------------------------------------------
 
@@ -150,7 +142,7 @@ class GroupNumbers(Carrier):
 
     def companion(self, value: Value, variables: Variables) -> Value:
         """The number of a token; of one from another thread: never old enough."""
-        return self.companions.get(value) or self._constant(NEVER)
+        return self.companions.get(value) or self._entry.constant(NEVER)
 
     def width_at(self, block: Block) -> int:
         """All counters."""
