@@ -19,34 +19,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    before,
-    create,
-    operations,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.carried_registers import registers_of, remark_excess
+from mlir_async_pipe.expand.plan.carried_registers import remark_excess
 from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
 from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
-from mlir_async_pipe.expand.plan.nested import (
-    Span,
-    check_nested,
-    label_parts,
-    place_as_one,
-    place_unexpanded,
-)
+from mlir_async_pipe.expand.plan.nested import check_nested, place_unexpanded
 from mlir_async_pipe.expand.plan.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.expand.write.branches import join_branches
-from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.kernel_units import build_kernel
-from mlir_async_pipe.expand.write.versioned_buffers import Rooms, VersionedBuffer
-from mlir_async_pipe.expand.write.write_loop import Emitter
+from mlir_async_pipe.expand.write.versioned_buffers import Rooms
+from mlir_async_pipe.expand.write.write_loop import write_loop
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.session.passes import register
@@ -158,7 +144,7 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
 def _expand_round(plans: list[Plan], module: Any) -> list[int]:
     """Write loops of which none holds another; returns the registers that each carries."""
     rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
-    carried = [expand(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
+    carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
     rooms.close(module)
     return carried
 
@@ -167,70 +153,6 @@ def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = Target.of_chip(options.chip) if options.chip else session.target
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
-
-
-def expand(plan: Plan, buffers: list[VersionedBuffer]) -> int:
-    """Write one planned loop; returns the registers that its kernel carries from step to step.
-    Nothing here can refuse: the plan has decided everything."""
-    loop = plan.loop
-    parts = names.parts_of(loop)
-    span = Span.around(loop) if parts else None
-    ip = before(loop)
-    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, ip)
-    guard = _guard_short_trips(plan, integers)
-    if guard is not None:
-        ip = before(operations(guard.regions[0].blocks[0])[-1])
-        integers.enter(ip)
-    kernel = build_kernel(plan, buffers)
-    emitter = Emitter(plan, kernel, integers, ip)
-    if plan.boundary.before:
-        emitter.steps.write_barrier(plan.boundary.before)
-    results, kernel_loop = emitter.emit()
-    carried = registers_of((value.type for value in kernel_loop.results), plan.buffers)
-    if plan.boundary.behind:
-        emitter.steps.write_barrier(plan.boundary.behind)
-    if guard is not None:
-        end = operations(guard.regions[0].blocks[0])[-1]
-        for number, result in enumerate(results):
-            end.operands[number] = result
-        results = list(guard.results)
-    written = [] if span is None else span.close(loop)
-    if written and plan.groups:
-        results = place_as_one(parts, written, results)
-    elif written:
-        label_parts(parts, written, kernel_loop if guard is None else guard)
-    for old, new in zip(loop.results, results, strict=True):
-        old.replace_all_uses_with(new)
-    written = [kernel_loop.block, kernel_loop.regions[0].blocks[0]]
-    join_branches(written, emitter.steps.conditions)
-    loop.erase()
-    return carried
-
-
-def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
-    """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
-
-    Both branches yield the initial values until the pipeline is written."""
-    if not plan.may_be_short:
-        return None
-    loop = plan.loop
-    guard = create(
-        "scf.if",
-        [integers.long_enough()],
-        [result.type for result in loop.results],
-        regions=2,
-        ip=before(loop),
-        loc=loop.location,
-    )
-    initial = list(loop.operands)[3:]
-    for region in guard.regions:
-        region.blocks.append()
-    then, otherwise = (region.blocks[0] for region in guard.regions)
-    create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
-    original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
-    names.forget(original)
-    create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
-    return guard
 
 
 def _filling(plan: Plan) -> Filling:

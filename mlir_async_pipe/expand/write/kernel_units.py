@@ -77,7 +77,7 @@ class KernelUnit:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelUnits:
     """All units in kernel order, the token of each group, and the slot placeholders by
     number of versions."""
 
@@ -86,7 +86,7 @@ class Kernel:
     slots: dict[int, Value]
 
 
-def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
+def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
     """Edit the loop body into units. No handle of the plan's ops is used afterwards."""
     body = plan.units.body
     numbers = {op: number for number, op in enumerate(body.ops)}
@@ -123,7 +123,7 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> Kernel:
             commit = _commit(group, members, ops[-1])
             units.append(KernelUnit((commit,), group.stage, None))
             tokens[group.number] = commit.results[0]
-    return Kernel(tuple(u for u in units if not _is_dead(u)), tokens, slots)
+    return KernelUnits(tuple(u for u in units if not _is_dead(u)), tokens, slots)
 
 
 def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, Value]:

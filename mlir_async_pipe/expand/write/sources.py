@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
-from mlir_async_pipe.expand.write.kernel_units import Kernel, KernelUnit
+from mlir_async_pipe.expand.write.kernel_units import KernelUnit, KernelUnits
 from mlir_async_pipe.expand.write.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
 
 
@@ -39,12 +39,13 @@ class Sources:
     """The makers of all values of one loop, its recurrences, and how many registers each value
     needs (`registers`: lag by shift register)."""
 
-    def __init__(self, plan: Plan, kernel: Kernel) -> None:
+    def __init__(self, plan: Plan, kernel: KernelUnits) -> None:
         self.kernel = kernel
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
         self.synchronisation = plan.synchronisation
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
+        self.induction, *self.arguments = self.block.arguments
         self.last_stage = plan.last_stage
         self.epilogue_steps = plan.peeled_epilogue
         self.initial = list(self.loop.operands)[3:]
@@ -101,6 +102,11 @@ class Sources:
             current = self.yielded[number]
         return Source(current, tuple(chain), len(chain)) if current in self.makers else None
 
+    def before_first(self, source: Source, iteration: int) -> Value:
+        """What stands for an iteration below 0: an initial value of the loop's own. A register
+        may reach further back than anybody looks."""
+        return self.initial[source.chain[max(source.distance + iteration, 0)]]
+
     def lag(self, source: Source, user_stage: int) -> int:
         """How many kernel steps lie between the making of a value and its user."""
         return user_stage + source.distance - self.stage_of_maker(source.value, user_stage)
@@ -118,7 +124,7 @@ class Sources:
                 self.recurrences[placeholder] = SlotRecurrence.over(
                     versions, stages, versions in self.ending_in_zero
                 )
-        arguments = list(self.block.arguments)[1:]
+        arguments = self.arguments
         used = {value for value, _ in uses}
         pending = [
             argument
@@ -151,7 +157,7 @@ class Sources:
             self._need_register(self.of(value), stage, 0)
         for wait, late in self._kernel_and_epilogue_waits():
             self._need_register(self.token(wait), wait.stage, late)
-        for argument, result in zip(list(self.block.arguments)[1:], self.loop.results, strict=True):
+        for argument, result in zip(self.arguments, self.loop.results, strict=True):
             if list(result.uses):
                 # The result is the argument of one more iteration, read behind the epilogue.
                 self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)

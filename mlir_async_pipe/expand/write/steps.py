@@ -8,7 +8,6 @@ group                           behind the last unit of the group
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -20,10 +19,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Step, Wait
+from mlir_async_pipe.expand.plan.sync_state import Step
 from mlir_async_pipe.expand.write.guards import guarded
-from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.kernel_units import TOKEN_TYPE, Kernel, KernelUnit
+from mlir_async_pipe.expand.write.kernel_units import TOKEN_TYPE, KernelUnit, KernelUnits
+from mlir_async_pipe.expand.write.parts import Part, Values
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.loops.annotations import DRAIN, EMPTY
 from mlir_async_pipe.values.memory_roots import Space
@@ -32,60 +31,45 @@ FENCED = "address_spaces"
 
 
 class StepWriter:
-    """Writes at the insertion point `ip`; `values` holds what each step made: (value of the
-    body, stage of its unit, key of the step) -> value, `conditions` the i1 of all branches."""
+    """Writes where `integers` write; `conditions` are the i1 of all branches."""
 
-    def __init__(self, plan: Plan, kernel: Kernel, integers: Integers, ip: Any) -> None:
+    def __init__(self, plan: Plan, kernel: KernelUnits, values: Values) -> None:
         self.kernel = kernel
-        self.integers = integers
-        self.ip = ip
+        self.values = values
+        self.integers = values.integers
         self.context = plan.loop.context
         self.location = plan.loop.location
         self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
-        self.values: dict[tuple[Value, int, int], Value] = {}
         self.conditions: set[Value] = set()
         self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
 
-    def write(
-        self,
-        step: Step,
-        active: Callable[[KernelUnit], bool],
-        look_up: Callable[[Value, int], Value],
-        token: Callable[[Wait], Value],
-        key: int,
-        condition: Callable[[int], Value | None],
-    ) -> None:
-        """Clone the active units with the waits and barriers in front of them.
+    def write(self, part: Part, step: Step) -> None:
+        """Clone the active units with the waits and barriers before them.
 
-        `condition(stage)` says when the stage's iteration exists, None where it always does.
         Pure ops, commits, waits and barriers are never conditional: so the counts stay those
         of the steady state, and no barrier becomes divergent.
         """
-        self._synchronise(step, -1, token)
+        self._synchronise(part, step, -1)
         for unit in self.kernel.units:
-            if not active(unit):
+            if not part.phase.active(unit.stage):
                 continue
             if unit.position is not None:
-                self._synchronise(step, unit.position, token)
-            self._clone(unit, look_up, key, condition(unit.stage))
+                self._synchronise(part, step, unit.position)
+            self._clone(unit, part)
 
-    def _clone(
-        self,
-        unit: KernelUnit,
-        look_up: Callable[[Value, int], Value],
-        key: int,
-        condition: Value | None,
-    ) -> None:
+    def _clone(self, unit: KernelUnit, part: Part) -> None:
         stage = unit.stage
-        mapping = {value: look_up(value, stage) for value in unit.used}
+        condition = part.exists(stage)
+        mapping = {value: part.value(value, stage) for value in unit.used}
         copies: list[Operation] = []
         made: list[Value] = []
         for number, template in enumerate(unit.templates):
             folded = self._sum(template, mapping) if number in unit.additions else None
             if folded is not None:
-                mapping[template.results[0]] = self.values[template.results[0], stage, key] = folded
+                mapping[template.results[0]] = folded
+                self.values.written[template.results[0], stage, part.number] = folded
                 continue
-            copy = template.clone(mapping, self.ip)
+            copy = template.clone(mapping, self.integers.ip)
             copies.append(copy)
             made += template.results
             mapping.update(zip(template.results, copy.results, strict=True))
@@ -95,7 +79,7 @@ class StepWriter:
             wanted = [_used_outside(value, unit) for value in made]
             results = guarded(copies, wanted, condition, self.integers)
         for old, new in zip(made, results, strict=True):
-            self.values[(old, stage, key)] = new
+            self.values.written[old, stage, part.number] = new
 
     def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
         """The constant that an addition is where its operands are: the input's own index
@@ -105,25 +89,25 @@ class StepWriter:
             return None
         return self.integers.add(a, b)
 
-    def _synchronise(self, step: Step, position: int, token: Callable[[Wait], Value]) -> None:
+    def _synchronise(self, part: Part, step: Step, position: int) -> None:
         before = step.before.get(position)
         if before is None:
             return
         for wait in before.waits:
-            self.wait(self.kernel.tokens[wait.group.number], token(wait))
+            self.wait(self.kernel.tokens[wait.group.number], part.token(wait))
         if before.barrier:
             self.write_barrier(self._fenced)
 
     def wait(self, group_token: Value, value: Value) -> None:
         """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
         name, attributes = self._wait_op(group_token)
-        create(name, [value], (), attributes, ip=self.ip, loc=self.location)
+        create(name, [value], (), attributes, ip=self.integers.ip, loc=self.location)
 
     def drain(self, group_token: Value, value: Value) -> None:
         """The same behind the loop, marked so that a later pass may find it superfluous."""
         name, attributes = self._wait_op(group_token)
         marked = attributes | {DRAIN: ir.UnitAttr.get(self.context)}
-        create(name, [value], (), marked, ip=self.ip, loc=self.location)
+        create(name, [value], (), marked, ip=self.integers.ip, loc=self.location)
 
     def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
         """Name and attributes of the op that waits for a group; each group is asked once."""
@@ -138,10 +122,12 @@ class StepWriter:
         return self._wait_ops[group_token]
 
     def write_barrier(self, spaces: frozenset[Space]) -> None:
-        """Fence exactly the address spaces that the barrier orders."""
+        """Fence exactly the address spaces that the barrier orders; none: no barrier."""
+        if not spaces:
+            return
         listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
         attributes = {FENCED: ir.Attribute.parse(f"[{listed}]", self.context)}
-        create("gpu.barrier", (), (), attributes, ip=self.ip, loc=self.location)
+        create("gpu.barrier", (), (), attributes, ip=self.integers.ip, loc=self.location)
 
     def empty_group(self, token: Value) -> Value:
         """A group without copies, on the queue of the group that makes `token`."""
@@ -153,7 +139,7 @@ class StepWriter:
             else {EMPTY: ir.UnitAttr.get(self.context)}
         )
         kind = ir.Type.parse(TOKEN_TYPE, self.context)
-        made = create(maker.name, (), [kind], attributes, ip=self.ip, loc=self.location)
+        made = create(maker.name, (), [kind], attributes, ip=self.integers.ip, loc=self.location)
         return made.results[0]
 
 

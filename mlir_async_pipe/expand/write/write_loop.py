@@ -17,91 +17,110 @@ register instead of two.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, operations
+from mlir_async_pipe.expand.plan.carried_registers import registers_of
 from mlir_async_pipe.expand.plan.empty_groups import empty_groups
+from mlir_async_pipe.expand.plan.nested import Span, label_parts, place_as_one
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Wait
+from mlir_async_pipe.expand.write.branches import join_branches
 from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.kernel_units import Kernel
+from mlir_async_pipe.expand.write.kernel_units import build_kernel
+from mlir_async_pipe.expand.write.parts import Epilogue, Kernel, Part, Prologue, Values
 from mlir_async_pipe.expand.write.sources import Source, Sources
 from mlir_async_pipe.expand.write.steps import StepWriter
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.loops import annotations as names
 
 
-class Emitter:
-    """Emits one loop. `results` are the values that replace the results of the loop."""
+def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step."""
+    loop = plan.loop
+    parts = names.parts_of(loop)
+    span = Span.around(loop) if parts else None
+    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, before(loop))
+    guard = _guard_short_trips(plan, integers)
+    writer = LoopWriter(plan, buffers, integers)
+    results = writer.write()
+    kernel = writer.kernel_loop
+    if guard is not None:
+        end = operations(guard.regions[0].blocks[0])[-1]
+        for number, result in enumerate(results):
+            end.operands[number] = result
+        results = list(guard.results)
+    written = [] if span is None else span.close(loop)
+    if written and plan.groups:
+        results = place_as_one(parts, written, results)
+    elif written:
+        label_parts(parts, written, kernel if guard is None else guard)
+    for old, new in zip(loop.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
+    loop.erase()
+    return registers_of((value.type for value in kernel.results), plan.buffers)
 
-    def __init__(
-        self,
-        plan: Plan,
-        kernel: Kernel,
-        integers: Integers,
-        ip: Any,
-    ) -> None:
+
+def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
+    """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
+
+    Both branches yield the initial values until the pipeline is written."""
+    if not plan.may_be_short:
+        return None
+    loop = plan.loop
+    guard = create(
+        "scf.if",
+        [integers.long_enough()],
+        [result.type for result in loop.results],
+        regions=2,
+        ip=before(loop),
+        loc=loop.location,
+    )
+    initial = list(loop.operands)[3:]
+    for region in guard.regions:
+        region.blocks.append()
+    then, otherwise = (region.blocks[0] for region in guard.regions)
+    end = create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
+    original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
+    names.forget(original)
+    create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
+    integers.enter(before(end))
+    return guard
+
+
+class LoopWriter:
+    """Writes the parts of one loop, in the order of its methods, where `integers` write."""
+
+    def __init__(self, plan: Plan, buffers: list[VersionedBuffer], integers: Integers) -> None:
         self.plan = plan
-        self.kernel = kernel
-        self.integers = integers
-        self.steps = StepWriter(plan, kernel, integers, ip)
         self.loop = plan.loop
-        self.block = plan.loop.regions[0].blocks[0]
-        self.induction = self.block.arguments[0]
         self.location = plan.loop.location
         self.last_stage = plan.last_stage
-        self.epilogue_steps = plan.peeled_epilogue
-        self.sources = Sources(plan, kernel)
-        self.carried_out: dict[tuple[Source, int], Value] = {}
+        self.integers = integers
+        self.kernel = build_kernel(plan, buffers)
+        self.sources = Sources(plan, self.kernel)
+        self.values = Values(self.sources, integers)
+        self.steps = StepWriter(plan, self.kernel, self.values)
+        self.recurrences = list(self.sources.recurrences.values())
         self.dummy_token: Value | None = None
 
-    def _made(self, source: Source, user_stage: int, step: int) -> Value:
-        """The value as it was made in a step of the prologue, the kernel or the epilogue."""
-        return self.steps.values[
-            (source.value, self.sources.stage_of_maker(source.value, user_stage), step)
-        ]
-
-    # -- the three parts --------------------------------------------------------------------
-
-    def emit(self) -> tuple[list[Value], Operation]:
-        """Write everything; returns the results of the loop and the kernel loop."""
+    def write(self) -> list[Value]:
+        """Write everything; returns what replaces the results of the loop."""
+        plan, steps = self.plan, self.plan.synchronisation
+        self.steps.write_barrier(plan.boundary.before)
         for t in range(self.last_stage):
-            self._prologue_step(t)
-        loop = self._kernel_loop()
-        for e in range(1, self.epilogue_steps + 1):
-            self._epilogue_step(e)
-        self._drain()
-        return self._results(), loop
-
-    # -- prologue ---------------------------------------------------------------------------
-
-    def _prologue_step(self, t: int) -> None:
-        def look_up(value: Value, stage: int) -> Value:
-            return self._in_prologue(value, stage, t)
-
-        def token(wait: Wait) -> Value:
-            return self._made(self.sources.token(wait), wait.stage, t - wait.lag)
-
-        def condition(stage: int) -> Value | None:
-            if self.plan.short_trip != "predicate":
-                return None
-            return self.integers.has_iteration(t - stage)
-
-        step = self.plan.synchronisation.prologue[t]
-        self.steps.write(step, lambda unit: unit.stage <= t, look_up, token, t, condition)
-        self._empty_groups(t)
-
-    def _in_prologue(self, value: Value, stage: int, t: int) -> Value:
-        iteration = t - stage
-        if value == self.induction:
-            return self.integers.first_plus(iteration)
-        source = self.sources.of(value)
-        if source is None:
-            return value
-        if not isinstance(source, Source):
-            return source.at_iteration(iteration, self.integers)
-        if iteration < source.distance:
-            return self.sources.initial[source.chain[iteration]]
-        return self._made(source, stage, t - self.sources.lag(source, stage))
+            self.steps.write(
+                Prologue(t, self.values, plan.short_trip == "predicate"), steps.prologue[t]
+            )
+            self._empty_groups(t)
+        self.kernel_loop = self._kernel()
+        for e in range(1, plan.peeled_epilogue + 1):
+            self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
+            self._advance(e)
+        after = Epilogue(plan.peeled_epilogue + 1, self.values)
+        self._drain(after)
+        results = self._results(after)
+        self.steps.write_barrier(plan.boundary.behind)
+        return results
 
     def _empty_groups(self, t: int) -> None:
         """An empty group is complete but counted, so that the kernel's first steps look back
@@ -109,75 +128,41 @@ class Emitter:
         for group in empty_groups(self.plan.groups, t):
             self.steps.empty_group(self.kernel.tokens[group.number])
 
-    # -- kernel -----------------------------------------------------------------------------
-
-    def _kernel_loop(self) -> Operation:
-        entries: list[Value] = []
-        places: dict[Source, int] = {}
-        for source, count in self.sources.registers.items():
-            if count > 0:
-                places[source] = len(entries)
-                entries += [self._entry(source, n) for n in range(1, count + 1)]
-        bases: dict[Any, int] = {}
-        for key, recurrence in self.sources.recurrences.items():
-            bases[key] = len(entries)
-            entries += recurrence.entries(self.last_stage, self.integers)
+    def _kernel(self) -> Operation:
+        integers, now = self.integers, self.last_stage
+        registers = self.sources.registers.items()
+        lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
+        entries = [self._entry(source, n) for source, n in lines]
+        for recurrence in self.recurrences:
+            entries += recurrence.entries(now, integers)
         ends = self._ends_of_stages()
         loop = self._create_loop(entries)
-        block = loop.regions[0].blocks[0]
-        arguments = list(block.arguments)
-        carried = arguments[1:]
-        outer, self.steps.ip = self.steps.ip, ir.InsertionPoint(block)
-        self.integers.enter(self.steps.ip)
-        now = self.last_stage
-        for key, recurrence in self.sources.recurrences.items():
-            recurrence.bind(carried[bases[key] : bases[key] + recurrence.width])
-
-        def register(source: Source, n: int) -> Value:
-            return carried[places[source.line] + n - 1]
-
-        def look_up(value: Value, stage: int) -> Value:
-            if value == self.induction:
-                return self.integers.plus_steps(arguments[0], self.last_stage - stage)
-            source = self.sources.of(value)
-            if source is None:
-                return value
-            if not isinstance(source, Source):
-                return source.in_step(stage)
-            lag = self.sources.lag(source, stage)
-            return self._made(source, stage, now) if lag == 0 else register(source, lag)
-
-        def token(wait: Wait) -> Value:
-            source = self.sources.token(wait)
-            if wait.lag == 0:
-                return self._made(source, wait.stage, now)
-            return register(source, wait.lag)
-
-        def condition(stage: int) -> Value | None:
-            if self.plan.epilogue != "predicate" or stage == self.last_stage:
-                return None
-            return self.integers.is_before(arguments[0], ends[stage])
-
-        step = self.plan.synchronisation.kernel
-        self.steps.write(step, lambda unit: True, look_up, token, now, condition)
-        following: list[Value] = []
-        for source, count in self.sources.registers.items():
-            if count > 0:
-                following.append(self._made(source, 0, now))
-                following += [register(source, n) for n in range(1, count)]
-        for recurrence in self.sources.recurrences.values():
-            following += recurrence.advanced(self.integers, self.sources.recurrences)
-        create("scf.yield", following, ip=self.steps.ip, loc=self.location)
-        self.steps.ip = outer
-        self.integers.leave(self.steps.ip)
-        results = list(loop.results)
-        for source, start in places.items():
-            for n in range(1, self.sources.registers[source] + 1):
-                # r_n behind the loop is what the step n before epilogue step 1 made.
-                self.carried_out[(source, 1 - n)] = results[start + n - 1]
-        for key, recurrence in self.sources.recurrences.items():
-            recurrence.bind(results[bases[key] : bases[key] + recurrence.width])
+        outer, block = integers.ip, loop.regions[0].blocks[0]
+        integers.enter(ir.InsertionPoint(block))
+        variable, *carried = block.arguments
+        self._carry(lines, carried, now)
+        self.steps.write(Kernel(self.values, variable, ends), self.plan.synchronisation.kernel)
+        # In the next step r_n is what this one had as r_(n-1), or what it made.
+        following = [
+            self.values.made(source, self.sources.stage_of_maker(source.value, 0), now + 1 - n)
+            for source, n in lines
+        ]
+        for recurrence in self.recurrences:
+            following += recurrence.advanced(integers, self.sources.recurrences)
+        create("scf.yield", following, ip=integers.ip, loc=self.location)
+        integers.leave(outer)
+        self._carry(lines, list(loop.results), now + 1)
         return loop
+
+    def _entry(self, source: Source, n: int) -> Value:
+        """What register r_n holds when the kernel begins. Before the first iteration a token is
+        that of a group that is over."""
+        step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
+        if source.chain or step >= stage:
+            return self.values.made(source, stage, step)
+        if self.dummy_token is None:
+            self.dummy_token = self.steps.empty_group(source.value)
+        return self.dummy_token
 
     def _ends_of_stages(self) -> dict[int, Value]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
@@ -186,24 +171,6 @@ class Emitter:
             return {}
         stages = {unit.stage for unit in self.kernel.units if unit.stage != self.last_stage}
         return {s: self.integers.end_of_all_but(self.last_stage - s) for s in sorted(stages)}
-
-    def _entry(self, source: Source, n: int) -> Value:
-        """What register r_n holds when the kernel begins."""
-        stage = self.sources.stage_of_maker(source.value, 0)
-        iteration = self.last_stage - n - stage
-        if iteration >= 0:
-            return self._made(source, stage, self.last_stage - n)
-        if source.chain and source.distance + iteration >= 0:
-            return self.sources.initial[source.chain[source.distance + iteration]]
-        return self._dummy(source)
-
-    def _dummy(self, source: Source) -> Value:
-        """What stands in for a group of an iteration before the first: one that is over."""
-        if source.value not in self.kernel.tokens.values():
-            return self.sources.initial[source.chain[0]]
-        if self.dummy_token is None:
-            self.dummy_token = self.steps.empty_group(source.value)
-        return self.dummy_token
 
     def _create_loop(self, entries: list[Value]) -> Operation:
         upper = self.integers.kernel_upper_bound()
@@ -216,71 +183,42 @@ class Emitter:
             [value.type for value in entries],
             attributes,
             regions=1,
-            ip=self.steps.ip,
+            ip=self.integers.ip,
             loc=self.location,
         )
         types = [self.loop.operands[0].type, *(value.type for value in entries)]
         loop.regions[0].blocks.append(*types, arg_locs=[self.location] * len(types))
         return loop
 
-    # -- epilogue ---------------------------------------------------------------------------
+    def _carry(self, lines: list[tuple[Source, int]], carried: list[Value], now: int) -> None:
+        """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""
+        registers = dict(zip(((source, now - n) for source, n in lines), carried, strict=False))
+        self.values.carry(registers, now - 1)
+        start = len(lines)
+        for recurrence in self.recurrences:
+            recurrence.bind(carried[start : start + recurrence.width])
+            start += recurrence.width
 
-    def _behind(self, e: int) -> int:
-        """The key of epilogue step e in `values`; the kernel's last step is e = 0."""
-        return self.last_stage + 1 + e
-
-    def _epilogue_step(self, e: int) -> None:
-        def look_up(value: Value, stage: int) -> Value:
-            return self._in_epilogue(value, stage, e)
-
-        def token(wait: Wait) -> Value:
-            return self._behind_kernel(self.sources.token(wait), wait.stage, e - wait.lag)
-
-        step = self.plan.synchronisation.epilogue[e - 1]
-        self.steps.write(
-            step, lambda unit: unit.stage >= e, look_up, token, self._behind(e), lambda stage: None
-        )
-        live = [
-            r for r in self.sources.recurrences.values() if e < self.epilogue_steps or r.has_results
-        ]
+    def _advance(self, e: int) -> None:
+        """Take the recurrences that are still asked for to the step after e."""
+        more = e < self.plan.peeled_epilogue
+        live = [recurrence for recurrence in self.recurrences if more or recurrence.has_results]
         for recurrence in live:
             recurrence.prepare(self.integers, self.sources.recurrences)
         for recurrence in live:
             recurrence.commit()
 
-    def _in_epilogue(self, value: Value, stage: int, e: int) -> Value:
-        if value == self.induction:
-            # iteration trips - 1 + e - stage, and the kernel ends at trips - last_stage
-            return self.integers.end_plus(self.last_stage - 1 + e - stage)
-        source = self.sources.of(value)
-        if source is None:
-            return value
-        if not isinstance(source, Source):
-            return source.in_step(stage)
-        return self._behind_kernel(source, stage, e - self.sources.lag(source, stage))
-
-    def _behind_kernel(self, source: Source, stage: int, e: int) -> Value:
-        """The value of epilogue step e, or of the kernel's step e <= 0 through a register."""
-        if e >= 1:
-            return self._made(source, stage, self._behind(e))
-        return self.carried_out[(source.line, e)]
-
-    def _results(self) -> list[Value]:
-        """The argument of one more iteration, as a user behind the epilogue sees it."""
-        results = []
-        arguments = list(self.block.arguments)[1:]
-        for argument, result in zip(arguments, self.loop.results, strict=True):
-            if list(result.uses):
-                results.append(
-                    self._in_epilogue(argument, self.last_stage, self.epilogue_steps + 1)
-                )
-            else:
-                results.append(self.sources.initial[len(results)])
-        return results
-
-    def _drain(self) -> None:
-        """Wait for what is still in flight behind the loop."""
+    def _drain(self, after: Part) -> None:
+        """Wait for what is still in flight after the loop."""
         for group in self.plan.synchronisation.drains:
             token = self.sources.last_token(group)
-            late = self.epilogue_steps + 1 - self.sources.lag(token, self.last_stage)
-            self.steps.drain(token.value, self._behind_kernel(token, group.stage, late))
+            self.steps.drain(token.value, after.made(token, self.last_stage))
+
+    def _results(self, after: Part) -> list[Value]:
+        """The argument of one more iteration, as a user after the epilogue sees it."""
+        return [
+            after.value(argument, self.last_stage) if list(result.uses) else initial
+            for argument, result, initial in zip(
+                self.sources.arguments, self.loop.results, self.sources.initial, strict=True
+            )
+        ]
