@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op
 from mlir_async_pipe.expand.plan.pure_places import PurePlaces, rematerialisable
 from mlir_async_pipe.expand.plan.scope_members import first_statement, form_scopes
 from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
@@ -83,18 +83,25 @@ class Units:
 
     def _in_kernel_order(self) -> tuple[Unit, ...]:
         textual = {op: number for number, op in enumerate(self.body.ops)}
-        entries: list[tuple[int, int, tuple[Operation, ...], int]] = []
+        entries: list[tuple[tuple[int, ...], tuple[Operation, ...], int]] = []
+        # Pure ops between the members of a scope run before the scope: (op, place) -> its text place.
+        before: dict[tuple[Operation, Place], int] = {}
         for ops in self._scopes:
             place = self.statement_places[first_statement(ops, self.statement_places)]
-            entries.append((place.order, textual[ops[0]], ops, place.stage))
+            start = textual[ops[0]]
+            before.update({(op, place): start for op in self._needed_by(ops)})
+            entries.append(((place.order, start, 1, start), ops, place.stage))
         inside = {op for ops in self._scopes for op in ops}
         for op, place in self.statement_places.items():
             if op not in inside:
-                entries.append((place.order, textual[op], (op,), place.stage))
+                entries.append(((place.order, textual[op], 1, textual[op]), (op,), place.stage))
         for op, pure_places in self.pure_places.items():
-            if op not in inside:
-                entries += [(p.order, textual[op], (op,), p.stage) for p in pure_places]
-        entries.sort(key=lambda entry: (entry[0], entry[1], entry[3]))
+            if op in inside:
+                continue
+            for place in pure_places:
+                start = min(textual[op], before.get((op, place), textual[op]))
+                entries.append(((place.order, start, 0, textual[op]), (op,), place.stage))
+        entries.sort(key=lambda entry: (entry[0], entry[2]))
         return tuple(
             Unit(
                 ops,
@@ -104,5 +111,17 @@ class Units:
                 scoped=any(op in self._scoped for op in ops),
                 pure=not any(op in self.statement_places for op in ops),
             )
-            for position, (_, _, ops, stage) in enumerate(entries)
+            for position, (_, ops, stage) in enumerate(entries)
         )
+
+    def _needed_by(self, ops: tuple[Operation, ...]) -> set[Operation]:
+        """The pure ops of the body that a scope's values come from, its own left out."""
+        found: set[Operation] = set()
+        pending = list(ops)
+        while pending:
+            for value in captured(pending.pop()):
+                op = defining_op(value)
+                if op in self.pure_places and op not in ops and op not in found:
+                    found.add(op)
+                    pending.append(op)
+        return found
