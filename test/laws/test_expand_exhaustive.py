@@ -12,7 +12,7 @@ completion, and must equal the sequential result without a race.
 
 Covers: expand/plan/make_plan.py, expand/plan/legality.py, expand/plan/synchronise.py,
 expand/plan/sync_state.py, expand/plan/barrier_pairs.py, expand/plan/needs.py, expand/plan/units.py,
-expand/write/write_loop.py, expand/write/steps.py, expand/write/sources.py
+expand/write/write_loop.py, expand/write/steps.py, expand/write/sources.py, expand/write/parts.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Slices of one-dimensional vectors as shuffles: the same elements, on the machine.
 
-Covers: lowering/rocdl/strided_slices.py, lowering/scopes/index_builder.py
+Covers: lowering/rocdl/strided_slices.py, values/integer_writer.py
 """
 
 from __future__ import annotations

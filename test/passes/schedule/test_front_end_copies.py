@@ -2,6 +2,8 @@
 
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
+
+Covers: expand/plan/units.py, loops/copy_statements.py
 """
 
 from __future__ import annotations
