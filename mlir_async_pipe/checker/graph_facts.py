@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mlir_async_pipe.checker.natural_loops import loop_body
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -20,6 +19,7 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
     Switch,
 )
+from mlir_async_pipe.flow.algorithms import loop_body, predecessors, reached
 
 
 def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:
@@ -48,30 +48,28 @@ def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[in
             pending.append(block.exit.value)
     for loop in flow.loops:
         pending.extend(n for n in (loop.lower, loop.upper, loop.step) if n is not None)
-    needed: set[int] = set()
-    while pending:
-        number = pending.pop()
-        if number in needed:
-            continue
-        needed.add(number)
-        pending.extend(sources.get(number, ()))
-    return needed
+    return reached(pending, lambda number: sources.get(number, ()))
 
 
 def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
     """For each block that a back edge reaches: its loop, and the blocks of the loop's body."""
-    predecessors: list[set[int]] = [set() for _ in flow.blocks]
     ends: dict[int, tuple[int, set[int]]] = {}
     for block in flow.blocks:
         for edge in flow.edges(block):
-            predecessors[edge.target].add(block.number)
             for kind, loop in edge.loops:
                 if kind == "back":
                     ends.setdefault(edge.target, (loop, set()))[1].add(block.number)
+    before = _before(flow)
     return {
-        header: (loop, frozenset(loop_body(header, sources, predecessors.__getitem__)))
+        header: (loop, frozenset(loop_body(header, sources, before.__getitem__)))
         for header, (loop, sources) in ends.items()
     }
+
+
+def _before(flow: Flow) -> dict[int, list[int]]:
+    """The numbers of the blocks before each block."""
+    blocks, edges = flow.blocks, flow.edges
+    return predecessors(range(len(blocks)), lambda n: [edge.target for edge in edges(blocks[n])])
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
@@ -87,10 +85,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
         uses.append(used)
         makes.append(made)
     live = [set(used) for used in uses]
-    predecessors: list[set[int]] = [set() for _ in flow.blocks]
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            predecessors[edge.target].add(block.number)
+    before = _before(flow)
     pending = list(range(len(flow.blocks)))
     while pending:
         number = pending.pop()
@@ -107,7 +102,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
         grown = uses[number] | (after - makes[number])
         if grown != live[number]:
             live[number] = grown
-            pending.extend(predecessors[number])
+            pending.extend(before[number])
     return live
 
 

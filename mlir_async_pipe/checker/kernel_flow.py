@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import has_body, operations
+from mlir_async_pipe.bindings.raw_ops import has_body, operations, terminator
 from mlir_async_pipe.checker import jumps, structured
 from mlir_async_pipe.checker.called_functions import Callees, callee_of
-from mlir_async_pipe.checker.natural_loops import (
+from mlir_async_pipe.checker.loop_facts import (
     find_inductions,
     find_merges,
     is_value_op,
-    natural_loops,
     needs_iterations,
 )
 from mlir_async_pipe.checker.step_graph import (
@@ -40,6 +39,7 @@ from mlir_async_pipe.checker.step_graph import (
     Run,
 )
 from mlir_async_pipe.checker.unfollowed import is_quiet
+from mlir_async_pipe.flow.algorithms import natural_loops
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -106,7 +106,7 @@ class Builder:
         mapped = {blocks[0]: entry}
         for extra in blocks[1:]:
             mapped[extra] = self.block()
-        loops = natural_loops(blocks) if len(blocks) > 1 else {}
+        loops = natural_loops(blocks[0], _successors) if len(blocks) > 1 else {}
         headers = {header: self.loop(place=header.owner.operation) for header in loops}
         places = jumps.Places(mapped, loops, headers)
         for source in blocks:
@@ -244,3 +244,7 @@ class Builder:
         self.depth -= 1
         after.steps.append(Bracket("end call", op, frame))
         return after
+
+
+def _successors(block: Any) -> list[Any]:
+    return list(terminator(block).successors) if operations(block) else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.checker.natural_loops import COUNTED, carried_into
+from mlir_async_pipe.checker.loop_facts import COUNTED, carried_into
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,

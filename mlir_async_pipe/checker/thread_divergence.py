@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.choices import chooses_numbers
-from mlir_async_pipe.checker.post_dominators import post_dominators
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -29,6 +28,7 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_ids import differs
+from mlir_async_pipe.flow.algorithms import post_dominators, reached
 from mlir_async_pipe.values.uniformity import sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 
@@ -52,7 +52,9 @@ class Divergence:
         self._into: list[list[tuple[int, Edge]]] = [[] for _ in self.flow.blocks]
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
-        self._after = post_dominators(self.flow)
+        flow, end = self.flow, len(self.flow.blocks)
+        ways = {b.number: [edge.target for edge in flow.edges(b)] or [end] for b in flow.blocks}
+        self._after = post_dominators(ways, end)
         self._read()
         while self._pending:
             self._mark(*self._pending.pop())
@@ -158,7 +160,8 @@ class Divergence:
         if block.number in self.exits:
             return
         self.exits.add(block.number)
-        last, ways = self._after[block.number], []
+        # None: a way ends before, or never.
+        last, ways = self._after.get(block.number), []
         for edge in self.flow.edges(block):
             ways.append(self._region(edge.target, last))
             for kind, loop in edge.loops:
@@ -170,17 +173,11 @@ class Divergence:
 
     def _region(self, first: int, last: int | None) -> set[int]:
         """The blocks from `first` up to `last`, both included."""
-        found = {first}
-        pending = [first]
-        while pending:
-            number = pending.pop()
-            if number == last:
-                continue
-            for edge in self.flow.edges(self.flow.blocks[number]):
-                if edge.target not in found:
-                    found.add(edge.target)
-                    pending.append(edge.target)
-        return found
+        blocks, edges = self.flow.blocks, self.flow.edges
+        return reached(
+            [first],
+            lambda n: [] if n == last else [edge.target for edge in edges(blocks[n])],
+        )
 
     def _choose_carried(self, loop: int) -> None:
         edges = [

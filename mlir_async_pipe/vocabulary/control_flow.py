@@ -21,7 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
-Flow = Literal["for", "branch", "while", "once", "parallel", "isolated"]
+Flow = Literal["for", "branch", "while", "once", "parallel", "isolated", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class RegionRow:
 
     `flow`: "for" (region 0 turns `trips` times), "branch" (one of `branch_regions`, or none
     where that is empty), "while" (region 0, and while it says so region 1 and again),
-    "once" (region 0 in place), "parallel" (each thread runs some part of region 0) or
-    "isolated" (another thread or function; values do not pass).
+    "once" (region 0 in place), "parallel" (each thread runs some part of region 0),
+    "isolated" (another thread or function; values do not pass) or "unknown".
     `entry` numbers the operands that become the last arguments of region 0 and, for loops,
     are carried. `trips` is the static trip count, None if it is dynamic.
     `condition` is the operand that selects the region, None if no operand does. `masked`: what
@@ -44,6 +44,10 @@ class RegionRow:
     trips: Callable[[Any], int | None] = lambda op: None
     condition: int | None = None
     masked: bool = False
+
+
+# An op that no row describes: its regions run in any thread, in any order, any number of times.
+UNKNOWN = RegionRow("", "unknown")
 
 
 def trip_count(lower: int, upper: int, step: int) -> int | None:

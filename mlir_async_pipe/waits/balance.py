@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from mlir_async_pipe.flow.conditions import Conditions
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.flow.layout import Layout
 from mlir_async_pipe.waits.algebra.count_rows import FOREVER
-from mlir_async_pipe.waits.graph.conditions import Conditions
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
-from mlir_async_pipe.waits.graph.layout import Layout
 
 UNBOUNDED = -(1 << 58)
 
@@ -101,7 +101,7 @@ class Balance:
 
     def _delta(self, item: Item) -> int:
         """What passing an op with regions adds at least."""
-        if item.kind != "nested" or item.row is None or item.is_boundary:
+        if item.kind != "nested" or item.is_boundary:
             return 0
         if item.row.flow == "for":
             return _turns(self._through[item.frames[0]], item.trips)
@@ -124,7 +124,7 @@ class Balance:
 
     def _enter(self, item: Item, value: int, starts: dict[Frame, int]) -> None:
         inner = [frame for frame in item.frames if frame.nodes]
-        if item.is_boundary or item.row is None:
+        if item.is_boundary:
             starts.update(dict.fromkeys(inner, 0))
         elif item.row.flow == "for":
             trips = item.trips

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.flow.items import Item, Node
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
-from mlir_async_pipe.waits.graph.items import Item, Node
 from mlir_async_pipe.waits.records import WitnessStep
 from mlir_async_pipe.waits.witnesses.trail import Trail
 

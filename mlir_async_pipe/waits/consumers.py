@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.balance_path import path_to
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 
 

@@ -14,15 +14,15 @@ from operator import attrgetter
 from typing import Any
 
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.flow.conditions import Conditions
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
 from mlir_async_pipe.waits.algebra.solve import Solution
 from mlir_async_pipe.waits.graph import events
-from mlir_async_pipe.waits.graph.conditions import Conditions
 from mlir_async_pipe.waits.graph.correlation import MOST_CONDITIONS, Correlations, batches
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.graph.token_values import TokenValues
 
 

@@ -9,10 +9,10 @@ A token wait without a count means 0, which is never unsafe; a count below 0 is 
 from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.graph.flow_graph import Item
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.write_counts import describe, largest_count
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import Explanation, WaitRecord
 from mlir_async_pipe.waits.witnesses.witness import Witness

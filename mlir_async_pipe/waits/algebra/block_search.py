@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mlir_async_pipe.flow.items import Edge, Frame, Node
 from mlir_async_pipe.waits.algebra.count_rows import (
     FOREVER,
     FRESH,
@@ -24,11 +25,10 @@ from mlir_async_pipe.waits.algebra.count_rows import (
 )
 from mlir_async_pipe.waits.algebra.liveness import live_values
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Passage
-from mlir_async_pipe.waits.graph.items import Edge, Frame, Node
 
 if TYPE_CHECKING:
+    from mlir_async_pipe.flow.conditions import Assumption
     from mlir_async_pipe.waits.algebra.summaries import Summaries
-    from mlir_async_pipe.waits.graph.conditions import Assumption
 
 PASSING = -1
 """A value that is there from the entry on: its cost is that of the way through."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_async_pipe.waits.graph.items import Frame, Node
+from mlir_async_pipe.flow.algorithms import predecessors
+from mlir_async_pipe.flow.items import Frame, Node
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.algebra.summaries import Summaries
@@ -15,10 +16,7 @@ def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:
     found = summaries.live.get(frame)
     if found is not None:
         return found
-    before: dict[Node, list[Node]] = {}
-    for node in frame.nodes:
-        for edge in node.edges:
-            before.setdefault(edge.target, []).append(node)
+    before = predecessors(frame.nodes, lambda node: [edge.target for edge in node.edges])
     values = summaries.events.values
     live: dict[Node, set[int]] = {}
     used = values.used_elsewhere
@@ -31,6 +29,6 @@ def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:
             if node is home or value in live.setdefault(node, set()):
                 continue
             live[node].add(value)
-            work.extend(before.get(node, ()))
+            work.extend(before[node])
     summaries.live[frame] = live
     return live

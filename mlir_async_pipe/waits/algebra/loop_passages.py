@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mlir_async_pipe.flow.conditions import Assumption
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.waits.algebra import carried, minplus
 from mlir_async_pipe.waits.algebra.count_rows import (
     FOREVER,
@@ -21,8 +23,6 @@ from mlir_async_pipe.waits.algebra.count_rows import (
     resolved,
 )
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop, Passage
-from mlir_async_pipe.waits.graph.conditions import Assumption
-from mlir_async_pipe.waits.graph.items import Item
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.algebra.summaries import Summaries
@@ -32,7 +32,6 @@ def through_loop(
     summaries: Summaries, item: Item, block: BlockPassage, assumption: Assumption
 ) -> Passage:
     """How groups and tokens pass a loop, in the terms of the block around it."""
-    assert item.row is not None
     if item.row.flow == "for":
         return _through_for(summaries, item, block, assumption)
     return _through_while(summaries, item, block, assumption)
@@ -117,7 +116,6 @@ def loop_of(summaries: Summaries, item: Item, assumption: Assumption) -> Loop:
 
 
 def _make(summaries: Summaries, item: Item, assumption: Assumption) -> Loop:
-    assert item.row is not None
     first = item.frames[0]
     offset = first.first_carried
     arguments = {place - offset: value for place, value in first.nodes[0].arguments.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.waits.algebra import carried
 from mlir_async_pipe.waits.algebra.count_rows import (
     FOREVER,
@@ -12,7 +13,6 @@ from mlir_async_pipe.waits.algebra.count_rows import (
     Row,
     shifted,
 )
-from mlir_async_pipe.waits.graph.items import Item
 
 
 @dataclass(eq=False, slots=True)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.algebra import block_search, carried, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import (
@@ -24,9 +26,7 @@ from mlir_async_pipe.waits.algebra.count_rows import (
 )
 from mlir_async_pipe.waits.algebra.passages import BlockPassage
 from mlir_async_pipe.waits.algebra.summaries import Summaries
-from mlir_async_pipe.waits.graph.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.graph.events import Events
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.graph.truth_scopes import Key
 from mlir_async_pipe.waits.witnesses.trail import Piece
 
@@ -176,9 +176,8 @@ class Solution:
             return [
                 (frame, {**dict.fromkeys(frame.captured, CROSSING), FRESH: 0})
                 for frame in item.frames
-                if item.row is None or item.row.flow == "parallel"
+                if item.row.flow != "isolated"
             ]
-        assert item.row is not None
         if item.row.flow == "for":
             return self._enter_for(item, here, visit, block)
         if item.row.flow == "while":

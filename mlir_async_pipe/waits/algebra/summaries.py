@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlir_async_pipe.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.waits.algebra import block_search, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import (
     CROSSING,
@@ -25,9 +27,7 @@ from mlir_async_pipe.waits.algebra.count_rows import (
     least,
 )
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop, Passage
-from mlir_async_pipe.waits.graph.conditions import Assumption, Conditions
 from mlir_async_pipe.waits.graph.events import Events
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.graph.token_values import Def
 from mlir_async_pipe.waits.graph.truth_scopes import Key, Scopes
 
@@ -131,7 +131,6 @@ class Summaries:
             return self._through_call(item, block.reads[item])
         if item.is_boundary:
             return Passage(0, {number: {FRESH: self.foreign} for number in item.results})
-        assert item.row is not None
         if item.row.flow in ("for", "while"):
             return loop_passages.through_loop(self, item, block, assumption)
         reads = block.reads[item]

@@ -1,1 +1,1 @@
-"""What the counts are made on: the ops that matter, their control flow, tokens and conditions."""
+"""The tokens of a flow graph: what they denote, which conditions matter to them, and when."""

@@ -14,11 +14,11 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
+from mlir_async_pipe.flow.conditions import Conditions, Literal
+from mlir_async_pipe.flow.items import END, Frame, Item, Node
 from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
-from mlir_async_pipe.waits.graph.conditions import Conditions, Literal
 from mlir_async_pipe.waits.graph.events import Events
-from mlir_async_pipe.waits.graph.items import END, Frame, Item, Node
 from mlir_async_pipe.waits.graph.token_values import TokenValues
 
 MOST_CONDITIONS = 8
@@ -65,8 +65,6 @@ class Correlations:
         return any(weight > 1 for weight in self._weights.values())
 
     def _add_item(self, item: Item, node: Node) -> None:
-        if item.row is None:
-            return
         if item.row.flow == "branch":
             region = self.conditions.region(item)
             if isinstance(region, Literal):
@@ -179,8 +177,7 @@ def _repeats(node: Node, home: Node) -> bool:
     while here is not None and here is not home:
         if len(here.frame.nodes) > 1 or here.frame is home.frame:
             return True
-        row = here.frame.item.row
-        if row is None or row.flow in ("for", "while"):
+        if here.frame.item.row.flow in ("for", "while", "unknown"):
             return True
         here = here.frame.item.node
     return False

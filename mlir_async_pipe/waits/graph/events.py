@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from mlir_async_pipe.flow.algorithms import components, post_order
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.vocabulary import Queue
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.graph.token_values import Def, TokenValues
 
 Event = Item | Def
@@ -168,53 +169,17 @@ def _find_committing(
 
 
 def _callees_first(graph: FlowGraph, roots: list[Item], events: Events) -> list[Item]:
-    """Order roots so that callees come first; calls inside a cycle of calls are recursive.
-
-    Tarjan's strongly connected components, with an explicit stack.
-    """
-    calls: dict[Item, list[Item]] = {root: [] for root in roots}
+    """Order roots so that callees come first; calls inside a cycle of calls are recursive."""
+    calls: dict[Item, list[tuple[Item, Item]]] = {root: [] for root in roots}
     for call in graph.calls:
-        root = graph.root_of(call)
-        if root in calls and call.callee in calls:
-            calls[root].append(call)
-    index: dict[Item, int] = {}
-    low: dict[Item, int] = {}
-    component: dict[Item, int] = {}
-    open_roots: list[Item] = []
-    order: list[Item] = []
-    for start in roots:
-        if start in index:
-            continue
-        stack = [(start, 0)]
-        while stack:
-            root, position = stack.pop()
-            if position == 0:
-                index[root] = low[root] = len(index)
-                open_roots.append(root)
-            descended = False
-            for number in range(position, len(calls[root])):
-                callee = calls[root][number].callee
-                assert callee is not None
-                if callee not in index:
-                    stack += [(root, number + 1), (callee, 0)]
-                    descended = True
-                    break
-                if callee not in component:
-                    low[root] = min(low[root], index[callee])
-            if descended:
-                continue
-            if low[root] == index[root]:
-                while True:
-                    member = open_roots.pop()
-                    component[member] = index[root]
-                    order.append(member)
-                    if member is root:
-                        break
-            if stack:
-                above = stack[-1][0]
-                low[above] = min(low[above], low[root])
+        root, callee = graph.root_of(call), call.callee
+        if root in calls and callee is not None and callee in calls:
+            calls[root].append((call, callee))
+
+    def callees(root: Item) -> list[Item]:
+        return [callee for _, callee in calls[root]]
+
+    component = components(roots, callees)
     for root, made in calls.items():
-        for call in made:
-            if call.callee is not None and component[call.callee] == component[root]:
-                events.recursive.add(call)
-    return order
+        events.recursive |= {call for call, callee in made if component[callee] is component[root]}
+    return post_order(roots, callees)

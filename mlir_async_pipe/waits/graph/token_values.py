@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, EXIT_OPS, SELECT_OPS
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Edge, Frame, Item, Node
 
 DefKind = Literal["commit", "copy", "select", "cast", "item", "argument", "unknown"]
 
@@ -168,7 +168,7 @@ class TokenValues:
         node.arguments[place] = number
         if node is not frame.nodes[0]:
             self._follow_predecessors(node, place)
-        elif item.row is not None and item.row.flow in ("for", "while"):
+        elif item.row.flow in ("for", "while"):
             carried = place if frame.number else place - self._loop(item).first_argument
             if carried >= 0:
                 self._follow_carried(frame, carried)
@@ -177,7 +177,6 @@ class TokenValues:
     def _follow_carried(self, frame: Frame, carried: int) -> None:
         """A loop's argument comes from in front of the loop and from the end of its body."""
         item = frame.item
-        assert item.row is not None
         if item.row.flow == "for":
             self._follow_operand(item, carried)
             self._follow_leaving(frame, carried)
@@ -245,7 +244,7 @@ class TokenValues:
         item.results[place] = number
         if item.kind == "call":
             self._follow_call(value, place, item)
-        elif item.row is not None and not item.is_boundary:
+        elif not item.is_boundary:
             if item.row.flow == "for":
                 # The result is what the argument would be in one more iteration.
                 loop = self._loop(item)
@@ -290,7 +289,6 @@ class _LoopHandles:
     @staticmethod
     def of(item: Item) -> _LoopHandles:
         """The handles of a loop, whose frames learn how many arguments are not carried."""
-        assert item.row is not None
         carried = item.row.entry(item.op)
         frame = item.frames[0]
         arguments = frame.nodes[0].block.arguments

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from mlir_async_pipe.waits.graph.conditions import Assumption, Conditions
-from mlir_async_pipe.waits.graph.items import Frame
+from mlir_async_pipe.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.flow.items import Frame
 
 Key = tuple[bool, ...]
 """The truths of the conditions that a frame sees from outside."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.graph.flow_graph import Item
 from mlir_async_pipe.waits.redundant.in_flight import starts_thread
 from mlir_async_pipe.waits.redundant.kept_groups import Change, KeptGroups
 from mlir_async_pipe.waits.ssa.forward import Forward

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from mlir_async_pipe.flow.conditions import Conditions
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.flow.layout import Layout
 from mlir_async_pipe.values.uniformity import is_kernel
-from mlir_async_pipe.waits.graph.conditions import Conditions
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
-from mlir_async_pipe.waits.graph.layout import Layout
 
 INFINITE = 1 << 60
 ROUNDS = 80
@@ -155,7 +155,7 @@ class InFlight:
     def _over(self, item: Item) -> Transfer:
         if item.kind != "nested":
             return self.transfer(item)
-        if item.row is None or item.is_boundary:
+        if item.is_boundary:
             # Another thread's groups are not ours, but the region may run in this one too.
             inner = [self._through[frame].star() for frame in item.frames if frame in self._through]
             return reduce(Transfer.join, inner, Transfer())
@@ -180,7 +180,7 @@ class InFlight:
 
     def _enter(self, item: Item, value: int, bounds: dict[Frame, int]) -> None:
         inner = [frame for frame in item.frames if frame.nodes]
-        if item.row is None or item.is_boundary:
+        if item.is_boundary:
             bounds.update(dict.fromkeys(inner, INFINITE))
         elif item.row.flow == "for":
             trips = item.trips

@@ -21,6 +21,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
@@ -28,7 +29,6 @@ from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
-from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.redundant.droppable import droppable
 from mlir_async_pipe.waits.redundant.idle_commits import idle_commits
 from mlir_async_pipe.waits.redundant.in_flight import (

@@ -17,16 +17,16 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
-    Block,
     Operation,
     functions,
     operations,
-    terminator,
     walk,
 )
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.waits.ssa.forward import successors
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 
@@ -68,7 +68,7 @@ def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
             last = siblings.index(here[-1])
             if last > siblings.index(op):
                 return True
-        if any(waits.of(other) for other in _reached_from(block)):
+        if any(waits.of(other) for other in reached(successors(block), successors)):
             return True
         op = op.parent.operation
         row = REGION_ROWS.get(op.name)
@@ -76,15 +76,3 @@ def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
         if again and op != waits.root and any(map(waits.changes, op.regions)):
             return True
     return False
-
-
-def _reached_from(block: Block) -> set[Block]:
-    """The blocks of the same region that control may come to behind a block."""
-    reached: set[Block] = set()
-    work = [block]
-    while work:
-        for target in terminator(work.pop()).successors:
-            if target not in reached:
-                reached.add(target)
-                work.append(target)
-    return reached

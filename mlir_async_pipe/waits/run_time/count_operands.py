@@ -16,11 +16,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     create,
 )
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
-from mlir_async_pipe.waits.graph.flow_graph import Item
 from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
 from mlir_async_pipe.waits.run_time.possible_constants import possible_constants
 from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule

@@ -22,12 +22,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
 )
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.correlation import sources_of
-from mlir_async_pipe.waits.graph.items import Item
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.run_time.group_numbers import Event, GroupNumbers
 from mlir_async_pipe.waits.run_time.possible_counts import (

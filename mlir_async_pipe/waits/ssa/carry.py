@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
+from mlir_async_pipe.flow.algorithms import post_order
 from mlir_async_pipe.flow.origins import handed_on
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -37,7 +38,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     RegionRow,
     with_successor_operands,
 )
-from mlir_async_pipe.waits.ssa.forward import unreached_blocks
+from mlir_async_pipe.waits.ssa.forward import successors, unreached_blocks
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 Variables = list[Value]
@@ -251,25 +252,13 @@ def can_carry(function: Operation) -> bool:
 
 def _where_paths_meet(blocks: list[Block]) -> set[Block]:
     """The blocks with more than one edge into them, and those that control never comes to."""
-    edges = Counter(target for block in blocks for target in terminator(block).successors)
+    edges = Counter(target for block in blocks for target in successors(block))
     return {*unreached_blocks(blocks), *(block for block in blocks if edges[block] != 1)}
 
 
 def _definitions_first(blocks: list[Block]) -> list[Block]:
-    """The blocks in reverse post-order: a block behind all that dominate it."""
-    done: list[Block] = []
-    seen = {blocks[0]}
-    stack = [(blocks[0], iter(list(terminator(blocks[0]).successors)))]
-    while stack:
-        block, targets = stack[-1]
-        target = next(targets, None)
-        if target is None:
-            done.append(block)
-            stack.pop()
-        elif target not in seen:
-            seen.add(target)
-            stack.append((target, iter(list(terminator(target).successors))))
-    return [*reversed(done), *unreached_blocks(blocks)]
+    """The blocks in reverse post-order: a block after all that dominate it."""
+    return [*reversed(post_order(blocks[:1], successors)), *unreached_blocks(blocks)]
 
 
 def _successor_operands(end: Operation, number: int) -> list[Value]:

@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     terminator,
 )
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.origins import handed_on
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -222,13 +223,12 @@ class Forward(Generic[State]):
                 return self._join(behind, state)
 
 
+def successors(block: Block) -> list[Block]:
+    """The blocks that may run after a block of their region."""
+    return list(terminator(block).successors)
+
+
 def unreached_blocks(blocks: list[Block]) -> list[Block]:
     """The blocks of a region that control never comes to."""
-    reached = {blocks[0]}
-    work = [blocks[0]]
-    while work:
-        for target in terminator(work.pop()).successors:
-            if target not in reached:
-                reached.add(target)
-                work.append(target)
-    return [block for block in blocks if block not in reached]
+    found = reached(blocks[:1], successors)
+    return [block for block in blocks if block not in found]

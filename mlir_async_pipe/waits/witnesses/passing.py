@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from mlir_async_pipe.flow.conditions import Assumption
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.waits.algebra.passages import BlockPassage
 from mlir_async_pipe.waits.algebra.solve import Solution
-from mlir_async_pipe.waits.graph.conditions import Assumption
 from mlir_async_pipe.waits.graph.events import Event
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.witnesses.trail import Trail
 
 
@@ -22,7 +22,6 @@ class Passing:
 
     def region(self, item: Item, frame: Frame) -> None:
         """The path takes one region of a branch."""
-        assert item.row is not None
         if item.row.flow != "branch":
             return
         side = ("then", "else")[frame.number] if len(item.frames) == 2 else str(frame.number)
@@ -73,7 +72,6 @@ class Passing:
         if item.is_boundary:
             self.trail.say(f"'{item.op.name}' is passed: 0 groups", item.op, "crosses-parallel")
             return
-        assert item.row is not None
         groups = self.summaries.cost_through(item, assumption)
         reason = None
         if item.row.flow == "for":

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+from mlir_async_pipe.flow.conditions import Assumption
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.waits.algebra import block_search, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.algebra.passages import BlockPassage
 from mlir_async_pipe.waits.algebra.solve import Solution
-from mlir_async_pipe.waits.graph.conditions import Assumption
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.witnesses import way_back_loops
 from mlir_async_pipe.waits.witnesses.passing import Passing
 from mlir_async_pipe.waits.witnesses.trail import Trail
@@ -172,7 +172,6 @@ class WayBack:
         if item.is_boundary:
             self.trail.origin(f"the token comes from '{item.op.name}'", item.op, "unknown-origin")
             return None
-        assert item.row is not None
         if item.row.flow in ("for", "while"):
             return way_back_loops.through_loop(self, item, result, block, source, assumption)
         frames = item.frames

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_async_pipe.flow.conditions import Assumption
+from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.waits.algebra import carried, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import FOREVER, FRESH, Row
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Loop
-from mlir_async_pipe.waits.graph.conditions import Assumption
-from mlir_async_pipe.waits.graph.items import Item
 
 if TYPE_CHECKING:
     from mlir_async_pipe.waits.witnesses.way_back import WayBack
@@ -40,7 +40,6 @@ def _turn(
     way: WayBack, item: Item, assumption: Assumption, loop: Loop, source: int, target: int
 ) -> None:
     """Back from a slot at the end of an iteration to a slot at its start."""
-    assert item.row is not None
     if target in loop.kept:
         groups = loop.columns[target][target]
         way.trail.say(f"one iteration of '{item.op.name}' passes", item.op, groups=groups)
@@ -79,7 +78,6 @@ def through_loop(
     assumption: Assumption,
 ) -> int | None:
     """Back from a result of a loop to a value in front of it, None if the group is found."""
-    assert item.row is not None
     loop = loop_passages.loop_of(way.summaries, item, assumption)
     trips = item.trips
     if item.row.flow == "for" and trips is not None:

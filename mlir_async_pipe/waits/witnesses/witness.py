@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from mlir_async_pipe.flow.conditions import Assumption
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.waits.algebra import carried, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import FRESH
 from mlir_async_pipe.waits.algebra.passages import Loop
 from mlir_async_pipe.waits.algebra.solve import Solution, Visit, costs_here
-from mlir_async_pipe.waits.graph.conditions import Assumption
 from mlir_async_pipe.waits.graph.events import by_position
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.graph.truth_scopes import Key
 from mlir_async_pipe.waits.witnesses import way_back_loops
 from mlir_async_pipe.waits.witnesses.trail import Mark, Trail
@@ -88,7 +88,6 @@ class Witness:
         if outer is None or item.is_boundary:
             self._root_value(visit.frame, value)
             return None
-        assert item.row is not None
         if item.row.flow in ("for", "while"):
             found = self._leave_loop(visit.frame, outer, value)
             return None if found is None else (outer, found, item.position)
@@ -106,7 +105,6 @@ class Witness:
 
     def _leave_loop(self, frame: Frame, outer: Visit, value: int) -> int | None:
         item = frame.item
-        assert item.row is not None
         loop = loop_passages.loop_of(self.summaries, item, outer.assumption)
         ways = self._ways_in(item, loop, outer)
         if item.row.flow == "while" and frame.number == 1:

@@ -13,6 +13,8 @@ import pytest
 
 from helpers.counted_text import function, run
 from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
@@ -21,8 +23,6 @@ from mlir_async_pipe.waits.algebra.summaries import Summaries
 from mlir_async_pipe.waits.collector import MANY, collector_paused
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.detach import OpText, detach
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 
 LOOPS = """

@@ -1,14 +1,12 @@
-"""The loops of a kernel's graph: which need following, natural ones, steady counters."""
+"""The loops of a kernel: which need following, where paths meet, steady counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
-    operations,
     walk,
 )
 from mlir_async_pipe.checker.step_graph import Flow
@@ -64,47 +62,6 @@ def _is_short(loop: Any) -> bool:
 def is_value_op(op: Any) -> bool:
     """Whether an op only makes values (it touches no memory and no queue)."""
     return row_of(op) is None and is_pure(op) and not len(op.regions)
-
-
-def natural_loops(blocks: list[Any]) -> dict[Any, set[Any]]:
-    """The blocks of each loop of one region, by the loop's header."""
-    successors = {b: list(operations(b)[-1].successors) if operations(b) else [] for b in blocks}
-    predecessors: dict[Any, list[Any]] = {b: [] for b in blocks}
-    for source, targets in successors.items():
-        for target in targets:
-            predecessors[target].append(source)
-    back: dict[Any, set[Any]] = {}
-    on_path: dict[Any, bool] = {}
-    stack = [(blocks[0], iter(successors[blocks[0]]))]
-    on_path[blocks[0]] = True
-    while stack:
-        current, ways = stack[-1]
-        target = next(ways, None)
-        if target is None:
-            on_path[current] = False
-            stack.pop()
-        elif target not in on_path:
-            on_path[target] = True
-            stack.append((target, iter(successors[target])))
-        elif on_path[target]:
-            back.setdefault(target, set()).add(current)
-    return {
-        header: loop_body(header, sources, predecessors.__getitem__)
-        for header, sources in back.items()
-    }
-
-
-def loop_body(header: Any, sources: Iterable[Any], before: Callable[[Any], Iterable[Any]]) -> Any:
-    """The set of blocks of a natural loop: all from which its back edges' `sources` are reached
-    without passing its header. `before` gives the blocks in front of one."""
-    body = {header}
-    pending = list(sources)
-    while pending:
-        block = pending.pop()
-        if block not in body:
-            body.add(block)
-            pending.extend(before(block))
-    return body
 
 
 def find_merges(flow: Flow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
+from mlir_async_pipe.flow.items import Frame, Item, Node
 
 
 class Layout:
@@ -18,11 +18,12 @@ class Layout:
         for item in items:
             while item not in placed:
                 placed.add(item)
-                if item.node is None or (item.row is not None and item.row.flow == "isolated"):
+                node = item.node
+                if node is None or item.is_root:
                     roots[item] = None
                     break
-                self.of.setdefault(item.node, []).append(item)
-                item = item.node.frame.item
+                self.of.setdefault(node, []).append(item)
+                item = node.frame.item
         for found in self.of.values():
             found.sort(key=lambda item: item.position)
         self.roots = list(roots)

@@ -14,6 +14,8 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
+from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.flow.kept_ops import OpKind, walk_kept
 from mlir_async_pipe.vocabulary import Queue, queue_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -21,10 +23,9 @@ from mlir_async_pipe.vocabulary.control_flow import (
     DEAD_ENDS,
     EXIT_OPS,
     REGION_ROWS,
+    UNKNOWN,
     branch_regions,
 )
-from mlir_async_pipe.waits.graph.items import Edge, Frame, Item, Node
-from mlir_async_pipe.waits.graph.kept_ops import OpKind, walk_kept
 
 
 class FlowGraph:
@@ -135,13 +136,13 @@ class FlowGraph:
     def _make_nested(self, op: Any, inside: int) -> Item:
         # The position of any op inside also orders the op among its siblings.
         position = self._positions.get(op) or inside or self.position_of(op)
-        row = REGION_ROWS.get(op.name)
+        row = REGION_ROWS.get(op.name, UNKNOWN)
         item = Item("nested", op, position, None, None, row, operands={}, results={})
-        if row is not None and row.flow == "for":
+        if row.flow == "for":
             item.trips = row.trips(op)
         self.items[op] = item
         frames = []
-        is_branch = row is not None and row.flow == "branch"
+        is_branch = row.flow == "branch"
         for number, region in enumerate(branch_regions(op) if is_branch else op.regions):
             frame = Frame(item, number)
             frames.append(frame)
@@ -159,7 +160,7 @@ class FlowGraph:
                 frame.entry.exits = True
         item.frames = frames
         above = op.parent
-        if above is None or (row is not None and row.flow == "isolated"):
+        if above is None or row.flow == "isolated":
             self.roots.append(item)
         if above is not None:
             item.node = self.nodes[op.block]
@@ -255,5 +256,4 @@ class FlowGraph:
 
 
 def _is_while(op: Any) -> bool:
-    row = REGION_ROWS.get(op.name)
-    return row is not None and row.flow == "while"
+    return REGION_ROWS.get(op.name, UNKNOWN).flow == "while"

@@ -15,9 +15,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.vocabulary.control_flow import selected_region, truth
-from mlir_async_pipe.waits.graph.flow_graph import FlowGraph
-from mlir_async_pipe.waits.graph.items import Frame, Item, Node
 
 Assumption = dict[int, bool]
 
@@ -99,7 +99,7 @@ class Conditions:
         return self._regions[item]
 
     def _find_region(self, item: Item) -> int | Literal | None:
-        assert item.row is not None and item.node is not None
+        assert item.node is not None
         if item.row.condition is None:
             return None
         value = item.op.operands[item.row.condition]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlir_async_pipe.vocabulary import Queue, WaitRule
-from mlir_async_pipe.vocabulary.control_flow import RegionRow
+from mlir_async_pipe.vocabulary.control_flow import UNKNOWN, RegionRow
 
 END = 1 << 60
 """The position of a terminator: behind everything in its block."""
@@ -53,7 +53,7 @@ class Item:
     position: int
     node: Node | None
     queue: Queue | None = None
-    row: RegionRow | None = None
+    row: RegionRow = UNKNOWN
     frames: Sequence[Frame] = ()
     callee: Item | None = None
     operands: dict[int, int] = NO_VALUES
@@ -64,12 +64,12 @@ class Item:
     @property
     def is_boundary(self) -> bool:
         """Whether no token passes between the inside of this op and its surroundings."""
-        return self.row is None or self.row.flow in ("isolated", "parallel")
+        return self.row.flow in ("isolated", "parallel", "unknown")
 
     @property
     def is_root(self) -> bool:
         """Whether a thread starts here: a function, or another isolated op."""
-        return self.node is None or (self.row is not None and self.row.flow == "isolated")
+        return self.node is None or self.row.flow == "isolated"
 
 
 @dataclass(eq=False, slots=True)

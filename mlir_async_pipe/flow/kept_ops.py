@@ -11,6 +11,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS
+from mlir_async_pipe.flow.items import ItemKind
 from mlir_async_pipe.vocabulary import ROWS, Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -20,7 +21,6 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     SELECT_OPS,
 )
-from mlir_async_pipe.waits.graph.items import ItemKind
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,0 +1,125 @@
+"""Algorithms on graphs of anything: `after(node)` are the nodes that may follow a node.
+
+They are asked for blocks, for the numbers of blocks, and for functions that call each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+N = TypeVar("N", bound=Hashable)
+After = Callable[[N], Iterable[N]]
+
+
+def predecessors(nodes: Iterable[N], after: After[N]) -> dict[N, list[N]]:
+    """For each of all nodes those before it, once for each edge."""
+    before: dict[N, list[N]] = {node: [] for node in nodes}
+    for node in before:
+        for target in after(node):
+            before[target].append(node)
+    return before
+
+
+def reached(starts: Iterable[N], after: After[N]) -> set[N]:
+    """The starts and all nodes that can be reached from them."""
+    found: set[N] = set()
+    work = list(starts)
+    while work:
+        node = work.pop()
+        if node not in found:
+            found.add(node)
+            work.extend(after(node))
+    return found
+
+
+def post_order(starts: Iterable[N], after: After[N]) -> list[N]:
+    """All that can be reached, each node after those that follow it, but for its loops.
+
+    Reversed, it has a block after all that dominate it.
+    """
+    order: list[N] = []
+    seen: set[N] = set()
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        stack = [(start, iter(after(start)))]
+        while stack:
+            node, rest = stack[-1]
+            target = next((other for other in rest if other not in seen), None)
+            if target is None:
+                order.append(node)
+                stack.pop()
+            else:
+                seen.add(target)
+                stack.append((target, iter(after(target))))
+    return order
+
+
+def natural_loops(entry: N, after: After[N]) -> dict[N, set[N]]:
+    """The nodes of each loop that can be reached, by the loop's header."""
+    order = post_order([entry], after)
+    rank = {node: number for number, node in enumerate(order)}
+    before = predecessors(order, after)
+    loops: dict[N, set[N]] = {}
+    for node in reversed(order):
+        # An edge back to where the walk came from.
+        sources = [source for source in before[node] if rank[source] <= rank[node]]
+        if sources:
+            loops[node] = loop_body(node, sources, before.__getitem__)
+    return loops
+
+
+def loop_body(header: N, sources: Iterable[N], before: After[N]) -> set[N]:
+    """The nodes of a natural loop: all from which its back edges' `sources` are reached without
+    passing its header. `before` gives the nodes before one."""
+    return {header} | reached(sources, lambda node: () if node == header else before(node))
+
+
+def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
+    """One node for each strongly connected component, by its members (Kosaraju, Sharir)."""
+    nodes = list(nodes)
+    before = predecessors(nodes, after)
+    component: dict[N, N] = {}
+    for head in reversed(post_order(nodes, after)):
+        work = [head]
+        while work:
+            node = work.pop()
+            if node not in component:
+                component[node] = head
+                work.extend(before[node])
+    return component
+
+
+def post_dominators(after: dict[N, list[N]], end: N) -> dict[N, N]:
+    """For each node the nearest other one on all its ways to `end`, which has none itself; nodes
+    that `end` is not reached from are left out.
+
+    The algorithm is that of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm") on
+    the reversed graph.
+    """
+    before = predecessors([*after, end], lambda node: after.get(node, ()))
+    order = post_order([end], before.__getitem__)
+    rank = {node: position for position, node in enumerate(order)}
+    nearest: dict[N, N] = {end: end}
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            found, *others = [target for target in after[node] if target in nearest]
+            for other in others:
+                found = _meet(found, other, nearest, rank)
+            if nearest.get(node) != found:
+                nearest[node] = found
+                changed = True
+    return nearest
+
+
+def _meet(a: N, b: N, nearest: dict[N, N], rank: dict[N, int]) -> N:
+    while a != b:
+        while rank[a] < rank[b]:
+            a = nearest[a]
+        while rank[b] < rank[a]:
+            b = nearest[b]
+    return a
