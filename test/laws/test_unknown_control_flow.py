@@ -3,7 +3,7 @@
 The law: around an op with regions or successors that has no row, counts are 0 or right however
 its regions run, no wait is raised or dropped, and missing barriers are told.
 
-Covers: waits/graph/flow_graph.py, waits/ssa/skeleton.py, waits/ssa/forward.py,
+Covers: flow/flow_graph.py, waits/ssa/skeleton.py, waits/ssa/forward.py,
 checker/unfollowed.py
 """
 

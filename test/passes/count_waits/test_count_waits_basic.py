@@ -1,8 +1,8 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
 Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/verify.py,
-waits/graph/events.py, waits/graph/kept_ops.py, waits/graph/token_values.py,
-waits/graph/conditions.py, waits/graph/layout.py, vocabulary/queues.py
+waits/graph/events.py, flow/kept_ops.py, waits/graph/token_values.py,
+flow/conditions.py, flow/layout.py, vocabulary/queues.py
 """
 
 import pytest

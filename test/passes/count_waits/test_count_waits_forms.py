@@ -1,6 +1,6 @@
 """Counts of less common forms, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, waits/graph/flow_graph.py
+Covers: waits/count_pass.py, flow/flow_graph.py
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Records find their witness when it is read, and hold no handle of the module until then.
 
-Covers: waits/records.py, waits/detach.py, waits/collector.py, waits/graph/items.py,
-waits/graph/flow_graph.py
+Covers: waits/records.py, waits/detach.py, waits/collector.py, flow/items.py,
+flow/flow_graph.py
 """
 
 import copy
