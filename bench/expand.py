@@ -2,8 +2,8 @@
 
     python bench/expand.py [--loops 1000] [--profile]
 
-Two kinds of loops (the two-stage and the three-stage example of RFC 0077), one a function or
-all in one function. Linear means: twice the loops take twice as long; the last column is the
+Three kinds of loops (the two-stage and the three-stage example of RFC 0077, and a copy to workgroup
+memory between barriers), one a function or all in one function. Linear means: twice the loops take twice as long; the last column is the
 time a loop at N loops divided by that at N / 4. Beside it the upstream C++ transform
 `transform.loop.pipeline`, on a load, an addition and a store in two stages: no buffers, no
 waits, no proofs.
@@ -49,6 +49,18 @@ THREE_STAGES = """
     %d1 = arith.addf %d, %one : f32
     memref.store %d1, %C[%i] : memref<16xf32>
   }} {{async_pipe.stage = [0, 0, 1, 1, 2, 2], async_pipe.async_stages = [0, 1]}}
+"""
+BARRIERS = """
+  %B{n} = memref.alloc() : memref<64xf32, #gpu.address_space<workgroup>>
+  scf.for %i = %c0 to %c16 step %c1 {{
+    %a = memref.load %A[%i] : memref<16xf32>
+    memref.store %a, %B{n}[%c0] : memref<64xf32, #gpu.address_space<workgroup>>
+    gpu.barrier
+    %b = memref.load %B{n}[%c0] : memref<64xf32, #gpu.address_space<workgroup>>
+    %b1 = arith.addf %b, %one : f32
+    memref.store %b1, %C[%i] : memref<16xf32>
+    gpu.barrier
+  }} {{async_pipe.num_stages = 3 : i64}}
 """
 FUNCTION = """
 func.func @f{n}(%A : memref<16xf32> {{llvm.noalias}}, %C : memref<16xf32> {{llvm.noalias}}) {{
@@ -135,7 +147,8 @@ def main() -> None:
     options = parser.parse_args()
     seconds(source(TWO_STAGES, 4, False))
     print(f"{'microseconds a loop':36}" + "".join(f"{n[11:]:>14}" for n in PASSES) + "  growth")
-    for label, kind in (("two stages", TWO_STAGES), ("three stages", THREE_STAGES)):
+    kinds = (("two stages", TWO_STAGES), ("three stages", THREE_STAGES), ("barriers", BARRIERS))
+    for label, kind in kinds:
         for one_function in (False, True):
             small = seconds(source(kind, options.loops // 4, one_function))
             large = seconds(source(kind, options.loops, one_function))

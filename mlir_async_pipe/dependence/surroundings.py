@@ -1,12 +1,14 @@
 """What stands around the loops of a module, indexed once for all of them.
 
 Each loop asks who touches its memory outside of it, what orders that, and how large its
-launch is. Walking the function for each loop would make a module of n loops cost n squared;
-here every function is walked once. Valid as long as nothing is edited, that is for the planning of one round.
+launch is. Walking the function, or all accesses of a buffer, for each loop would make a module
+of n loops cost n squared: here every function is walked once, and places are found by bisection.
+Valid as long as nothing is edited, that is for the planning of one round.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.regions import is_opaque
-from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import (
@@ -42,6 +44,32 @@ class Touch:
 
 
 @dataclass
+class _Touches:
+    """The accesses of one root in textual order, the places of all, and of those that write."""
+
+    all: list[Touch] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
+
+    def add(self, touch: Touch) -> None:
+        """One more, after those so far."""
+        self.all.append(touch)
+        self.places.append(touch.place)
+        if touch.writes:
+            self.writes.append(touch.place)
+
+    def outside(self, start: int, end: int) -> tuple[list[Touch], list[Touch]]:
+        """Those before the place `start`, and those from `end` on."""
+        before, after = bisect_left(self.places, start), bisect_left(self.places, end)
+        return self.all[:before], self.all[after:]
+
+    def any_between(self, start: int, end: int, *, writing: bool) -> bool:
+        """Whether one stands at a place from `start` on before `end`; `writing`: that writes."""
+        places = self.writes if writing else self.places
+        return bisect_left(places, start) < bisect_left(places, end)
+
+
+@dataclass
 class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
@@ -51,7 +79,7 @@ class _Function:
     `size` counts all ops, `names` holds theirs.
     """
 
-    touches: dict[Any, list[Touch]] = field(default_factory=lambda: defaultdict(list))
+    touches: dict[Any, _Touches] = field(default_factory=lambda: defaultdict(_Touches))
     reachable: dict[Any, Root] = field(default_factory=dict)
     loops: dict[Operation, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
@@ -75,8 +103,7 @@ class Surroundings:
     def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
         """The accesses of one root in the loop's function, in front of and behind the loop."""
         found, start, end = self._span(loop)
-        touches = found.touches.get(identity, [])
-        return [t for t in touches if t.place < start], [t for t in touches if t.place >= end]
+        return found.touches.get(identity, _Touches()).outside(start, end)
 
     def unnamed_readers_outside(self, loop: Operation, root: Root) -> list[Operation]:
         """Ops outside the loop that may read the memory of `root` without naming it: through a
@@ -86,28 +113,30 @@ class Surroundings:
             touch.op
             for identity, other in found.reachable.items()
             if identity != root.identity and may_alias(root, other)
-            for touch in found.touches[identity]
-            if touch.reads and not start <= touch.place < end
+            for side in found.touches[identity].outside(start, end)
+            for touch in side
+            if touch.reads
         ]
         return readers + (found.calls if root.kind in ("global", "dynamic") else [])
 
-    def unordered_outside(
-        self, loop: Operation, root: Root, *, noalias_arguments: bool
-    ) -> tuple[list[tuple[Touch, Root]], list[tuple[Touch, Root]]]:
-        """What may touch the memory of `root` in front of and behind the loop, with no barrier
-        of the loop's own block in between."""
+    def conflicts_outside(
+        self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
+    ) -> tuple[set[Space], set[Space]]:
+        """The spaces of what may meet an access to `root` before and after the loop, with no
+        barrier of the loop's own block in between. Of two reads neither meets the other."""
         found, start, end = self._span(loop)
         beside = found.barriers.get(loop.block, [])
-        last = max((place for place in beside if place < start), default=-1)
-        first = min((place for place in beside if place >= end), default=found.size)
+        number, following = bisect_left(beside, start), bisect_left(beside, end)
+        last = beside[number - 1] if number else -1
+        first = beside[following] if following < len(beside) else found.size
         roots = {root.identity: root}
         for identity, other in found.reachable.items():
             if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
                 roots[identity] = other
-        near = [(t, r) for identity, r in roots.items() for t in found.touches.get(identity, ())]
+        near = [(found.touches.get(identity, _Touches()), r) for identity, r in roots.items()]
         return (
-            [(t, r) for t, r in near if last < t.place < start],
-            [(t, r) for t, r in near if end <= t.place < first],
+            {r.space for t, r in near if t.any_between(last + 1, start, writing=not writes)},
+            {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
         )
 
     def loop_in_front(self, loop: Operation) -> Operation | None:
@@ -159,7 +188,7 @@ def _read(function: Operation) -> _Function:
         if touches or row is not None or len(op.regions):
             last[op.block] = op if op.name == "scf.for" else None
         for root, touch in touches:
-            found.touches[root.identity].append(touch)
+            found.touches[root.identity].add(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root
         if op.name in CALL_OPS:

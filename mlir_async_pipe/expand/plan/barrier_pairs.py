@@ -148,16 +148,13 @@ def _boundary(
         leading, trailing = min(barriers) < place, place < max(barriers)
         if region.root is None:
             continue
-        in_front, following = around.unordered_outside(
-            loop, region.root, noalias_arguments=noalias_arguments
+        earlier, later = around.conflicts_outside(
+            loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
         )
-        for ordered, touches, spaces in (
-            (leading, in_front, before),
-            (trailing, following, behind),
-        ):
-            for touch, root in touches:
-                if ordered and (region.writes or touch.writes):
-                    spaces |= {region.root.space, root.space} - {"private"}
+        if leading and earlier:
+            before |= earlier | {region.root.space}
+        if trailing and later:
+            behind |= later | {region.root.space}
         if repeated and region.writes and (leading or trailing):
             behind.add(region.root.space)
-    return Boundary(frozenset(before), frozenset(behind))
+    return Boundary(frozenset(before - {"private"}), frozenset(behind - {"private"}))
