@@ -11,6 +11,7 @@ import numpy as np
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
@@ -101,3 +102,18 @@ def wrong_runs(
             if races or not np.array_equal(found, expected):
                 wrong.append((n, m, completion))
     return wrong
+
+
+def proven(session: Session) -> bool:
+    """Whether kernels were checked, and every access of theirs was found safe."""
+    checks = session.report().of("checks")
+    return checks != () and all(s.unsafe == s.unknown == 0 for s in checks)
+
+
+def counts(module: object) -> list[int | None]:
+    """The counts of the token waits, in the order of the text."""
+    return [
+        integer_attribute(op, "numGroups")
+        for op in walk(module)
+        if op.name == "nvgpu.device_async_wait"
+    ]

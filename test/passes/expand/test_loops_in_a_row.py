@@ -11,13 +11,15 @@ import pytest
 
 from helpers.row_programs import (
     copying_loop,
+    counts,
     kernel,
     pipelined,
+    proven,
     stored_to,
     wrong_runs,
 )
 from mlir_async_pipe.bindings import new_context
-from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 
@@ -33,10 +35,6 @@ def _context() -> Iterator[None]:
 
 def versions(session: Session) -> list[list[int]]:
     return [[b.versions for b in loop.buffers] for loop in session.report().of("loops")]
-
-
-def proven(session: Session) -> bool:
-    return all(s.unsafe == s.unknown == 0 for s in session.report().of("checks"))
 
 
 def workgroup_types(module: object) -> list[str]:
@@ -160,14 +158,6 @@ def test_one_barrier_stands_between_two_loops() -> None:
     assert wrong_runs(text, module, [(0, 0)]) == []
 
 
-def counts(module: object) -> list[int | None]:
-    return [
-        integer_attribute(op, "numGroups")
-        for op in walk(module)
-        if op.name == "nvgpu.device_async_wait"
-    ]
-
-
 def test_a_group_in_flight_over_a_whole_loop_is_counted_over_it() -> None:
     """The copy into %C is issued in front of the loop and needed behind it: the loop's own
     waits retire it on the way, and its own count is the number of groups of the loop."""
@@ -270,90 +260,3 @@ def test_a_predicated_copy_does_not_fill_memory_with_zeros_that_is_read_later() 
 """
     )
     assert refused(text) == "predicate-unsupported"
-
-
-FILLS = """
-  %C = memref.alloc() : memref<8x4xf32, #wg>
-  scf.for %i = %c0 to %c5 step %c1 {
-    %tk = nvgpu.device_async_copy %A[%i, %t], %C[%i, %t], 1 : memref<32x4xf32> to memref<8x4xf32, #wg>
-    %x = memref.load %A[%i, %t] : memref<32x4xf32>
-    memref.store %x, %O[%i, %t] : memref<32x4xf32>
-  } {async_pipe.stage = [0, 1, 1]}
-"""
-USES = """
-  scf.for %i = %c0 to %c5 step %c1 {
-    %row = arith.addi %i, %c16 : index
-    %tk = nvgpu.device_async_copy %A[%row, %t], %B[%t], 1 : memref<32x4xf32> to memref<4xf32, #wg>
-    %g = nvgpu.device_async_create_group %tk
-    nvgpu.device_async_wait %g
-    scf.execute_region no_inline {
-      %v = memref.load %B[%t] : memref<4xf32, #wg>
-      %u = memref.load %C[%i, %t] : memref<8x4xf32, #wg>
-      %w = arith.addf %u, %v : f32
-      memref.store %w, %O[%row, %t] : memref<32x4xf32>
-      scf.yield
-    }
-  } {async_pipe.num_stages = 3 : i64}
-"""
-# What the first loop leaves in flight, read in front of the second one's first wait.
-AT_ONCE = "%early = memref.load %C[%c3, %t] : memref<8x4xf32, #wg>\n" + (
-    "memref.store %early, %O[%c5, %t] : memref<32x4xf32>\n"
-)
-DRAINED = {
-    # Of what loop 1 left in flight the first wait of loop 2 retires everything.
-    "left to the next loop": (FILLS + USES, []),
-    "read at once": (FILLS + AT_ONCE + USES, [0]),
-    "no loop follows": (FILLS, [0]),
-    "read in the next loop's first stage": (
-        FILLS
-        + USES.replace(
-            "    nvgpu.device_async_wait %g\n",
-            "    nvgpu.device_async_wait %g\n"
-            "    %z = memref.load %C[%i, %t] : memref<8x4xf32, #wg>\n"
-            "    memref.store %z, %O[%i, %t] : memref<32x4xf32>\n",
-        ).replace("async_pipe.num_stages = 3 : i64", "async_pipe.stage = [0, 0, 0, 2]"),
-        [0],
-    ),
-}
-
-
-def as_kernel(text: str) -> str:
-    return (
-        text.replace("func.func @f", "gpu.module @k {\ngpu.func @f")
-        .replace("%m: index) attributes", "%m: index) kernel attributes")
-        .replace("  return\n}", "  gpu.return\n}\n}")
-    )
-
-
-def waits_between_loops(module: object) -> list[int | None]:
-    """The counts of the waits behind the first loop and in front of the next copy."""
-    found: list[int | None] = []
-    ops = [op for op in walk(module) if op.parent and op.parent.operation.name == "gpu.func"]
-    behind = False
-    for op in ops:
-        if behind and op.name == "nvgpu.device_async_copy":
-            break
-        if behind and op.name == "nvgpu.device_async_wait":
-            found.append(integer_attribute(op, "numGroups"))
-        behind = behind or op.name == "scf.for"
-    return found
-
-
-@pytest.mark.parametrize("case", DRAINED)
-def test_what_a_loop_leaves_in_flight_is_waited_for_only_where_needed(case: str) -> None:
-    body, expected = DRAINED[case]
-    text = as_kernel(kernel(body))
-    module, session = pipelined(text)
-    assert waits_between_loops(module) == expected
-    assert "async_pipe.drain" not in str(module)
-    assert len(session.report().of("drains")) == (1 if expected == [] else 0)
-    assert proven(session)
-    assert wrong_runs(text, module, [(0, 0)]) == []
-
-
-def test_outside_of_kernels_every_loop_waits_for_its_groups() -> None:
-    text = kernel(FILLS + USES)
-    module, session = pipelined(text)
-    assert session.report().of("drains") == ()
-    assert 0 in counts(module)
-    assert wrong_runs(text, module, [(0, 0)]) == []

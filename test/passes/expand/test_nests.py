@@ -10,21 +10,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from helpers.row_programs import kernel, pipelined, wrong_runs
+from helpers.row_programs import kernel, pipelined, proven, wrong_runs
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.report import Session
 
 
 @pytest.fixture(autouse=True)
 def _context() -> Iterator[None]:
     with new_context():
         yield
-
-
-def proven(session: Session) -> bool:
-    return all(s.unsafe == s.unknown == 0 for s in session.report().of("checks"))
 
 
 def streams(steps: str, stage: str, order: str, inner: str = "") -> str:
