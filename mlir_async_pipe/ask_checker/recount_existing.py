@@ -69,7 +69,7 @@ def _gain_of_tokens(
     """The token waits of `functions` that get a larger count than they have: place, count
     before and after."""
     places = {str(Place.of(op)) for op in walk(module) if function_name(op) in functions}
-    counted = Session(target=session.target)
+    counted = Session(target=session.target, witnesses=False)
     counting = passes.find("async-pipe-count-waits")
     counting.run(module.operation.clone(), counting.options(), counted)
     return [

@@ -86,12 +86,6 @@ class Conditions:
             found = self.literal(op.operands[0], item, node)
         return found
 
-    def forget_handles(self) -> None:
-        """No more conditions can be looked up, only those that were."""
-        self._numbers.clear()
-        for condition in self.all:
-            condition.value = None
-
     def region(self, item: Item) -> int | Literal | None:
         """Which region of a branch runs: its number, a literal (true: region 0), or any."""
         if item not in self._regions:

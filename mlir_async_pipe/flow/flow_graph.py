@@ -31,9 +31,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
 class FlowGraph:
     """The reduced program of one module. Holds handles of ops: use it before rewriting.
 
-    `items` finds calls and ops with regions by their op, `nodes` blocks by their handle. The
-    graph owns what it is made of, and takes it apart when it goes: items and blocks point at
-    each other, and the collector would look through all of them before it frees them.
+    `items` finds calls and ops with regions by their op, `nodes` blocks by their handle.
     """
 
     def __init__(self, module_op: Any, queue: Callable[[Any], Queue | None] = queue_of) -> None:
@@ -233,15 +231,9 @@ class FlowGraph:
             self._endless = [self.item_of(op) for op in ops if not is_function(op)]
         return self._endless
 
-    def forget_handles(self) -> None:
-        """What is left is the graph; nothing can be looked up by its op or block."""
-        self._module = None
-        self._terminators = None
-        self._branches, self._loose = [], []
-        for table in (self.items, self.nodes, self._positions, self._functions):
-            table.clear()
-
-    def __del__(self) -> None:
+    def take_apart(self) -> None:
+        """Let go of all items and blocks, which point at each other: else the collector would
+        have to walk all of them to free them."""
         for frame in self.frames:
             for node in frame.nodes:
                 node.items, node.edges = [], ()

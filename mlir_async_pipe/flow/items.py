@@ -44,8 +44,7 @@ class Item:
     `results` and `operands` map result and operand numbers to the ids of those token values
     that some wait can see (operands of loops: by the number of the carried value).
     `callee` is the function that a call reaches, None if it is not known. `trips` is the
-    static trip count of a loop, `rule` how a wait waits. `op` is the handle, and behind
-    `detach` its text.
+    static trip count of a loop, `rule` how a wait waits, `op` the handle.
     """
 
     kind: ItemKind

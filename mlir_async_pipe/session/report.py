@@ -44,11 +44,14 @@ class Session:
 
     `target` is where the module is going (None: not decided, every abstract queue is its
     own FIFO). `explain` asks passes to leave `async_pipe.reason` attributes and notes.
-    `hazards` is the severity that a hazard found by the checker gets in the end.
+    `witnesses` asks the count for the reason of each count and the path that attains it, which
+    may take as long as the count. `hazards` is the severity that a hazard found by the checker
+    gets in the end.
     """
 
     target: Target | None = None
     explain: bool = False
+    witnesses: bool = True
     hazards: Severity = "error"
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     records: dict[str, list[Any]] = field(default_factory=dict)

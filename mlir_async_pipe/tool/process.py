@@ -75,6 +75,7 @@ def _process(source: Source, work: Work, sink: Sink | Gather) -> Outcome:
     session = Session(
         target=work.target,
         explain=bool(options.explain),
+        witnesses=bool(options.explain or options.report),
         hazards="warning" if options.check == "warn" else "error",
     )
     content = None

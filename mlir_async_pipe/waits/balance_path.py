@@ -5,13 +5,10 @@ commit  +1;  past 'scf.for'  0;  a group is taken  -1     adds up to producer he
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlir_async_pipe.flow.items import Item, Node
-from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.records import WitnessStep
-from mlir_async_pipe.waits.witnesses.trail import Trail
+from mlir_async_pipe.waits.witnesses.trail import Places, Trail
 
 _WHAT = {
     "commit": "a group is committed",
@@ -20,7 +17,7 @@ _WHAT = {
 }
 
 
-def path_to(balance: Balance, wait: Item, places: dict[Any, Place]) -> tuple[WitnessStep, ...]:
+def path_to(balance: Balance, wait: Item, places: Places) -> tuple[WitnessStep, ...]:
     """The steps to a wait that paths reach, its own included; `places` caches those of ops.
 
     Their groups (below 0 for a group that is taken) add up to the sum at the wait, but where

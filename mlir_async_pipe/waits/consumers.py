@@ -10,7 +10,6 @@ same way slots acquired minus slots released must never exceed the `depth` of an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
@@ -21,6 +20,7 @@ from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
 from mlir_async_pipe.waits.balance_path import path_to
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.witnesses.trail import Places
 
 
 def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
@@ -32,7 +32,7 @@ def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
         if queue is None:
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
-        places: dict[Any, Place] = {}
+        places: Places = {}
         balance = _heads(analysis, queue, mine)
         for item in mine:
             if item in balance.at:

@@ -8,6 +8,7 @@ all paths to the wait. One more would leave that group in flight on some path.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,6 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.detach import detach
 from mlir_async_pipe.waits.run_time.count_operands import (
     make_counts_constant,
     waits_with_count_operands,
@@ -61,6 +61,9 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
 
 def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None:
     target = Target.of_chip(options.chip) if options.chip else session.target
+    if options.mode == "dynamic" or session.explain:
+        # Both go by the reasons of the counts, which witnesses give.
+        session = dataclasses.replace(session, witnesses=True)
     analysis = Analysis(module_op.operation, target)
     counted = analysis.count()
     with_operands = waits_with_count_operands(analysis.graph.waits)
@@ -74,7 +77,6 @@ def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None
     refuse_negative_counts(given, session)
     if options.check:
         verify_counts(counted, session)
-        detach(analysis)
         return
     make_counts_constant(with_operands, session)
     written = write_counts(counted, options.keep_given, session)
@@ -82,7 +84,5 @@ def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None
         if not (options.keep_given and record.given is not None):
             write_record(item, record, session)
     if options.mode == "dynamic":
-        # Looks at every reason and erases waits: no record asks for the graph behind it.
         switch_on_counters(analysis, written, session)
-    else:
-        detach(analysis)
+    analysis.graph.take_apart()

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.session.diagnostics import CountError
+from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.records import WaitRecord
-from mlir_async_pipe.waits.write_counts import describe, largest_count
+from mlir_async_pipe.waits.write_counts import describe, explain, largest_count
+
+Notes = tuple[tuple[str, Place], ...]
 
 
 def verify_counts(counted: list[Counted], session: Session) -> None:
@@ -24,19 +26,19 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
         assert rule is not None
         given = integer_attribute(wait.item.op, rule.count) or 0
         largest = largest_count(wait.item.queue, rule)
-        record = describe(wait, given, largest)
+        record = describe(wait, given, largest, session)
         session.record("waits", record)
         if record.exact is None or given < 0:
             continue
         if given > max(0, record.exact):
-            session.diagnostics.error(_unsafe(record, given))
+            session.diagnostics.error(_unsafe(record, given, _path(wait)))
         elif given < record.count:
             session.diagnostics.remark(
                 f"{given} groups may stay in flight behind this wait, but {record.count} "
                 "would be safe",
                 code="slack",
                 at=record.place,
-                notes=tuple((step.what, step.place) for step in record.witness),
+                notes=_path(wait),
             )
 
 
@@ -56,12 +58,16 @@ def refuse_negative_counts(waits: list[Item], session: Session) -> None:
             )
 
 
-def _unsafe(record: WaitRecord, given: int) -> CountError:
+def _path(wait: Counted) -> Notes:
+    return tuple((step.what, step.place) for step in explain(wait)[1])
+
+
+def _unsafe(record: WaitRecord, given: int, path: Notes) -> CountError:
     return CountError(
         f"the wait lets {given} groups stay in flight, but on some path only {max(0, record.exact or 0)} are "
         "younger than the one it waits for",
         code="unsafe",
         at=record.place,
-        notes=tuple((step.what, step.place) for step in record.witness),
+        notes=path,
         advice=f"write {record.count}",
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.reasons import REASONS
-from mlir_async_pipe.waits.records import Explanation, WaitRecord
+from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witnesses.witness import Witness
 
 
@@ -35,7 +35,7 @@ def write_counts(
         given = integer_attribute(op, rule.count)
         if keep_given and given is not None:
             continue
-        record = describe(wait, given, largest)
+        record = describe(wait, given, largest, session)
         if wait.count is not None and wait.count > largest:
             _say_clamped(record, wait.count, largest, session)
         op.attributes[rule.count] = attributes.of(op, rule, record.count)
@@ -60,20 +60,20 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
     return record
 
 
-def describe(wait: Counted, given: int | None, largest: int) -> WaitRecord:
+def describe(wait: Counted, given: int | None, largest: int, session: Session) -> WaitRecord:
     """The record of a wait that can express counts up to `largest`."""
     item, count = wait.item, wait.count
-    return WaitRecord.explained_later(
-        item.op.location,
+    return WaitRecord(
+        Place.at(item.op.location),
         "" if item.queue is None else item.queue.name,
         min(largest, max(0, count or 0)),
         None if count is None else max(-1, count),
         given,
-        partial(explain, wait),
+        *(explain(wait) if session.witnesses else ()),
     )
 
 
-def explain(wait: Counted) -> Explanation:
+def explain(wait: Counted) -> tuple[str, tuple[WitnessStep, ...]]:
     """Why a count is what it is, and the path that attains it."""
     if wait.solution is None:
         return "dynamic-queue", ()

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from mlir_async_pipe.flow.conditions import Assumption, Conditions
 from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.algebra import block_search, carried, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import (
     CROSSING,
@@ -28,7 +26,7 @@ from mlir_async_pipe.waits.algebra.passages import BlockPassage
 from mlir_async_pipe.waits.algebra.summaries import Summaries
 from mlir_async_pipe.waits.graph.events import Events
 from mlir_async_pipe.waits.graph.truth_scopes import Key
-from mlir_async_pipe.waits.witnesses.trail import Piece
+from mlir_async_pipe.waits.witnesses.trail import Piece, Places
 
 Costs = dict[int, int]
 
@@ -68,7 +66,7 @@ class Solution:
         self.ways_in: dict[tuple[Visit, Item], carried.TurnsUpTo] = {}
         self.ways_through: dict[tuple[BlockPassage, Item, int], carried.TurnsUpTo] = {}
         self.static_ways: dict[tuple[BlockPassage, Item, int], carried.ExactTurns] = {}
-        self.places: dict[Any, Place] = {}
+        self.places: Places = {}
         self._result_numbers: dict[Item, dict[int, int]] = {}
         self._paths: dict[tuple[Frame, Key], block_search.Paths] = {}
         for root in events.roots:

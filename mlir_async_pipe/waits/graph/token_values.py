@@ -124,14 +124,6 @@ class TokenValues:
         """The number of an SSA value that some wait can see."""
         return self._ids[value]
 
-    def forget_handles(self) -> None:
-        """No more values can be followed."""
-        self._ids.clear()
-        self._handles.clear()
-        self._loops.clear()
-        self._exits.clear()
-        self._passed.clear()
-
     # -- one value ---------------------------------------------------------------------
 
     def _define(self, value: Any, number: int) -> Def:

@@ -16,6 +16,9 @@ from mlir_async_pipe.waits.records import WitnessStep
 # A witness of a real kernel has 3 to 10 steps; longer ones are cut between wait and origin.
 MOST_STEPS = 24
 
+Places = dict[int, tuple[Any, Place]]
+"""The places of ops, by the ids of their handles."""
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -40,7 +43,7 @@ class Piece:
 class Trail:
     """The steps said so far, the youngest first. `places` caches the places of ops."""
 
-    def __init__(self, places: dict[Any, Place]) -> None:
+    def __init__(self, places: Places) -> None:
         self._places = places
         self._steps: list[WitnessStep] = []
         self._reasons: list[str] = []
@@ -109,7 +112,8 @@ class Trail:
         return tuple(reversed(steps))
 
     def _place(self, op: Any) -> Place:
-        found = self._places.get(op)
+        # Hashing an op costs more than finding its place; one that is kept keeps its id.
+        found = self._places.get(id(op))
         if found is None:
-            found = self._places[op] = Place.of(op)
-        return found
+            found = self._places[id(op)] = (op, Place.of(op))
+        return found[1]

@@ -1,29 +1,22 @@
-"""Records find their witness when it is read, and hold no handle of the module until then.
+"""Records are plain data: with witnesses where the session wants them, and without else.
 
-Covers: waits/records.py, waits/detach.py, waits/collector.py, flow/items.py,
-flow/flow_graph.py
+Covers: waits/records.py, waits/collector.py, flow/items.py, flow/flow_graph.py
 """
 
-import copy
 import gc
 import json
-import pickle
 
 import pytest
 
 from helpers.counted_text import function, run
-from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe import count_waits
+from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.algebra.solve import Solution
 from mlir_async_pipe.waits.algebra.summaries import Summaries
-from mlir_async_pipe.waits.collector import MANY, collector_paused
-from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.detach import OpText, detach
-from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.collector import collector_paused
 
 LOOPS = """
   %a = GROUP
@@ -54,68 +47,54 @@ LOOPS = """
 """
 
 
-def test_witness_read_behind_later_passes_and_without_the_module_is_the_same():
-    text = function(LOOPS)
-    told = run(text, explain=True)[0].of("waits")
+def counted(witnesses: bool, options: str = "") -> Session:
     found = passes.find("async-pipe-count-waits")
-    session = Session()
-    with new_context():
-        module = ir.Module.parse(text)
-        found.run(module.operation, passes.parse_options(found, ""), session)
-        passmanager.PassManager.parse("builtin.module(canonicalize,cse)").run(module.operation)
-        del module
-        gc.collect()
-    assert len(told) == 4
-    assert session.report().of("waits") == told
-    assert all(record.witness for record in told)
-
-
-def test_detached_analysis_holds_text_for_every_op():
+    session = Session(witnesses=witnesses)
     with new_context():
         module = ir.Module.parse(function(LOOPS))
-        analysis = Analysis(module.operation)
-        analysis.count()
-        items = list(analysis.graph.items.values())
-        detach(analysis)
-    assert {type(item.op) for item in items} == {OpText}
-    assert {"scf.for", "scf.while"} <= {item.op.name for item in items}
-    assert {type(found.op) for found in analysis.values.defs.values()} <= {OpText, type(None)}
-    assert not analysis.graph.items and not analysis.graph.nodes
+        found.run(module.operation, passes.parse_options(found, options), session)
+    return session
 
 
-def later(calls: list[int]) -> WaitRecord:
-    def explain() -> tuple[str, tuple[WitnessStep, ...]]:
-        calls.append(1)
-        return "exact", (WitnessStep("a younger group is committed", Place("f", 1, 2), 1),)
-
-    return WaitRecord.explained_later(Place("f", 3, 1), "queue", 1, 1, None, explain)
-
-
-def test_witness_is_looked_for_once_and_only_when_it_is_read():
-    calls: list[int] = []
-    record = later(calls)
-    assert (record.count, record.exact, record.given, calls) == (1, 1, None, [])
-    assert record.reason == "exact"
-    assert record.witness[0].groups == 1
-    assert calls == [1]
+def test_without_witnesses_the_records_are_the_same_but_for_reason_and_path():
+    asked, unasked = (counted(wanted).report().of("waits") for wanted in (True, False))
+    assert len(asked) == 4
+    assert all(record.witness and record.reason for record in asked)
+    assert {(record.reason, record.witness) for record in unasked} == {("", ())}
+    fields = ("place", "queue", "count", "exact", "given")
+    assert [[getattr(record, name) for name in fields] for record in asked] == [
+        [getattr(record, name) for name in fields] for record in unasked
+    ]
 
 
-def test_record_that_is_explained_later_equals_one_that_was_made_at_once():
-    record = later([])
-    assert record == WaitRecord(Place("f", 3, 1), "queue", 1, 1, None, "exact", later([]).witness)
-    assert hash(record) == hash(later([]))
+@pytest.mark.parametrize("witnesses", [True, False])
+def test_call_hands_the_wish_on(witnesses):
+    with new_context():
+        report = count_waits(ir.Module.parse(function(LOOPS)), witnesses=witnesses)
+    assert all(bool(record.witness) == witnesses for record in report.of("waits"))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
-def test_copies_hold_the_explanation(copied):
-    assert copied(later([])) == later([])
+def test_explain_and_run_time_counts_find_their_reasons_without_being_asked_for_witnesses():
+    assert all(record.reason for record in counted(False, "mode=dynamic").report().of("waits"))
+    assert counted(False, "mode=dynamic").report().diagnostics == (
+        counted(True, "mode=dynamic").report().diagnostics
+    )
 
 
-def test_unknown_attribute_of_a_record_is_no_reason_to_look_for_the_witness():
-    calls: list[int] = []
-    with pytest.raises(AttributeError, match="no attribute 'reasons'"):
-        _ = later(calls).reasons
-    assert calls == []
+def test_verified_counts_show_the_path_without_being_asked_for_witnesses():
+    found = passes.find("async-pipe-count-waits")
+    session = Session(witnesses=False)
+    with new_context():
+        text = function("%a = GROUP\n%b = GROUP\nWAIT %a\nreturn").replace(
+            "device_async_wait %a", "device_async_wait %a {numGroups = 2 : i32}"
+        )
+        module = ir.Module.parse(text)
+        found.run(module.operation, passes.parse_options(found, "check"), session)
+    (error,) = session.diagnostics.with_severity("error")
+    assert [note.message for note in error.notes][:2] == [
+        "the awaited group is committed",
+        "a younger group is committed",
+    ]
 
 
 def test_json_of_a_record_has_all_fields():
@@ -125,32 +104,19 @@ def test_json_of_a_record_has_all_fields():
     }  # fmt: skip
 
 
-def test_dropped_report_frees_its_graph_without_the_collector():
-    found = passes.find("async-pipe-count-waits")
-    with new_context(), collector_paused():
-        module = ir.Module.parse(function(LOOPS))
-        session = Session()
-        found.run(module.operation, passes.parse_options(found, ""), session)
-        for record in session.report().of("waits")[::2]:
-            assert record.witness
-        assert objects_of_a_graph()
-        del session, record
-        assert not objects_of_a_graph()
-
-
-def objects_of_a_graph() -> list[object]:
-    kinds = (FlowGraph, Item, Node, Frame, Solution, Summaries)
-    return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
-
-
-@pytest.mark.parametrize("made", [10, 3 * MANY])
-def test_collector_runs_again_behind_a_pause_and_nothing_is_frozen(made):
+def test_records_keep_no_graph_alive_and_it_needs_no_collector():
+    gc.collect()
     with collector_paused():
-        kept = [[] for _ in range(made)]
+        session = counted(True)
+        kinds = (FlowGraph, Item, Node, Frame, Summaries)
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
+    assert session.report().of("waits")
+
+
+def test_collector_runs_again_after_a_pause():
+    with collector_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-    assert len(kept) == made
 
 
 def test_collector_that_was_off_stays_off():
