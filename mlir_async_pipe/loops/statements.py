@@ -15,6 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops.annotations import STAGE, is_pipelined_inside
 from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,26 @@ def synchronisation_in(op: Operation) -> Operation | None:
     if len(op.regions) == 0:
         return None
     return next((inner for inner in walk(op) if inner != op and is_synchronisation(inner)), None)
+
+
+def barriers_of(body: Body) -> list[Operation]:
+    """The barriers of a body, and its statements that hold one which runs in every thread that
+    runs the statement."""
+    holders = [s.op for s in body.statements if len(s.op.regions) and _surely_meets(s.op)]
+    return [*filter(_is_barrier, body.synchronisation), *holders]
+
+
+def _is_barrier(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.barrier is not None
+
+
+def _surely_meets(op: Operation) -> bool:
+    """Whether the blocks that run first, of ops in which one surely runs, hold a barrier."""
+    row = REGION_ROWS.get(op.name)
+    if row is None or row.flow not in ("once", "while"):
+        return _is_barrier(op)
+    return any(map(_surely_meets, operations(op.regions[0].blocks[0])))
 
 
 def is_statement(op: Operation) -> bool:

@@ -20,8 +20,8 @@ from mlir_async_pipe.expand.plan.analysis import Analysis
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.expand.plan.version_rules import Use, turns
+from mlir_async_pipe.loops.statements import barriers_of
 from mlir_async_pipe.values.memory_roots import Space
-from mlir_async_pipe.vocabulary import row_of
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,7 @@ def barrier_pairs(
     """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
     index, private = analysis.index, analysis.privatisation.private
     textual = {op: number for number, op in enumerate(units.body.ops)}
-    barriers = [
-        textual[op]
-        for op in units.body.synchronisation
-        if (row := row_of(op)) is not None and row.barrier is not None
-    ]
+    barriers = [textual[op] for op in barriers_of(units.body)]
     if not barriers:
         return (), Boundary()
     shared = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
@@ -109,13 +105,14 @@ def _use(unit: Unit) -> Use:
 
 def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
     """Whether the input has a barrier between place `first` and, `distance` iterations on,
-    place `second`; below 0 the input runs `second` first."""
+    place `second`; below 0 the input runs `second` first. One that a statement holds may stand
+    on either side of its accesses."""
     if distance < 0:
         return _separated(second, first, -distance, barriers)
     if distance == 0:
-        return any(first < place < second for place in barriers)
+        return any(first <= place <= second for place in barriers)
     if distance == 1:
-        return any(place > first or place < second for place in barriers)
+        return any(place >= first or place <= second for place in barriers)
     return True
 
 
@@ -145,7 +142,7 @@ def _boundary(
     repeated = any(above.name in LOOPS for above in ancestors(loop))
     for region in shared:
         place = textual[region.top]
-        leading, trailing = min(barriers) < place, place < max(barriers)
+        leading, trailing = min(barriers) <= place, place <= max(barriers)
         if region.root is None:
             continue
         earlier, later = around.conflicts_outside(

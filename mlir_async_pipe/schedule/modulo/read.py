@@ -26,7 +26,7 @@ from mlir_async_pipe.expand.plan.scope_members import joined_by_values
 from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces, is_async
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops.copy_statements import copies_of
-from mlir_async_pipe.loops.statements import Body
+from mlir_async_pipe.loops.statements import Body, barriers_of
 from mlir_async_pipe.schedule.modulo.problem import (
     Buffer,
     Edge,
@@ -34,7 +34,6 @@ from mlir_async_pipe.schedule.modulo.problem import (
     Problem,
 )
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
-from mlir_async_pipe.vocabulary import row_of
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,7 @@ def read(
         _node(body, statements, held[node], group_of.get(node, -1), asynchronous, costs)
         for node, statements in enumerate(members)
     )
-    has_barriers = any(
-        (row := row_of(op)) is not None and row.barrier is not None for op in body.synchronisation
-    )
+    has_barriers = bool(barriers_of(body))
     problem = Problem(
         nodes,
         _edges(body, analysis, node_of, nodes),
