@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     walk,
 )
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, has_only_a_count, queue_of, row_of
@@ -64,7 +64,7 @@ class TokensOptions:
 )
 def attach_tokens(module_op: Any, options: TokensOptions, session: Session) -> None:
     """Attach tokens in every function; what cannot be followed stays, with a remark."""
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     if options.relax:
         relax(module_op, target, session)
     for function in functions(module_op):

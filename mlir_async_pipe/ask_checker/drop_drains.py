@@ -30,7 +30,7 @@ from mlir_async_pipe.checker.kernel import (
     surroundings,
 )
 from mlir_async_pipe.checker.selection import kernels
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.loops.annotations import DRAIN, attribute_names, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
@@ -55,7 +55,7 @@ class DrainRecord:
 @register("async-pipe-drop-drains", "drop waits behind loops that nobody needs", DrainOptions)
 def run(module: Any, options: DrainOptions, session: Session) -> None:
     """Try every marked wait; the marks go."""
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     found = [kernel for kernel in kernels(module) if _drains(kernel)]
     around = surroundings(module, found) if found else None
     for kernel in found:

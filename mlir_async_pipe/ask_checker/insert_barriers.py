@@ -17,21 +17,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
-    create,
     enclosing,
     walk,
 )
 from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary.barriers import write_fence
 
 SCOPES = ("async_pipe.scope",)
 BARRIER_CAUSES = ("not-visible", "missing-barrier")
@@ -62,7 +61,7 @@ class BarrierRecord:
 @register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
@@ -135,9 +134,7 @@ def _insert(place: Operation, outcome: Outcome) -> None:
         if finding.cause in BARRIER_CAUSES
         for site in (outcome.sites[finding.later], outcome.sites[finding.earlier])
     }
-    listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
-    attributes = {"address_spaces": ir.Attribute.parse(f"[{listed}]", place.context)}
-    create("gpu.barrier", (), (), attributes, ip=before(place), loc=place.location)
+    write_fence(spaces, before(place), place.location)
 
 
 def _divergent(later: Operation, earlier: Operation) -> HazardError:

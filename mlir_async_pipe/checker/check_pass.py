@@ -19,7 +19,7 @@ from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
@@ -48,7 +48,7 @@ class CheckOptions:
 )
 def run(module: Any, options: CheckOptions, session: Session) -> None:
     """Check all kernels of a module; hazards are kept as errors in the session."""
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:

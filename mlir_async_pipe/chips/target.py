@@ -8,12 +8,13 @@ What each chip can do stands in `chips.table`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.report import Session
 
-__all__ = ["CHIPS", "Chip", "Target"]
+__all__ = ["CHIPS", "Chip", "Target", "chip_for", "target_for"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,31 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.lowering}:{self.chip.name}"
+
+
+def target_for(options: Any, session: Session) -> Target | None:
+    """Where a pass is going: to the chip of its options, else to the target of the session."""
+    return Target.of_chip(options.chip) if options.chip else session.target
+
+
+def chip_for(options: Any, session: Session, lowering: Literal["nvvm", "rocdl"]) -> Chip:
+    """The chip of the pass `async-pipe-to-nvvm` or `async-pipe-to-rocdl`.
+
+    Raises UsageError (chip-missing, unknown-target, wrong-vendor).
+    """
+    target = target_for(options, session)
+    vendor = {"nvvm": "NVIDIA", "rocdl": "AMD"}[lowering]
+    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == lowering)
+    if target is None:
+        raise UsageError(
+            f"pass 'async-pipe-to-{lowering}' needs a chip",
+            code="chip-missing",
+            advice=f"give chip=NAME, one of {known}",
+        )
+    if target.lowering != lowering:
+        raise UsageError(
+            f"'{target.chip.name}' is no {vendor} chip",
+            code="wrong-vendor",
+            advice=f"{vendor} chips: {known}",
+        )
+    return target.chip

@@ -21,7 +21,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
@@ -150,7 +150,7 @@ def _expand_round(plans: list[Plan], module: Any) -> list[int]:
 
 
 def _limits(options: ExpandOptions, session: Session) -> Limits:
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
 

@@ -22,9 +22,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
-    attribute,
     before,
-    create,
     operations,
     walk,
 )
@@ -33,7 +31,6 @@ from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.free_slots import moves
-from mlir_async_pipe.expand.write.steps import FENCED
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.schedule.one_slot import can_lose_slot, lose_slot
@@ -42,6 +39,7 @@ from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
 @dataclass(frozen=True)
@@ -159,5 +157,4 @@ def reduce_to_one(found: HandMadeSlots, session: Session) -> None:
     *body, end = operations(loop.regions[0].blocks[0])
     barriers = [op for op in body if (row := row_of(op)) is not None and row.barrier is not None]
     if barriers and barriers[-1] != body[-1]:
-        spaces = attribute(f"[#gpu.address_space<{found.root.space}>]", loop.context)
-        create("gpu.barrier", (), (), {FENCED: spaces}, ip=before(end), loc=loop.location)
+        write_fence([found.root.space], before(end), loop.location)

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
@@ -240,7 +240,7 @@ def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -
     from mlir_async_pipe.costs.cost_model import CostModel
     from mlir_async_pipe.schedule.modulo.by_latency import LatencyOptions, schedule_by_latency
 
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     if options.max_stages < 1:
         raise UsageError(
             f"option 'max-stages' is {options.max_stages}, expected 1 or more",

@@ -6,11 +6,12 @@ nvvm.barrier id = 1 number_of_threads = 64      all of them in a block of 64, el
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.bindings.raw_ops import attribute, constant_value, create
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import Row
 
@@ -23,6 +24,13 @@ def fenced_spaces(op: Any) -> frozenset[str]:
         return ALL_SPACES
     listed = str(op.attributes["address_spaces"])
     return frozenset(space for space in ALL_SPACES if f"<{space}>" in listed)
+
+
+def write_fence(spaces: Iterable[str], ip: Any, loc: Any) -> None:
+    """A gpu.barrier that orders the address spaces `spaces`."""
+    listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
+    fenced = {"address_spaces": attribute(f"[{listed}]", loc.context)}
+    create("gpu.barrier", (), (), fenced, ip=ip, loc=loc)
 
 
 def everything(op: Any) -> frozenset[str]:

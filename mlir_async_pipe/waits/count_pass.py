@@ -12,7 +12,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.collector import collector_paused
@@ -60,7 +60,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
 
 
 def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None:
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     if options.mode == "dynamic" or session.explain:
         # Both go by the reasons of the counts, which witnesses give.
         session = dataclasses.replace(session, witnesses=True)

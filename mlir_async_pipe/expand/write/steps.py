@@ -26,8 +26,7 @@ from mlir_async_pipe.expand.write.parts import Part, Values
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.loops.annotations import DRAIN, EMPTY
 from mlir_async_pipe.values.memory_roots import Space
-
-FENCED = "address_spaces"
+from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
 class StepWriter:
@@ -123,11 +122,8 @@ class StepWriter:
 
     def write_barrier(self, spaces: frozenset[Space]) -> None:
         """Fence exactly the address spaces that the barrier orders; none: no barrier."""
-        if not spaces:
-            return
-        listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
-        attributes = {FENCED: ir.Attribute.parse(f"[{listed}]", self.context)}
-        create("gpu.barrier", (), (), attributes, ip=self.integers.ip, loc=self.location)
+        if spaces:
+            write_fence(spaces, self.integers.ip, self.location)
 
     def empty_group(self, token: Value) -> Value:
         """A group without copies, on the queue of the group that makes `token`."""

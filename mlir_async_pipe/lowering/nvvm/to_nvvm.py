@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.chips.target import CHIPS, Chip, Target
+from mlir_async_pipe.chips.target import chip_for
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -89,7 +89,7 @@ class ToNvvmOptions:
 def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     """Lower every gpu.module in `module` to the LLVM dialect."""
     root = module.operation
-    chip = chip_of(options.chip, session)
+    chip = chip_for(options, session, "nvvm")
     for gpu_module in gpu_modules(root):
         _check_known(gpu_module)
     name_kernels(root)
@@ -122,28 +122,6 @@ def gpu_modules(root: Operation) -> list[Operation]:
     if root.name == "gpu.module":
         return [root]
     return [op for op in operations(root.regions[0].blocks[0]) if op.name == "gpu.module"]
-
-
-def chip_of(name: str, session: Session) -> Chip:
-    """The NVIDIA chip of the option or of the session.
-
-    Raises UsageError (chip-missing, unknown-target, wrong-vendor).
-    """
-    target = Target.of_chip(name) if name else session.target
-    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == "nvvm")
-    if target is None:
-        raise UsageError(
-            "pass 'async-pipe-to-nvvm' needs a chip",
-            code="chip-missing",
-            advice=f"give chip=NAME, one of {known}",
-        )
-    if target.lowering != "nvvm":
-        raise UsageError(
-            f"'{target.chip.name}' is no NVIDIA chip",
-            code="wrong-vendor",
-            advice=f"NVIDIA chips: {known}",
-        )
-    return target.chip
 
 
 def _check_known(gpu_module: Operation) -> None:

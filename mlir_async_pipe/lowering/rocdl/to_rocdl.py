@@ -18,7 +18,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import CHIPS, Chip
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import chip_for
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     check_fits,
     end_of,
@@ -79,23 +79,11 @@ class ToRocdlOptions:
 
 
 def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
-    """The AMD chip of the option or of the session.
+    """The AMD chip of the option or of the session, which has what `options` ask for.
 
     Raises UsageError (chip-missing, unknown-target, wrong-vendor, wait-form).
     """
-    target = Target.of_chip(options.chip) if options.chip else session.target
-    known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == "rocdl")
-    if target is None:
-        raise UsageError(
-            "pass 'async-pipe-to-rocdl' needs a chip",
-            code="chip-missing",
-            advice=f"give chip=NAME, one of {known}",
-        )
-    chip = target.chip
-    if chip.lowering != "rocdl":
-        raise UsageError(
-            f"'{chip.name}' is no AMD chip", code="wrong-vendor", advice=f"AMD chips: {known}"
-        )
+    chip = chip_for(options, session, "rocdl")
     if chip.copy_form is not None and options.waits not in chip.copy_form.waits:
         raise UsageError(
             f"{chip.name} has no counter of async copies to wait for",

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
@@ -73,7 +73,7 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
 
     Raises CountError for a wait on something that is no token.
     """
-    target = Target.of_chip(options.chip) if options.chip else session.target
+    target = target_for(options, session)
     analysis = Analysis(module_op.operation, target)
     redundant = redundant_waits(analysis)
     merged = covered_by_next(analysis, redundant)
