@@ -2,7 +2,7 @@
 
     python bench/check.py [--runs N] [--json FILE]
 
-Kernels are straight (ops to 10^4, every copy read behind its wait) and looped (a ring with 2
+Kernels are straight (ops to 10^4, every copy read after its wait) and looped (a ring with 2
 to 16 groups in flight). The share is that of `async-pipe-check` in the one-shot pass
 `async-pipe` on the examples. Times are processor milliseconds, the smallest of N runs.
 """

@@ -8,8 +8,8 @@
    by step (`tvm_trace.py`) and runs, as ours does, on the async machine: copies that arrive at
    once, as late as the waits allow, and at random moments.
 3. A sample of the legal async schedules of the property tests' chains, joins and forks, in the
-   same way. A stage whose result is only read behind the loop is never async here, since TVM's
-   pass does not wait behind the loop.
+   same way. A stage whose result is only read after the loop is never async here, since TVM's
+   pass does not wait after the loop.
 
 TVM needs no GPU for this. Without apache-tvm the script says so and measures nothing.
 """
@@ -255,7 +255,7 @@ def line(waits: Counts, versions: Iterable[int], result: Outcome) -> str:
 
 
 def collapsed(steps: list[list[int]]) -> list[int]:
-    """One step if all are equal, else all of them one behind the other."""
+    """One step if all are equal, else all of them one after the other."""
     same = len(steps) > 1 and all(step == steps[0] for step in steps)
     return steps[0] if same else [number for step in steps for number in step]
 

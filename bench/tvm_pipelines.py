@@ -1,6 +1,6 @@
 """Annotated loops as TVM writes them: RFC 0077's examples, and any program of the property tests.
 
-A block is one statement of the RFC; its text is what stands behind `with T.sblock(...)`:
+A block is one statement of the RFC; its text is what stands after `with T.sblock(...)`:
 
     Pipeline("two_stages", ("A 16", "C 16"), ("B 1",), ("B[0] = A[i] + one", "C[i] = B[0] + one"),
              stage=(0, 1), async_stages=(0,))

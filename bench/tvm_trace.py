@@ -9,7 +9,7 @@ number, and a wait has the count that it has in that step:
       attr {wait_queue: 0, inflight_count: 1}             "async_pipe.commit_queue"() {queue = 0}
         C[i] = B[...]                                     "async_pipe.wait_queue"() {count = 1, queue = 0}
 
-A scope's commit stands behind it and its wait in front of it, as the RFC says; every queue is a
+A scope's commit stands after it and its wait before it, as the RFC says; every queue is a
 FIFO of its own, which is the kindest reading. TVM's classes are told apart by name, since they
 moved between its releases.
 """

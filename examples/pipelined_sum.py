@@ -3,7 +3,7 @@
     python examples/pipelined_sum.py        prints the counted kernel, and runs it on the CPU
 
 Two slots, copied to and read from in turn. Nobody counts by hand how many copies may stay in
-flight: the count pass finds 1 for the loop and 0 behind it.
+flight: the count pass finds 1 for the loop and 0 after it.
 """
 
 from __future__ import annotations

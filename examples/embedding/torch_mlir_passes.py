@@ -2,7 +2,7 @@
 
     python examples/embedding/torch_mlir_passes.py
 
-Handles to ops are dead behind every pass; the module stays.
+Handles to ops are dead after every pass; the module stays.
 """
 
 from __future__ import annotations

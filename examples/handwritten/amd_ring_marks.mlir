@@ -1,5 +1,5 @@
 // gfx9: three LDS rows, each filled by one copy a lane; marks make groups, waits count marks. One
-// address names the wave's stretch of LDS: lane l writes l elements behind it.
+// address names the wave's stretch of LDS: lane l writes l elements after it.
 gpu.module @kernels {
   gpu.func @amd_ring_marks(%A: memref<16x64xf32> {llvm.noalias}, %C: memref<64xf32> {llvm.noalias},
                            %n: index)

@@ -1,5 +1,5 @@
 // Three blocks ahead of the loop, one a trip: the loop waits until two are outstanding, uses the
-// oldest, and issues the next; behind it the waits count down 2, 1, 0. A ring of four rows.
+// oldest, and issues the next; after it the waits count down 2, 1, 0. A ring of four rows.
 gpu.module @kernels {
   gpu.func @amd_software_pipeline(%G: memref<16x64xf32> {llvm.noalias},
                                   %C: memref<16x64xf32> {llvm.noalias}, %n: index)

@@ -1,4 +1,4 @@
-// Dynamic shared memory cut into two rings by views: x at byte 0, y behind it at byte 384.
+// Dynamic shared memory cut into two rings by views: x at byte 0, y after it at byte 384.
 gpu.module @kernels {
   gpu.func @dynamic_shared(%A: memref<16x32xf32> {llvm.noalias}, %B: memref<16x32xf32> {llvm.noalias},
                            %C: memref<32xf32> {llvm.noalias}, %n: index)

@@ -1,4 +1,4 @@
-// The same tile with a prologue: tile i + 1 is issued before tile i is used, but the wait behind it
+// The same tile with a prologue: tile i + 1 is issued before tile i is used, but the wait after it
 // is for everything, so nothing is ever in flight while a tile is multiplied. One group may stay.
 gpu.module @kernels {
   gpu.func @gemm_prologue(%A: memref<16x128xf32> {llvm.noalias}, %B: memref<128x16xf32> {llvm.noalias},

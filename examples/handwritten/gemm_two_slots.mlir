@@ -1,4 +1,4 @@
-// A 16x16 output tile of a GEMM with two slots that turn with i mod 2, and nothing overlapped: each
+// A 16x16 output tile of a GEMM with two slots, taken by i mod 2, and nothing overlapped: each
 // iteration copies its own K tile, waits for all of it, and multiplies. The second slot only saves
 // the barrier at the end: the next copies go to the slot that nobody reads.
 gpu.module @kernels {

@@ -1,7 +1,7 @@
 // A ring of three rows, tokens carried through the loop, one barrier an iteration.
 //
 // Two copies run ahead. In iteration i group i+1 may stay in flight, so the wait leaves 1. The
-// barrier behind it does two things: other threads see row i, and everyone has finished
+// barrier after it does two things: other threads see row i, and everyone has finished
 // reading row i-1, whose slot the next copy takes.
 gpu.module @kernels {
   gpu.func @ring_tokens(%A: memref<16x64xf32> {llvm.noalias}, %C: memref<64xf32> {llvm.noalias},

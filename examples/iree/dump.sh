@@ -34,7 +34,7 @@ configure() { # CHIP INPUT: the dispatch with the options that IREE chose for it
     --compile-to=executable-configurations
 }
 
-compile() { # FILE PASS: what a configured dispatch looks like behind a pass
+compile() { # FILE PASS: what a configured dispatch looks like after a pass
   "$bin/iree-compile" "$1" --compile-from=executable-configurations \
     --compile-to=executable-targets -o /dev/null --mlir-print-ir-after="$2" 2>&1
 }

@@ -50,7 +50,7 @@ def main(path: str) -> None:
 
 
 def last_dump(text: str) -> str:
-    """The IR behind the last header of `--mlir-print-ir-after`, or all of a file without one."""
+    """The IR after the last header of `--mlir-print-ir-after`, or all of a file without one."""
     behind = text[text.rindex(COMMENT) :].partition("\n")[2] if COMMENT in text else text
     return behind
 

@@ -50,7 +50,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // A barrier moves out in front of a branch that threads take differently.
+  // A barrier moves out before a branch that threads take differently.
   // CHECK-LABEL: gpu.func @branch
   // CHECK:       nvgpu.device_async_wait
   // CHECK:       gpu.barrier

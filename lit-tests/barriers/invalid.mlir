@@ -14,7 +14,7 @@ gpu.module @kernels {
       %copy = nvgpu.device_async_copy %from[%tid], %tile[%tid], 1 : memref<?xf32> to memref<128xf32, #gpu.address_space<workgroup>>
       %group = nvgpu.device_async_create_group %copy
       nvgpu.device_async_wait %group
-      // expected-error @+1 {{'memref.load' needs a barrier in front of it, but threads may disagree on whether they get there [divergent-barrier]}}
+      // expected-error @+1 {{'memref.load' needs a barrier before it, but threads may disagree on whether they get there [divergent-barrier]}}
       %v = memref.load %tile[%other] : memref<128xf32, #gpu.address_space<workgroup>>
       memref.store %v, %to[%tid] : memref<?xf32>
     }

@@ -33,7 +33,7 @@ func.func @proven(%A: memref<64xf32>)
   %copy = nvgpu.device_async_copy %A[%mine], %tile[%mine], 1 {async_pipe.independent = 1 : i64} : memref<64xf32> to memref<64xf32, #gpu.address_space<workgroup>>
   %group = nvgpu.device_async_create_group %copy
   // expected-error @below {{'memref.load' reads what 'nvgpu.device_async_copy' may still be writing [read-in-flight]}}
-  // expected-note @below {{a wait is missing in front of this: count 0 would do}}
+  // expected-note @below {{a wait is missing before this: count 0 would do}}
   %v = memref.load %tile[%mine] {async_pipe.independent = 1 : i64} : memref<64xf32, #gpu.address_space<workgroup>>
   nvgpu.device_async_wait %group {numGroups = 0 : i32}
   vector.print %v : f32
@@ -52,7 +52,7 @@ func.func @two_loops(%A: memref<64xf32>, %O: memref<64xf32>) {
   %group = nvgpu.device_async_create_group %copy
   // expected-warning @below {{cannot tell whether 'memref.store' writes what 'nvgpu.device_async_copy' may still be reading (may-alias) [unknown-hazard]}}
   // expected-note @below {{if they never share memory, say so: `llvm.noalias` on the argument}}
-  // expected-note @below {{a wait is missing in front of this: count 0 would do}}
+  // expected-note @below {{a wait is missing before this: count 0 would do}}
   memref.store %one, %O[%c0] {async_pipe.independent = 2 : i64} : memref<64xf32>
   nvgpu.device_async_wait %group {numGroups = 0 : i32}
   return

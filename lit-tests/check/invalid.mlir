@@ -8,7 +8,7 @@ func.func @no_wait(%A: memref<8xf32> {llvm.noalias}) {
   %a = nvgpu.device_async_copy %A[%c0], %s[%c0], 4 : memref<8xf32> to memref<8xf32, 3>
   nvvm.cp.async.commit.group
   // expected-error @below {{'memref.load' reads what 'nvgpu.device_async_copy' may still be writing}}
-  // expected-note @below {{a wait is missing in front of this: count 0 would do}}
+  // expected-note @below {{a wait is missing before this: count 0 would do}}
   %x = memref.load %s[%c0] : memref<8xf32, 3>
   return
 }
@@ -57,7 +57,7 @@ func.func @may_alias(%A: memref<8xf32>, %B: memref<8xf32>, %x: f32) {
   nvvm.cp.async.commit.group
   // expected-warning @below {{cannot tell whether 'memref.store' writes what 'nvgpu.device_async_copy' may still be reading (may-alias)}}
   // expected-note @below {{if they never share memory, say so: `llvm.noalias` on the argument}}
-  // expected-note @below {{a wait is missing in front of this: count 0 would do}}
+  // expected-note @below {{a wait is missing before this: count 0 would do}}
   memref.store %x, %B[%c0] : memref<8xf32>
   nvvm.cp.async.wait.group 0
   return

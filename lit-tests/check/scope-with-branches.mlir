@@ -14,7 +14,7 @@ func.func @read_before_the_wait(%A : memref<16xf32> {llvm.noalias},
     "async_pipe.yield"() : () -> ()
   }) {queue = 0 : i64} : () -> ()
   %group = "async_pipe.commit_queue"() {queue = 0 : i64} : () -> !nvgpu.device.async.token
-  // expected-note @below {{a wait is missing in front of this: count 0 would do}}
+  // expected-note @below {{a wait is missing before this: count 0 would do}}
   // expected-error @below {{'memref.load' reads what 'memref.store' may still be writing}}
   %b = memref.load %B[%c0] : memref<1xf32>
   memref.store %b, %C[%c0] : memref<16xf32>
@@ -25,7 +25,7 @@ func.func @read_before_the_wait(%A : memref<16xf32> {llvm.noalias},
 
 // -----
 
-func.func @read_behind_the_wait(%A : memref<16xf32> {llvm.noalias},
+func.func @read_after_the_wait(%A : memref<16xf32> {llvm.noalias},
                                 %C : memref<16xf32> {llvm.noalias}, %condition : i1) {
   %c0 = arith.constant 0 : index
   %B = memref.alloca() : memref<1xf32>

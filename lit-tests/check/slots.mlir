@@ -61,7 +61,7 @@ func.func @same_remainder(%A: memref<32xf32> {llvm.noalias}, %m: index, %n: inde
     nvvm.cp.async.commit.group
     // expected-error @below {{'memref.load' reads what 'nvgpu.device_async_copy' may still be writing}}
     %x = memref.load %ring[%again] : memref<3xf32, 3>
-    // expected-note @below {{this wait stands before the group is committed; behind the commit count 0 would do}}
+    // expected-note @below {{this wait stands before the group is committed; after the commit count 0 would do}}
     nvvm.cp.async.wait.group 0
   }
   return

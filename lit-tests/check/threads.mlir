@@ -1,4 +1,4 @@
-// Copies of other threads need a wait, then a barrier; reuse needs a barrier behind the reads.
+// Copies of other threads need a wait, then a barrier; reuse needs a barrier after the reads.
 // RUN: async-pipe-opt %s --split-input-file --verify-diagnostics --async-pipe-check
 
 // Each thread reads what it copied itself.
@@ -22,7 +22,7 @@ func.func @no_barrier(%A: memref<32xf32> {llvm.noalias}) attributes {gpu.known_b
   // expected-note @below {{this op is complete for its own thread only}}
   %a = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<32xf32> to memref<32xf32, 3>
   nvvm.cp.async.commit.group
-  // expected-note @below {{a barrier is missing behind this wait}}
+  // expected-note @below {{a barrier is missing after this wait}}
   nvvm.cp.async.wait.group 0
   // expected-error @below {{uses what 'nvgpu.device_async_copy' of another thread did}}
   %x = memref.load %s[%u] : memref<32xf32, 3>
@@ -39,7 +39,7 @@ func.func @barrier_before_wait(%A: memref<32xf32> {llvm.noalias}) attributes {gp
   // expected-note @below {{this op is complete for its own thread only}}
   %a = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<32xf32> to memref<32xf32, 3>
   nvvm.cp.async.commit.group
-  // expected-note @below {{the last barrier is this, in front of the wait; it belongs behind it}}
+  // expected-note @below {{the last barrier is this, before the wait; it belongs after it}}
   gpu.barrier
   nvvm.cp.async.wait.group 0
   // expected-error @below {{uses what 'nvgpu.device_async_copy' of another thread did}}
@@ -61,7 +61,7 @@ func.func @reuse(%A: memref<32xf32> {llvm.noalias}) attributes {gpu.known_block_
   // expected-note @below {{the other access, in the same barrier interval}}
   %x = memref.load %s[%u] : memref<32xf32, 3>
   // expected-error @below {{of another thread touch the same memory without a barrier between}}
-  // expected-note @below {{a barrier is missing between the two, in front of this}}
+  // expected-note @below {{a barrier is missing between the two, before this}}
   %b = nvgpu.device_async_copy %A[%t], %s[%t], 1 : memref<32xf32> to memref<32xf32, 3>
   nvvm.cp.async.commit.group
   nvvm.cp.async.wait.group 0

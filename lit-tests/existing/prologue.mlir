@@ -1,4 +1,4 @@
-// Loops that go on with what is issued in front of them keep their pipeline; where their waits could
+// Loops that go on with what is issued before them keep their pipeline; where their waits could
 // leave more in flight, that is what they get.
 // RUN: async-pipe-opt %s --split-input-file --async-pipe=chip=sm_80 --verify-diagnostics | FileCheck %s
 // RUN: async-pipe-opt %S/../../examples/handwritten/double_buffer_counts.mlir --async-pipe-tokens=relax --async-pipe-count-waits | FileCheck %s --check-prefix=EXACT
@@ -34,7 +34,7 @@ gpu.module @kernels {
       %from = arith.remui %i, %c2 : index
       %copy = nvgpu.device_async_copy %A[%next, %t], %rows[%to, %t], 1 : memref<17x64xf32> to memref<2x64xf32, #wg>
       nvvm.cp.async.commit.group
-      // expected-remark @+1 {{the wait leaves 1 in flight instead of 0: every access behind it is covered all the same [relaxed-wait]}}
+      // expected-remark @+1 {{the wait leaves 1 in flight instead of 0: every access after it is covered all the same [relaxed-wait]}}
       nvvm.cp.async.wait.group 0
       gpu.barrier
       %x = memref.load %rows[%from, %mirror] : memref<2x64xf32, #wg>
@@ -102,7 +102,7 @@ gpu.module @kernels {
     %first = nvgpu.device_async_copy %A[%c0, %t], %rows[%c0, %t], 1 : memref<17x64xf32> to memref<2x64xf32, #wg>
     nvvm.cp.async.commit.group
     // expected-note @+2 {{take the annotation away and make its waits exact (async-pipe-tokens{relax}, async-pipe-count-waits)}}
-    // expected-error @+1 {{cannot pipeline: the loop goes on with 'nvgpu.device_async_copy' in front of it, so it is pipelined already [already-pipelined]}}
+    // expected-error @+1 {{cannot pipeline: the loop goes on with 'nvgpu.device_async_copy' before it, so it is pipelined already [already-pipelined]}}
     scf.for %i = %c0 to %c16 step %c1 {
       nvvm.cp.async.wait.group 0
       gpu.barrier

@@ -2,7 +2,7 @@
 // RUN: async-pipe-opt %s --split-input-file --async-pipe --verify-diagnostics -o /dev/null
 
 // The loop's last barrier ordered the copies from %A, in all threads, before the store to %O,
-// which may be the same memory: one barrier behind the epilogue does it now, and it fences
+// which may be the same memory: one barrier after the epilogue does it now, and it fences
 // global memory only.
 // CHECK-LABEL: func.func @store_may_hit_the_source
 // CHECK: scf.for
@@ -70,7 +70,7 @@ func.func @store_elsewhere(%A: memref<4096xf32> {llvm.noalias}, %O: memref<64xf3
 
 // -----
 
-// A barrier that stands behind the loop anyway is enough, and a read meets no read.
+// A barrier that stands after the loop anyway is enough, and a read meets no read.
 // CHECK-LABEL: func.func @ordered_by_the_input
 // CHECK: scf.yield
 // CHECK: nvgpu.device_async_wait {{.*}} {numGroups = 0 : i32}

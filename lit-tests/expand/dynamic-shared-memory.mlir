@@ -1,4 +1,4 @@
-// Windows of dynamic shared memory that get versions are laid out anew behind those that do
+// Windows of dynamic shared memory that get versions are laid out anew after those that do
 // not, and the function says how many bytes it needs now.
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s
 

@@ -1,4 +1,4 @@
-// An scf.execute_region makes several ops one statement; behind the expansion it is gone.
+// An scf.execute_region makes several ops one statement; after the expansion it is gone.
 // RUN: async-pipe-opt %s --async-pipe-schedule --async-pipe-expand | FileCheck %s
 
 // CHECK-LABEL: func.func @grouped

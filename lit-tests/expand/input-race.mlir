@@ -60,7 +60,7 @@ gpu.module @kernels {
 
 #wg = #gpu.address_space<workgroup>
 
-// Behind a barrier the threads may meet.
+// After a barrier the threads may meet.
 // CHECK-LABEL: gpu.func @barrier_between
 // CHECK:         scf.for
 gpu.module @kernels {

@@ -221,10 +221,10 @@ func.func @barrier_loses_a_side() {
   scf.for %i = %c0 to %c16 step %c1 {
     // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
     func.call @produce() : () -> ()
-    // expected-error @below {{cannot pipeline: 'gpu.barrier' stands between accesses that cannot be analysed, and the schedule moves 'func.call', which is in front of it, away from it [opaque-barrier]}}
+    // expected-error @below {{cannot pipeline: 'gpu.barrier' stands between accesses that cannot be analysed, and the schedule moves 'func.call', which is before it, away from it [opaque-barrier]}}
     // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
     gpu.barrier
-    // expected-note @below {{the barrier runs in front of this statement and in its stage}}
+    // expected-note @below {{the barrier runs before this statement and in its stage}}
     func.call @consume() : () -> ()
   } {async_pipe.stage = [0, 1], async_pipe.independent}
   return
@@ -242,10 +242,10 @@ func.func @barrier_goes_with_another_statement() {
   scf.for %i = %c0 to %c16 step %c1 {
     // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
     func.call @produce() : () -> ()
-    // expected-error @below {{the schedule moves 'func.call', which is in front of it, away from it [opaque-barrier]}}
+    // expected-error @below {{the schedule moves 'func.call', which is before it, away from it [opaque-barrier]}}
     // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
     gpu.barrier
-    // expected-note @below {{the barrier runs in front of this statement and in its stage}}
+    // expected-note @below {{the barrier runs before this statement and in its stage}}
     %y = scf.execute_region -> f32 no_inline {
       %sum = arith.addf %x, %x : f32
       scf.yield %sum : f32

@@ -1,4 +1,4 @@
-// A barrier between calls of which nothing is known stays what it is, in front of the next
+// A barrier between calls of which nothing is known stays what it is, before the next
 // statement and in its stage.
 // RUN: async-pipe-opt %s --async-pipe-schedule --async-pipe-expand | FileCheck %s
 
@@ -30,7 +30,7 @@ func.func @stays_with_the_consumer() {
 }
 
 // A barrier that fences workgroup memory only does not order what the calls may do to global
-// memory; a derived one stands behind it.
+// memory; a derived one stands after it.
 // CHECK-LABEL: func.func @fences_less
 // CHECK:         scf.for
 // CHECK:           call @produce()

@@ -1,6 +1,6 @@
 // Two pipelined loops over one buffer share its versions, as many as the deeper one needs; one
 // barrier stands between the reads of the first and the copies of the second. Who reads the
-// buffer behind a loop finds the last iteration in slot 0: slots are counted so that it ends there.
+// buffer after a loop finds the last iteration in slot 0: slots are counted so that it ends there.
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s
 
 #wg = #gpu.address_space<workgroup>
@@ -57,14 +57,14 @@ func.func @two_loops(%A: memref<32x4xf32> {llvm.noalias}, %O: memref<32x4xf32> {
 }
 
 // Ten iterations in three slots: the first takes slot 0, so that the last has it too.
-// CHECK-LABEL: func.func @read_behind
+// CHECK-LABEL: func.func @read_after
 // CHECK:         %[[C:.*]] = memref.alloc() : memref<3x4xf32, #gpu.address_space<workgroup>>
 // CHECK:         %[[ZERO:.*]] = memref.subview %[[C]][0, 0]
 // CHECK:         nvgpu.device_async_copy %{{.*}}, %[[C]][%c0{{.*}}, %
 // CHECK:         nvgpu.device_async_copy %{{.*}}, %[[C]][%c1{{.*}}, %
 // CHECK:         scf.for
 // CHECK:         memref.load %[[ZERO]]
-func.func @read_behind(%A: memref<32x4xf32> {llvm.noalias}, %O: memref<32x4xf32> {llvm.noalias})
+func.func @read_after(%A: memref<32x4xf32> {llvm.noalias}, %O: memref<32x4xf32> {llvm.noalias})
     attributes {known_block_size = array<i32: 4, 1, 1>} {
   %B = memref.alloc() : memref<4xf32, #wg>
   %c0 = arith.constant 0 : index

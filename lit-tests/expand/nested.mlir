@@ -1,5 +1,5 @@
 // A loop inside a loop, both pipelined: the prologue, kernel and epilogue of the inner one are
-// one statement each of the outer one. Here the first load of the next tile stands behind the
+// one statement each of the outer one. Here the first load of the next tile stands after the
 // inner kernel of this one: shared memory is four deep, registers two.
 // RUN: async-pipe-opt %s --async-pipe-schedule | FileCheck %s --check-prefix=SCHEDULE
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s

@@ -1,5 +1,5 @@
 // A persistent kernel: all steps of all tiles become one pipelined loop, so that the copies of the
-// next tile start while this one still computes. What stands behind the inner loop happens in the
+// next tile start while this one still computes. What stands after the inner loop happens in the
 // last step of a tile, and the sum begins again. Nothing is drained between tiles: the counts
 // are those of one long loop, and three buffers stay three.
 // RUN: async-pipe-opt %s --async-pipe=overlap-outer=true | FileCheck %s

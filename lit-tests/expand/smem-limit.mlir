@@ -8,7 +8,7 @@
 // REFUSED: note: 1 versions of every buffer would fit
 
 // B is read by an asynchronous statement, which its next writer must outlast: three versions, or
-// two and a wait in front of the writer that leaves nothing of stage 1 in flight.
+// two and a wait before the writer that leaves nothing of stage 1 in flight.
 #wg = #gpu.address_space<workgroup>
 // FREE-LABEL: func.func @three_stages
 // FREE:         memref.alloca() : memref<3x1xf32, #gpu.address_space<workgroup>>

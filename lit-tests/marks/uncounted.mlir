@@ -5,12 +5,12 @@
 
 #wg = #gpu.address_space<workgroup>
 gpu.module @kernels {
-  // CHECK-LABEL: gpu.func @behind_the_last_wait
+  // CHECK-LABEL: gpu.func @after_the_last_wait
   // CHECK:       rocdl.asyncmark
   // CHECK-NEXT:  rocdl.wait.asyncmark 0
   // CHECK-NOT:   rocdl.asyncmark
   // CHECK:       gpu.return
-  gpu.func @behind_the_last_wait(%G: memref<8x64xf32> {llvm.noalias})
+  gpu.func @after_the_last_wait(%G: memref<8x64xf32> {llvm.noalias})
       workgroup(%L: memref<8x64xf32, #wg>)
       kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
     %c0 = arith.constant 0 : index
@@ -56,7 +56,7 @@ gpu.module @kernels {
   }
 }
 
-// In a graph of blocks "behind" is what control can come to; a wait on one side of a branch only
+// In a graph of blocks "after" is what control can come to; a wait on one side of a branch only
 // still counts the mark there.
 gpu.module @graphs {
   // CHECK-LABEL: gpu.func @no_wait_can_be_reached
@@ -101,11 +101,11 @@ gpu.module @graphs {
     gpu.return
   }
 
-  // CHECK-LABEL: gpu.func @behind_the_wait_in_one_branch
+  // CHECK-LABEL: gpu.func @after_the_wait_in_one_branch
   // CHECK:       rocdl.wait.asyncmark 0
   // CHECK-NOT:   rocdl.asyncmark
   // CHECK:       gpu.return
-  gpu.func @behind_the_wait_in_one_branch(%c: i1) kernel {
+  gpu.func @after_the_wait_in_one_branch(%c: i1) kernel {
     rocdl.asyncmark
     scf.if %c {
       rocdl.wait.asyncmark 0

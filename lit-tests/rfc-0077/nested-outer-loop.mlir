@@ -5,7 +5,7 @@
 
 // Both copies share a group. The fourth statement stands before the third in a step and reads
 // what is one iteration older, so that the wait for the third of the step before covers it. The
-// epilogue has one wait less than steps: behind step 2 nothing is in flight.
+// epilogue has one wait less than steps: after step 2 nothing is in flight.
 // CHECK-LABEL: func.func @outer_loop
 // CHECK:         memref.alloca() : memref<4x2xf32, #gpu.address_space<workgroup>>
 // CHECK:         memref.alloca() : memref<4x2xf32, #gpu.address_space<workgroup>>

@@ -22,7 +22,7 @@ func.func @one_of_two(%n : index, %condition : i1) {
   return
 }
 
-// The only commit behind the awaited group is under a condition: nothing may stay.
+// The only commit after the awaited group is under a condition: nothing may stay.
 // CHECK-LABEL: func.func @perhaps_none
 // CHECK:           "async_pipe.wait_queue"(%{{.*}}) {{{.*}}count = 0 : i64, queue = 0 : i64}
 func.func @perhaps_none(%condition : i1) {

@@ -1,5 +1,5 @@
 // Producers under a condition. The condition goes into the async scope, or stands around the copy;
-// the commit stands behind it, so every iteration has its group and the counts stay exact, in the
+// the commit stands after it, so every iteration has its group and the counts stay exact, in the
 // epilogue too, instead of a flush.
 // RUN: async-pipe-opt %s --split-input-file --async-pipe | FileCheck %s
 

@@ -46,7 +46,7 @@ func.func @textual_order(%A : memref<16xf32> {llvm.noalias},
   return
 }
 
-// The last stage first: its wait stands in front of everything that is issued in the step, so
+// The last stage first: its wait stands before everything that is issued in the step, so
 // two versions of B and one of C are enough, at the price of a count of 0 for queue 1.
 // CHECK-LABEL: func.func @last_stage_first
 // CHECK:         memref.alloca() : memref<2x1xf32>

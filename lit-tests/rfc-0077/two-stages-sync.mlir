@@ -1,7 +1,7 @@
 // Two stages, nothing asynchronous: B[0] = A[i] + 1; C[i] = B[0] + 1.
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s
 
-// Two versions of B, 15 kernel iterations, one step in front of and one behind the kernel.
+// Two versions of B, 15 kernel iterations, one step before and one after the kernel.
 // CHECK-LABEL: func.func @two_stages_sync
 // CHECK:         %[[B:.*]] = memref.alloca() : memref<2x1xf32>
 // CHECK:         memref.store %{{.*}}, %[[B]]

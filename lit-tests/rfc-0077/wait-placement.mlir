@@ -1,10 +1,10 @@
-// Two consumers in one iteration, the first of the older group: a wait in front of each counts 3,
+// Two consumers in one iteration, the first of the older group: a wait before each counts 3,
 // then 2, and the first one never blocks, since the second one of the step before left 2 groups
 // and only one more was committed.
 // RUN: async-pipe-opt %s --async-pipe-count-waits | FileCheck %s --check-prefix=EXACT
 // RUN: async-pipe-opt %s --async-pipe-count-waits --async-pipe-simplify-waits | FileCheck %s --check-prefix=SIMPLE
 
-// The steps in front of the kernel end with the wait for the group of step 1, as in a pipeline.
+// The steps before the kernel end with the wait for the group of step 1, as in a pipeline.
 // EXACT-LABEL:  func.func @hand_written
 // EXACT:          scf.for
 // EXACT:            "async_pipe.wait_queue"(%{{.*}}) {count = 3 : i64, queue = 0 : i64}

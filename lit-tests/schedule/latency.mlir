@@ -1,5 +1,5 @@
 // Latencies on the ops become stages and orders: the smallest interval, then the fewest stages, then
-// the fewest versions. What stands behind reads the op form as ever.
+// the fewest versions. What stands after reads the op form as ever.
 // RUN: async-pipe-opt %s --async-pipe-schedule | FileCheck %s
 // RUN: async-pipe-opt %s --async-pipe-schedule --async-pipe-schedule | FileCheck %s
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s --check-prefix=DONE
@@ -7,7 +7,7 @@
 
 #wg = #gpu.address_space<workgroup>
 
-// 300 cycles of work hide 500 of latency over two steps. The load stands in front of the copy, so two
+// 300 cycles of work hide 500 of latency over two steps. The load stands before the copy, so two
 // versions are enough.
 // CHECK-LABEL: func.func @copy_compute
 // CHECK:         nvgpu.device_async_copy {{.*}} {async_pipe.async, async_pipe.latency = 500 : i64, async_pipe.order = 1 : i64, async_pipe.stage = 0 : i64}

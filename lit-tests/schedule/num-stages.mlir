@@ -4,12 +4,12 @@
 // RUN: async-pipe-opt %s --verify-diagnostics --async-pipe-schedule
 
 #wg = #gpu.address_space<workgroup>
-// CHECK-LABEL: func.func @copy_behind_its_consumer
+// CHECK-LABEL: func.func @copy_after_its_consumer
 // CHECK:         memref.store %{{.*}} {async_pipe.order = 2 : i64, async_pipe.stage = 2 : i64}
 // CHECK:         memref.load %{{.*}} {async_pipe.order = 0 : i64, async_pipe.stage = 0 : i64}
 // CHECK-NEXT:    nvgpu.device_async_copy %{{.*}} {async_pipe.async, async_pipe.order = 1 : i64, async_pipe.stage = 0 : i64}
 // CHECK:       } {async_pipe.wait_at = "iteration"}
-func.func @copy_behind_its_consumer(%A : memref<64xf32>, %rows : memref<16xindex>,
+func.func @copy_after_its_consumer(%A : memref<64xf32>, %rows : memref<16xindex>,
                                     %C : memref<16xf32> {llvm.noalias}, %x : f32) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

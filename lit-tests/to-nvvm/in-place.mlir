@@ -70,7 +70,7 @@ gpu.module @kernels {
 
 // -----
 
-// Several blocks: behind convert-scf-to-cf a scope may branch, also in a loop.
+// Several blocks: after convert-scf-to-cf a scope may branch, also in a loop.
 gpu.module @kernels {
   // CHECK-LABEL: llvm.func @branches
   // CHECK:         llvm.cond_br

@@ -1,7 +1,7 @@
 // RUN: async-pipe-opt %s --split-input-file --verify-diagnostics --async-pipe-to-nvvm=chip=sm_80 | FileCheck %s
 
 // A masked load becomes a copy that reads the elements that the mask keeps and writes zeros
-// behind them; what keeps other elements runs in place, and another fill is refused.
+// after them; what keeps other elements runs in place, and another fill is refused.
 
 #wg = #gpu.address_space<workgroup>
 gpu.module @kernels {

@@ -50,7 +50,7 @@ class TokensOptions:
     `chip` says where the module is going: queues that have no op with a token of their own get
     the abstract ops, if they are the queue of that chip's copies. `relax` raises the counts
     first, as far as the checker proves every access, so that a wait gets the token of the group
-    that is needed behind it.
+    that is needed after it.
     """
 
     chip: str = ""
@@ -137,7 +137,7 @@ def _count(op: Operation) -> int:
 
 def _retiring(skeleton: Skeleton, lengths: Forward[int]) -> dict[Block, list[bool]]:
     """For the waits of each block, whether every path to it has more groups than it leaves in
-    flight (no turn of a loop around it may have fewer)."""
+    flight (no iteration of a loop around it may have fewer)."""
     return {
         block: [
             _count(op) < length
@@ -167,7 +167,7 @@ class _Attacher(Carrier):
         """A commit comes first in the history, a wait takes from it."""
         row = row_of(op)
         if row is not None and row.wait is not None:
-            # A block that a loop without turns holds has no answers.
+            # A block in a loop that never runs has no answers.
             answers = self.retiring.get(op.block)
             if answers and answers.pop(0):
                 self._wait(op, variables[_count(op)])
@@ -202,11 +202,11 @@ class _Attacher(Carrier):
         return self.lengths.at_block.get(block, 0)
 
     def width_of_loop(self, op: Operation) -> int:
-        """A loop with a constant trip count may hand on more than its first turn gets."""
+        """A loop with a constant trip count may hand on more than its first iteration gets."""
         return max(self.width_at(op.regions[0].blocks[0]), self.width_behind(op))
 
     def handed(self, variables: Variables, width: int) -> Variables:
-        """What the first turns of such a loop do not have is no group: no wait reads it."""
+        """What the first iterations of such a loop do not have is no group: no wait reads it."""
         missing = max(0, width - len(variables))
         return [*variables[:width], *[self._placeholder() for _ in range(missing)]]
 
@@ -223,15 +223,15 @@ class _Attacher(Carrier):
         return self._no_group
 
     def width_behind(self, op: Operation) -> int:
-        """As many groups as are known behind every branch."""
+        """As many groups as are known after every branch."""
         return self.lengths.behind.get(op.regions[0].blocks[0], 0)
 
     def apart(self, op: Operation, block: Block) -> Variables:
-        """Nothing is known about groups in front of such a region."""
+        """Nothing is known about groups before such a region."""
         return []
 
     def behind_apart(self, op: Operation, variables: Variables) -> Variables:
-        """What is still known behind it."""
+        """What is still known after it."""
         return variables[: self.known.behind_apart(op, len(variables))]
 
 

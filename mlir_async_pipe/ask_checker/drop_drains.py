@@ -1,10 +1,10 @@
-"""Drops the waits behind pipelined loops that nobody needs.
+"""Drops the waits after pipelined loops that nobody needs.
 
     scf.for { … copy -> %row[%i] }                      scf.for { … copy -> %row[%i] }
     wait %last   {async_pipe.drain}             -->
     scf.for { copy -> %b; wait; use %b, %row }          scf.for { copy -> %b; wait; use %b, %row }
 
-The expander waits behind a loop for the groups that the loop leaves in flight. Where a later
+The expander waits after a loop for the groups that the loop leaves in flight. Where a later
 wait of the same queue retires them before anybody touches their memory, the next loop may begin
 while they are still in flight. Tried one by one: a wait goes if the checker finds nothing
 without it that it did not find before, and no copy is left to the kernel's end. Only in kernels,
@@ -47,12 +47,12 @@ class DrainOptions:
 
 @dataclass(frozen=True)
 class DrainRecord:
-    """A wait behind a loop that was dropped."""
+    """A wait after a loop that was dropped."""
 
     place: Place
 
 
-@register("async-pipe-drop-drains", "drop waits behind loops that nobody needs", DrainOptions)
+@register("async-pipe-drop-drains", "drop waits after loops that nobody needs", DrainOptions)
 def run(module: Any, options: DrainOptions, session: Session) -> None:
     """Try every marked wait; the marks go."""
     target = target_for(options, session)

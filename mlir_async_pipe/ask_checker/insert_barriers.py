@@ -5,10 +5,10 @@
                                                 memref.load %tile[%opposite]
 
 The checker says which pairs of accesses meet from different threads without a barrier; one
-is put in front of the first such access, and the question is asked again, until nothing is
+is put before the first such access, and the question is asked again, until nothing is
 left. The expander places its own barriers from the schedule, so that this pass finds nothing
-to do behind it. A barrier never stands where threads may disagree on control: it moves out
-in front of the divergent op, and where that does not separate the pair the kernel is
+to do after it. A barrier never stands where threads may disagree on control: it moves out
+before the divergent op, and where that does not separate the pair the kernel is
 refused (`divergent-barrier`).
 """
 
@@ -50,7 +50,7 @@ class BarrierOptions:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """One inserted barrier: in front of what, and because of which access."""
+    """One inserted barrier: before what, and because of which access."""
 
     place: Place
     op: str
@@ -87,7 +87,7 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
 
 
 def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Operation] | None:
-    """The textually first access that needs a barrier in front of it, and the other end."""
+    """The textually first access that needs a barrier before it, and the other end."""
     found = [
         (outcome.sites[finding.later].op, outcome.sites[finding.earlier].op)
         for finding in outcome.findings
@@ -112,9 +112,9 @@ def _tell_unfollowed(outcome: Outcome, session: Session) -> None:
 
 
 def _uniform_place(op: Operation) -> Operation | None:
-    """`op`, or what stands around it and may not hold a barrier: a barrier goes in front of
-    an op whose regions threads run differently, and in front of an async scope. None where
-    threads part between blocks: in front of such a branch it orders too little."""
+    """`op`, or what stands around it and may not hold a barrier: a barrier goes before
+    an op whose regions threads run differently, and before an async scope. None where
+    threads part between blocks: before such a branch it orders too little."""
     uniformity = Uniformity()
     place = op
     while True:
@@ -139,7 +139,7 @@ def _insert(place: Operation, outcome: Outcome) -> None:
 
 def _divergent(later: Operation, earlier: Operation) -> HazardError:
     return HazardError(
-        f"'{later.name}' needs a barrier in front of it, but threads may disagree on whether "
+        f"'{later.name}' needs a barrier before it, but threads may disagree on whether "
         "they get there",
         code="divergent-barrier",
         at=later,

@@ -5,8 +5,8 @@
     use row i                                      use row i
 
 Such a wait says how many groups it leaves, not which one it is for, so there is nothing to
-derive: what it is for shows in the accesses behind it. The checker is asked: a count is raised by
-one as long as it still proves every access of the module. Waits behind which nothing depends on
+derive: what it is for shows in the accesses after it. The checker is asked: a count is raised by
+one as long as it still proves every access of the module. Waits after which nothing depends on
 any count stay as they are.
 """
 
@@ -80,7 +80,7 @@ def _tell(relaxed: RelaxedWait, wait: Operation, session: Session) -> None:
     session.record("relaxed", relaxed)
     session.diagnostics.remark(
         f"the wait leaves {relaxed.after} in flight instead of {relaxed.before}: every access "
-        "behind it is covered all the same",
+        "after it is covered all the same",
         code="relaxed-wait",
         at=wait,
     )

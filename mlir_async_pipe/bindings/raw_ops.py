@@ -199,12 +199,12 @@ def create(
 
 
 def before(op: Operation) -> Any:
-    """The insertion point in front of `op`."""
+    """The insertion point before `op`."""
     return ir.InsertionPoint(op)
 
 
 def after(op: Operation) -> Any:
-    """The insertion point behind `op`, which is not a terminator."""
+    """The insertion point after `op`, which is not a terminator."""
     return ir.InsertionPoint.after(op)
 
 

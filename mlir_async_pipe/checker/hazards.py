@@ -106,7 +106,7 @@ _SENTENCES = {
     "overwrite-in-flight": "'{op}' writes where '{other}' may still be writing",
     "source-overwritten": "'{op}' writes what '{other}' may still be reading",
     "atomic-in-flight": "'{op}' is atomic on what '{other}' may still be writing",
-    "not-visible": "'{op}' uses what '{other}' of another thread did, without a barrier behind its wait",
+    "not-visible": "'{op}' uses what '{other}' of another thread did, without a barrier after its wait",
     "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
     "divergent-barrier": "'{op}' is not reached by all threads of the block",
     "cross-block": "'{op}' and '{other}' of another block touch the same memory",
@@ -176,17 +176,17 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     if finding.cause == "missing-barrier":
         return (
             ("the other access, in the same barrier interval", earlier.op),
-            ("a barrier is missing between the two, in front of this", later.op),
+            ("a barrier is missing between the two, before this", later.op),
         )
     if finding.cause == "not-visible":
         assert finding.wait is not None
         first = ("this op is complete for its own thread only", earlier.op)
         if finding.barrier is not None:
             return first, (
-                "the last barrier is this, in front of the wait; it belongs behind it",
+                "the last barrier is this, before the wait; it belongs after it",
                 ops[finding.barrier],
             )
-        return first, ("a barrier is missing behind this wait", ops[finding.wait])
+        return first, ("a barrier is missing after this wait", ops[finding.wait])
     age = finding.age or 0
     young = f"{age} younger group{'s' if age != 1 else ''}"
     first = (f"this op is in flight there, with {young} on {_queue(earlier)}", earlier.op)
@@ -205,13 +205,13 @@ def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> 
     age = finding.age or 0
     if finding.wait is None or finding.wait_age is None:
         return (
-            f"a wait is missing in front of this: count {age} would do, on {_queue(earlier)}",
+            f"a wait is missing before this: count {age} would do, on {_queue(earlier)}",
             later.op,
         )
     wait = ops[finding.wait]
     if finding.wait_age < 0:
         return (
-            f"this wait stands before the group is committed; behind the commit count {age} would do",
+            f"this wait stands before the group is committed; after the commit count {age} would do",
             wait,
         )
     given = _given_count(wait)

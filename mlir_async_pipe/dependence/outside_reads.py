@@ -6,7 +6,7 @@
     use %b                               sees what the loop's last iteration wrote
 
 A read sees nothing of the loop if every element it reads was written before it in its own
-block, behind the loop. Reads that may see something still find it in one place if each
+block, after the loop. Reads that may see something still find it in one place if each
 iteration of the loop writes the very same elements: those of its last iteration.
 """
 
@@ -77,7 +77,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
 
 
 def _runs_again(loop: Operation) -> bool:
-    """Whether what stands in front of the loop may run behind it: there is a loop around both."""
+    """Whether what stands before the loop may run after it: there is a loop around both."""
     for above in ancestors(loop):
         if above.name in LOOPS:
             return True

@@ -1,4 +1,4 @@
-"""Loops with a pipeline of their own: they go on with what is issued in front of them.
+"""Loops with a pipeline of their own: they go on with what is issued before them.
 
     copy A[0] -> %b[0]; %g = group                 the prologue's copy
     scf.for … iter_args(%t = %g) {
@@ -43,7 +43,7 @@ _MISFITS = frozenset(
 
 @dataclass(frozen=True)
 class OwnPipeline:
-    """What makes a loop a pipeline: `prologue` is issued in front of it, `goes_on` in it."""
+    """What makes a loop a pipeline: `prologue` is issued before it, `goes_on` in it."""
 
     prologue: Operation
     goes_on: Operation
@@ -68,7 +68,7 @@ def _by_tokens(loop: Operation) -> OwnPipeline | None:
 
 
 def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
-    """A copy in front of the loop to a buffer that the loop copies to and reads from."""
+    """A copy before the loop to a buffer that the loop copies to and reads from."""
     touching = [(op, access) for op in walk(loop) for access in accesses(op)]
     read = {r.identity for _, a in touching if not a.writes for r in _roots(a.memory, loop)}
     for op, access in touching:
@@ -115,7 +115,7 @@ def refusal(error: AsyncPipeError, loop: Operation, around: Surroundings) -> Asy
     if found is None:
         return error
     return PipelineError(
-        f"cannot pipeline: the loop goes on with '{found.prologue.name}' in front of it, so it "
+        f"cannot pipeline: the loop goes on with '{found.prologue.name}' before it, so it "
         "is pipelined already",
         code="already-pipelined",
         at=loop,

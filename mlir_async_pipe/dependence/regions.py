@@ -210,7 +210,7 @@ def _coordinates(
 def _over_lanes(
     extent: list[int], subscripts: list[Linear], memory: Value, lanes: int
 ) -> list[int] | None:
-    """The box that the pieces of all lanes of a wave cover, which lie one behind the other.
+    """The box that the pieces of all lanes of a wave cover, which lie one after the other.
 
     None where they are no box: rows that are not dense, or that do not begin at column 0.
     """

@@ -74,7 +74,7 @@ class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates.
-    `in_front` has the loop in front of one, by its place, where only pure ops stand between.
+    `in_front` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
     `size` counts all ops, `names` holds theirs.
     """
@@ -101,7 +101,7 @@ class Surroundings:
         self._launches: Launches | None = None
 
     def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
-        """The accesses of one root in the loop's function, in front of and behind the loop."""
+        """The accesses of one root in the loop's function, before and after the loop."""
         found, start, end = self._span(loop)
         return found.touches.get(identity, _Touches()).outside(start, end)
 

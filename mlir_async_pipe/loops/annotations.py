@@ -42,7 +42,7 @@ CYCLES = "async_pipe.cycles"
 PART_STAGES = "async_pipe.part_stages"
 PART_ORDERS = "async_pipe.part_orders"
 EMPTY = "async_pipe.empty"
-# On a wait behind a pipelined loop for what the loop left in flight.
+# On a wait after a pipelined loop for what the loop left in flight.
 DRAIN = "async_pipe.drain"
 COPIES = "async_pipe.copies"
 REASON = "async_pipe.reason"

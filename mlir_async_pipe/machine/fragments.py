@@ -75,7 +75,7 @@ def nvidia(m: int, n: int, k: int, element_bits: int) -> tuple[Fragment, Fragmen
 
 def warpgroup(m: int, n: int) -> Fragment:
     """The accumulator of wgmma on 128 lanes; m is a multiple of 64, and each 64 rows take
-    n / 2 registers of their own, one behind the other."""
+    n / 2 registers of their own, one after the other."""
     lane = np.arange(128)[:, None, None, None, None]
     g, t, warp = lane % 32 // 4, lane % 4, lane // 32
     tile = np.arange(m // 64)[:, None, None, None]

@@ -8,7 +8,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import walk
 
 # Types of one byte and ops that see memory as bytes; any of them asks for granules of 1.
-# A dimension may stand right in front of the type, as in 32xf16, so that no word begins there.
+# A dimension may stand right before the type, as in 32xf16, so that no word begins there.
 _BYTE_TYPES = re.compile(r"[x<](?:[us]?i(?:1|8)\b|f8E)")
 _HALF_TYPES = re.compile(r"[x<](?:[us]?i16|b?f16)\b")
 

@@ -45,7 +45,7 @@ class MemRefShape:
         return MemRef(base, uniform(self.offset or 0), sizes, tuple(strides), self.element)
 
     def extent_bytes(self, memory: MemRef) -> Any:
-        """Bytes from the aligned pointer to behind the last element, for each lane."""
+        """Bytes from the aligned pointer to after the last element, for each lane."""
         last = memory.offset
         for size, stride in zip(memory.sizes, memory.strides, strict=True):
             last = last + np.maximum(size - 1, 0) * stride

@@ -182,7 +182,7 @@ class Diagnostics:
         self.items.append(error.diagnostic)
 
     def with_severity(self, severity: Severity) -> list[Diagnostic]:
-        """All diagnostics of one severity, in the order in which they were said."""
+        """All diagnostics of one severity, in the order in which they were reported."""
         return [item for item in self.items if item.severity == severity]
 
     def _add(

@@ -1,4 +1,4 @@
-"""The process `async-pipe-opt`: exit code 0, or 1 if an error was said or anything failed."""
+"""The process `async-pipe-opt`: exit code 0, or 1 if an error was reported or anything failed."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ _FLAGS: tuple[_Flag, ...] = (
         choices=DIAGNOSTIC_FORMATS,
         group=_OURS,
     ),
-    _Flag("run", "run a function on the CPU behind the passes", "FUNC", group=_MACHINE),
+    _Flag("run", "run a function on the CPU after the passes", "FUNC", group=_MACHINE),
     _Flag(
         "arg",
         "an argument: FILE.npy, a number, 128x64xf16[:SEED] (random), zeros:128x64xf16",
@@ -297,7 +297,7 @@ def _parser() -> _Parser:
         groups[flag.group].add_argument(
             f"--{flag.name}",
             dest=flag.name.replace("-", "_"),
-            # A value that may be left out is shown as it is written, behind "=".
+            # A value that may be left out is shown as it is written, after "=".
             metavar=f"[={flag.metavar}]" if flag.bare and flag.metavar else flag.metavar,
             choices=flag.choices or None,
             action="append" if flag.repeated else "store",

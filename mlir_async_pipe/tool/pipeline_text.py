@@ -55,7 +55,7 @@ def parse(text: str) -> Nest:
     found = reader.element()
     reader.skip_spaces()
     if not reader.at_end():
-        raise reader.error(f"unexpected '{text[reader.position]}' behind the pipeline")
+        raise reader.error(f"unexpected '{text[reader.position]}' after the pipeline")
     if not isinstance(found, Nest):
         raise reader.error(
             "expected the passes inside an anchor op, e.g. 'builtin.module(…)'", column=1

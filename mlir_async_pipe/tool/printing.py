@@ -46,7 +46,7 @@ class DumpIr:
         self._earlier = ""
 
     def before(self, step: Step, root: Any) -> None:
-        """Dump in front of a step, if asked for."""
+        """Dump before a step, if asked for."""
         options = self._options
         if options.mlir_print_ir_before_all or step.name in options.mlir_print_ir_before:
             self._dump("Before", step, root)
@@ -54,7 +54,7 @@ class DumpIr:
             self._earlier = print_ir(root, options)
 
     def after(self, step: Step, root: Any) -> None:
-        """Dump behind a step that succeeded, if asked for."""
+        """Dump after a step that succeeded, if asked for."""
         options = self._options
         if not self._is_selected(step) or options.mlir_print_ir_after_failure:
             return
@@ -63,12 +63,12 @@ class DumpIr:
         self._dump("After", step, root)
 
     def failed(self, step: Step, root: Any) -> None:
-        """Dump behind a step that failed, if asked for."""
+        """Dump after a step that failed, if asked for."""
         if self._is_selected(step):
             self._dump("After", step, root, " Failed")
 
     def _is_selected(self, step: Step) -> bool:
-        """Whether a dump behind this step may be wanted; without names, all steps are."""
+        """Whether a dump after this step may be wanted; without names, all steps are."""
         options = self._options
         if options.mlir_print_ir_after_all or step.name in options.mlir_print_ir_after:
             return True

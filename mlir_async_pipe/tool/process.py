@@ -55,7 +55,7 @@ class Outcome:
 
 
 def process(source: Source, work: Work) -> Outcome:
-    """Parse, run and print `source`; everything that is said goes to the sink.
+    """Parse, run and print `source`; every diagnostic goes to the sink.
 
     With --verify-diagnostics only differences from the expectations go there.
     """
@@ -133,7 +133,7 @@ def _transform(context: Any, source: Source, work: Work, session: Session) -> by
 
 @contextlib.contextmanager
 def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
-    """Say in front of the block how statements are numbered, behind it what was decided.
+    """Say before the block how statements are numbered, after it what was decided.
 
     What passes say meanwhile is kept where it concerns what --explain selects.
     """

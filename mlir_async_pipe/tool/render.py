@@ -14,7 +14,7 @@ from typing import Any
 
 from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 
-# Stands in front of what has no place in a file.
+# Stands before what has no place in a file.
 TOOL = "async-pipe-opt"
 
 

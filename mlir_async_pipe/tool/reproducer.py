@@ -1,4 +1,4 @@
-"""Files that repeat a failing run: the IR in front of the pipeline, and the pipeline's text.
+"""Files that repeat a failing run: the IR before the pipeline, and the pipeline's text.
 
 They have mlir-opt's form, an external resource called `mlir_reproducer`:
 

@@ -28,13 +28,13 @@ class Instrument(Protocol):
     """Looks on while steps run."""
 
     def before(self, step: Step, root: Any) -> None:
-        """Called in front of each step."""
+        """Called before each step."""
 
     def after(self, step: Step, root: Any) -> None:
-        """Called behind each step that succeeded."""
+        """Called after each step that succeeded."""
 
     def failed(self, step: Step, root: Any) -> None:
-        """Called behind the step that failed, if any."""
+        """Called after the step that failed, if any."""
 
 
 class Follow:

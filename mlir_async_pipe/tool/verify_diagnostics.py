@@ -21,7 +21,7 @@ from mlir_async_pipe.tool.render import message_of
 
 @dataclass(frozen=True)
 class Expectation:
-    """One comment: where it stands, and what must be said at which line (0: no place)."""
+    """One comment: where it stands, and what must be reported at which line (0: no place)."""
 
     severity: str
     text: str
@@ -38,7 +38,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Said:
-    """One thing that was said: a diagnostic or one of its notes."""
+    """What was reported: a diagnostic or one of its notes."""
 
     severity: str
     message: str

@@ -56,7 +56,7 @@ class Access:
     at operands `index_operands`. `extent` is the number of elements in each trailing
     dimension, None for the whole buffer. `certain`: no element is left out (by a mask).
     `asynchronous`: it happens at any moment between issue and completion. `over_lanes`:
-    lane l of a wave accesses l extents behind the subscripts.
+    lane l of a wave accesses l extents after the subscripts.
     """
 
     op: Any

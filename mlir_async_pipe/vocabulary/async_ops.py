@@ -287,7 +287,7 @@ def abstract_queue_number(op: Any) -> int | None:
 TOKEN_TYPE = "!nvgpu.device.async.token"
 
 # Operands of this type are numbers: the queue of an abstract op without the attribute, and
-# behind it the count of a wait without one.
+# after it the count of a wait without one.
 NUMBER_TYPE = "index"
 
 

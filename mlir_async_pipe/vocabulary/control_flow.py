@@ -1,7 +1,7 @@
 """The control-flow rows: how each op with regions or successors moves control and values.
 
 A row says in which order the regions of an op run, which operands enter them, how often a
-loop turns if that is constant, and which operands each successor of a branch receives.
+loop iterates if that is constant, and which operands each successor of a branch receives.
 Ops with regions that have no row may run their regions any number of times, in any thread.
 """
 
@@ -28,7 +28,7 @@ Flow = Literal["for", "branch", "while", "once", "parallel", "isolated", "unknow
 class RegionRow:
     """One op kind with regions.
 
-    `flow`: "for" (region 0 turns `trips` times), "branch" (one of `branch_regions`, or none
+    `flow`: "for" (region 0 runs `trips` times), "branch" (one of `branch_regions`, or none
     where that is empty), "while" (region 0, and while it says so region 1 and again),
     "once" (region 0 in place), "parallel" (each thread runs some part of region 0),
     "isolated" (another thread or function; values do not pass) or "unknown".
@@ -51,7 +51,7 @@ UNKNOWN = RegionRow("", "unknown")
 
 
 def trip_count(lower: int, upper: int, step: int) -> int | None:
-    """How often `for (i = lower; i < upper; i += step)` turns; None for a step below 1."""
+    """How often `for (i = lower; i < upper; i += step)` iterates; None for a step below 1."""
     if step < 1:
         return None
     return (upper - lower - 1) // step + 1 if lower < upper else 0

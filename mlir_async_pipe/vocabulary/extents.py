@@ -55,7 +55,7 @@ def transfer_type(op: Any) -> tuple[int, ...] | None:
 
 
 def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
-    """A number of bytes behind a pointer: a constant, or the integer attribute `size`."""
+    """A number of bytes after a pointer: a constant, or the integer attribute `size`."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
         count = size if isinstance(size, int) else integer_attribute(op, size)
@@ -65,12 +65,12 @@ def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
 
 
 def result_bytes(op: Any) -> tuple[int, ...] | None:
-    """Bytes behind a pointer that hold result 0."""
+    """Bytes after a pointer that hold result 0."""
     return _type_bytes(op.results[0].type)
 
 
 def stored_bytes(op: Any) -> tuple[int, ...] | None:
-    """Bytes behind a pointer that hold operand 0."""
+    """Bytes after a pointer that hold operand 0."""
     return _type_bytes(op.operands[0].type)
 
 

@@ -2,7 +2,7 @@
 
     llvm.call_intrinsic "llvm.amdgcn.wait.asyncmark"(%n) : (i16) -> ()   is   rocdl.wait.asyncmark
 
-Overloaded intrinsics carry their types behind the name (`….p1`), so the longest name that an
+Overloaded intrinsics carry their types after the name (`….p1`), so the longest name that an
 intrinsic begins with counts.
 """
 

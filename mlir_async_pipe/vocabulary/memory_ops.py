@@ -127,7 +127,7 @@ MEMORY_ROWS = {
     )
 }
 
-# Ops that touch no memory, by dialect prefix; the exceptions are listed behind.
+# Ops that touch no memory, by dialect prefix; the exceptions are listed below.
 _PURE_PREFIXES = (
     "arith.",
     "math.",

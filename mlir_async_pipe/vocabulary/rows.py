@@ -36,9 +36,9 @@ class AccessRule:
     extent: Extent
     certain: Callable[[Any], bool] = lambda op: True
     active_lanes: Callable[[Any], int | None] = lambda op: None
-    # LDS copies of gfx9 and gfx10 name one address a wave; lane l writes l extents behind it.
+    # LDS copies of gfx9 and gfx10 name one address a wave; lane l writes l extents after it.
     over_lanes: bool = False
-    # The leading slot index of a versioned buffer can be put in front of these subscripts.
+    # The leading slot index of a versioned buffer can be put before these subscripts.
     takes_slot_index: bool = True
 
 

@@ -64,7 +64,7 @@ REASONS = {
         ),
         Reason(
             "unknown-call",
-            "the token, or commits behind it, come from a function without a known body",
+            "the token, or commits after it, come from a function without a known body",
             "give the callee a body in this module",
         ),
         Reason(
@@ -84,8 +84,8 @@ REASONS = {
         ),
         Reason(
             "first-iterations",
-            "the first iterations look back at groups in front of the loop",
-            "commit as many groups in front of the loop as an iteration does",
+            "the first iterations look back at groups before the loop",
+            "commit as many groups before the loop as an iteration does",
         ),
         Reason(
             "newest-group",

@@ -34,7 +34,7 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
             session.diagnostics.error(_unsafe(record, given, _path(wait)))
         elif given < record.count:
             session.diagnostics.remark(
-                f"{given} groups may stay in flight behind this wait, but {record.count} "
+                f"{given} groups may stay in flight after this wait, but {record.count} "
                 "would be safe",
                 code="slack",
                 at=record.place,

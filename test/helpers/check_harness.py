@@ -112,7 +112,7 @@ def machine_races(
 
 
 def entry_kernel(module: Any) -> Any:
-    """The last kernel of a module: callees stand in front of it."""
+    """The last kernel of a module: callees stand before it."""
     return kernels(module)[-1]
 
 

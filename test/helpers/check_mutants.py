@@ -2,13 +2,13 @@
 
 weaker-wait        count + 1
 no-wait            the wait is gone
-late-wait          the wait stands behind the first read after it
-wait-after-barrier the wait stands behind the barrier that published its data
+late-wait          the wait stands after the first read after it
+wait-after-barrier the wait stands after the barrier that published its data
 fewer-versions     slots are counted modulo V - 1
 shifted-slot       a copy or read in the loop uses the next slot
 no-barrier         a barrier is gone
 no-commit          a commit is gone: its copies join the next group
-late-commit        a commit stands behind the next wait
+late-commit        a commit stands after the next wait
 reordered-groups   two groups of one iteration change places in the kernel or the prologue
 exchanged-copies   the copies of two groups fill each other's slots
 """

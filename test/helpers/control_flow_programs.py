@@ -1,8 +1,8 @@
 """Programs around every op that moves control: those of the table, and those that the installed
 dialects register.
 
-A program has holes: `before` stands in front of the op, `inside` in its regions (or in the
-blocks that it goes to, or in the function that it calls), `after` behind it.
+A program has holes: `before` stands before the op, `inside` in its regions (or in the
+blocks that it goes to, or in the function that it calls), `after` after it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ REGIONS = {
         " {{ {inside}\n gpu.terminator }}"
     ),
 }
-# Rows that cannot hold, or stand in front of, code of a kernel; and why.
+# Rows that cannot hold, or stand before, code of a kernel; and why.
 OTHERWISE = {
     "async_pipe.scope": "a scope holds an async statement, not a copy with its wait",
     "vector.mask": "its region is one vector op",

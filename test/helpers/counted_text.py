@@ -32,7 +32,7 @@ def function(body: str, arguments: str = "%n: index, %c: i1, %d: i1") -> str:
 
 
 def run(text: str, options: str = "", explain: bool = False, name: str = "count-waits"):
-    """The report of a pass on a module, and the module's text behind it."""
+    """The report of a pass on a module, and the module's text after it."""
     found = passes.find(f"async-pipe-{name}")
     session = Session(explain=explain)
     with new_context():

@@ -61,7 +61,7 @@ func.func @f(%lb : {type}, %ub : {type}, %step : {type}, %seen0 : memref<{longes
 def iterations(lower: int, upper: int, step: int, width: int, is_unsigned: bool) -> list[int]:
     """The induction variable of every iteration.
 
-    Raises OverflowError for more than LONGEST iterations, and where the value behind the last
+    Raises OverflowError for more than LONGEST iterations, and where the value after the last
     one does not fit the type: then the input itself does not end at `upper`.
     """
 

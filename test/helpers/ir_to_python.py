@@ -180,7 +180,7 @@ class _Writer:
     def loop(
         self, op: Any, results: list[str], operands: list[str], indent: str, depth: int
     ) -> None:
-        """scf.for compares before each turn, in the signedness that it states."""
+        """scf.for compares before each iteration, in the signedness that it states."""
         block = op.regions[0].blocks[0]
         counter, *carried = (self.name(a) for a in block.arguments)
         width = self.bits(op.operands[0])

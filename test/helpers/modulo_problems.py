@@ -35,7 +35,7 @@ def problem(
     modes: tuple[bool, ...] = (False,),
     stages: int = 8,
 ) -> Problem:
-    """A problem; without a barrier waits stand in front of their consumers."""
+    """A problem; without a barrier waits stand before their consumers."""
     return Problem(
         tuple(nodes), tuple(edges), tuple(buffers or ()), barrier, len(modes) > 1, modes, stages
     )

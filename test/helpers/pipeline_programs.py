@@ -82,7 +82,7 @@ class Schedule:
 
 def _program(name: str, text: str) -> Program:
     """Read `B = A[0]; C[0] = B`: a bare name is a local buffer, `[n]` means element i + n,
-    `!` behind a bare name makes it an argument of which only element 0 is used."""
+    `!` after a bare name makes it an argument of which only element 0 is used."""
     local: set[str] = set()
 
     def access(word: str) -> Access:

@@ -90,7 +90,7 @@ class Maker:
         self.program.functions.append(function)
 
     def _call_itself(self, function: Function, scope: Scope) -> None:
-        """A call of the function by itself, and a wait behind it."""
+        """A call of the function by itself, and a wait after it."""
         arguments = [self.random.choice(scope.tokens[0]) for _ in function.tokens]
         results = [self._name() for _ in function.returned]
         truths = [self._name("k") for _ in function.conditions]

@@ -3,7 +3,7 @@
     prologue       depth groups, slots 0 .. depth-1
     kernel         order "wait-first": wait, barrier, copy, use        V = depth + 1
                    order "copy-first": copy, wait, barrier, use, barrier   V = depth + 1
-    behind it      wait for everything
+    after it      wait for everything
 
 Rows of 32 (NVIDIA) or 64 (AMD) floats, one thread a float; each thread reads the mirrored
 element, so every row crosses threads. None of our passes had a hand in these kernels.

@@ -46,7 +46,7 @@ def copy_kernel(
 
     `index` defines %row and %column (of A) and %to_row and %to_column (of the tile) from
     %x, %y, %z and the constants %c0 .. %c64; `kept` is a value for srcElements; `after` stands
-    behind the copy.
+    after the copy.
     """
     rows, columns = shape
     size = f"known_block_size = array<i32: {block[0]}, {block[1]}, {block[2]}>" if block else ""

@@ -69,7 +69,7 @@ def stored_to(row: str, buffer: str = "%B", place: str = "%other") -> str:
 
 
 def pipelined(text: str, **options: object) -> tuple[ir.Module, Session]:
-    """The module behind `async-pipe`, and the session; it verifies."""
+    """The module after `async-pipe`, and the session; it verifies."""
     module = ir.Module.parse(text)
     session = Session()
     found = passes.find("async-pipe")
@@ -81,7 +81,7 @@ def pipelined(text: str, **options: object) -> tuple[ir.Module, Session]:
 def run(
     module: ir.Module, n: int, m: int, completion: str
 ) -> tuple[np.ndarray, tuple[object, ...]]:
-    """%O behind a run, and the races."""
+    """%O after a run, and the races."""
     a = np.arange(ROWS * THREADS, dtype=np.float32).reshape(ROWS, THREADS)
     o = np.full((ROWS, THREADS), -1, np.float32)
     done = machine.run(module, "f", [a, o, n, m], threads=THREADS, completion=completion)

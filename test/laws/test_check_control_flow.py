@@ -1,6 +1,6 @@
-"""No race is passed over because of the op around it, in front of it or that leads to it.
+"""No race is passed over because of the op around it, before it or that leads to it.
 
-The law: behind and inside every op that moves control, a copy that is read without a wait is
+The law: after and inside every op that moves control, a copy that is read without a wait is
 unsafe or unknown.
 
 Covers: checker/kernel_flow.py, checker/structured.py, checker/jumps.py, checker/unfollowed.py,
@@ -43,11 +43,11 @@ PARTS = {
     "split over": {"before": COPY, "after": LOAD},
     "wait inside": {"before": COPY, "inside": WAIT, "after": LOAD},
 }
-# Regions that run once or more: the wait in them is as good as one behind them.
+# Regions that run once or more: the wait in them is as good as one after them.
 ALWAYS = (
     "scf.while scf.execute_region memref.alloca_scope cf.br llvm.br func.call llvm.call gpu.call"
 ).split()
-# A launch begins after its host's code in front of it, and copies of a host are no copies; what
+# A launch begins after its host's code before it, and copies of a host are no copies; what
 # is told of the load inside is that all threads of the launch store what they read to one place.
 APART = {("gpu.launch", "split out")}
 

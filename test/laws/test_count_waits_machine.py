@@ -20,13 +20,13 @@ TOKENS = r'"async_pipe.wait_queue"\((%.*?)\) {(queue = \d : i64)} : \((.*?)\)'
 
 
 def with_probes(text: str) -> str:
-    """In front of each wait one that never blocks, and keeps the tokens."""
+    """Before each wait one that never blocks, and keeps the tokens."""
     probe = r'"async_pipe.wait_queue"(\1) {count = 1000 : i64, \2} : (\3)'
     return re.sub(TOKENS, rf"{probe} -> ()\n\g<0>", text)
 
 
 def with_tokens(text: str) -> str:
-    """Waits without tokens get those of the probe in front of them."""
+    """Waits without tokens get those of the probe before them."""
     lines, tokens, types = [], "", ""
     for line in text.splitlines():
         probe = re.search(r"wait_queue\"\((.*?)\) {count = 1000 .*: \((.*)\) ->", line)
@@ -41,7 +41,7 @@ def with_tokens(text: str) -> str:
 
 
 def waits(seed: int, options: str):
-    """The text of a random program behind the pass, and the waits of all its runs."""
+    """The text of a random program after the pass, and the waits of all its runs."""
     text, entry = executable(seed)
     if "dynamic" in options:
         text = with_probes(text)
@@ -90,5 +90,5 @@ def test_the_case_that_runs_is_the_age_of_the_token(seed, seen):
 
 def test_the_random_programs_take_cases(seen):
     if seen["programs"] < len(SEEDS):
-        pytest.skip("runs behind all programs of the same process")
+        pytest.skip("runs after all programs of the same process")
     assert seen["taken"] >= 50

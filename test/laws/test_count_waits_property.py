@@ -62,7 +62,7 @@ def test_the_random_programs_are_hard_enough(seen):
     """At least 1000 programs, 30 % with shifted or permuted tokens, 20 % with graphs of
     blocks, 10 % with calls, and fewer than 40 % of the counts 0."""
     if seen["programs"] == 0:
-        pytest.skip("runs behind the batches of the same process")
+        pytest.skip("runs after the batches of the same process")
     programs, counts = seen["programs"], seen["counts"]
     total = counts.total()
     print(f"\n{programs} programs, {total} waits")
@@ -94,7 +94,7 @@ def test_groups_on_the_witness_add_up_to_the_count(seed):
 
 
 def counts_by_place(text: str, function_scope: bool, pipeline: str) -> dict[str, list[int]]:
-    """The exact counts behind a pipeline of upstream passes, by the place of the wait."""
+    """The exact counts after a pipeline of upstream passes, by the place of the wait."""
     found = passes.find("async-pipe-count-waits")
     options = "chip=gfx950" if function_scope else ""
     session = Session()
@@ -106,7 +106,7 @@ def counts_by_place(text: str, function_scope: bool, pipeline: str) -> dict[str,
         found.run(module.operation, passes.parse_options(found, options), session)
     counts: dict[str, list[int]] = {}
     for record in session.report().of("waits"):
-        # A wait that no path reaches has no count; behind a clean-up it may be gone.
+        # A wait that no path reaches has no count; after a clean-up it may be gone.
         if record.exact is not None:
             counts.setdefault(str(record.place), []).append(max(0, record.exact))
     return counts

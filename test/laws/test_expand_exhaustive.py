@@ -81,7 +81,7 @@ def sample(program: Program, *, legal: bool, factor: int = 1) -> list[Schedule]:
 
 
 def expanded(context, source: str):
-    """The module behind schedule, expand and count-waits, and the session."""
+    """The module after schedule, expand and count-waits, and the session."""
     module = ir.Module.parse(source, context)
     session = Session()
     for name in PASSES:
@@ -208,7 +208,7 @@ SYNCHRONISATION = {
 
 
 def kernel_of(module):
-    """The first scf.for of @f: the kernel (the copy for short trips stands behind it)."""
+    """The first scf.for of @f: the kernel (the copy for short trips stands after it)."""
     return next(op for op in walk(module.operation) if op.name == "scf.for")
 
 

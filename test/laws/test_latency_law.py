@@ -100,7 +100,7 @@ def test_random_latencies_are_never_slower_than_a_number_of_stages(loop: Latency
         (TWO_LATENCIES, 220, 6),
         # 20 + 60 + 10 + 20.
         (RECURRENT, 110, 6),
-        # 100: 300 cycles, and the copies are issued in front of the wait.
+        # 100: 300 cycles, and the copies are issued before the wait.
         (ONE_THREAD, 100, 4),
     ],
     ids=["copy-compute", "two latencies", "recurrence", "one thread"],

@@ -1,7 +1,7 @@
 """Simplified waits prove as much as before, on random kernels that are right or wrong by chance.
 
 Each kernel of the checker's differential tests is run by the async machine with late completion
-before and behind `async-pipe-simplify-waits`, for all trip counts 0..4 and conditions.
+before and after `async-pipe-simplify-waits`, for all trip counts 0..4 and conditions.
 
 Covers: waits/redundant/simplify.py, waits/redundant/in_flight.py, ask_checker/relax_waits.py
 """
@@ -93,7 +93,7 @@ COPY = """%s\\g<1> = memref.alloc() : memref<8xf32, 3>
 
 
 def with_copies(text: str) -> str:
-    """A copy in front of every commit, and all of them on one queue."""
+    """A copy before every commit, and all of them on one queue."""
     source = "%A = memref.alloc() : memref<8xf32>\n%true = arith.constant true"
     text = text.replace("%true = arith.constant true", source).replace("queue = 1", "queue = 0")
     return re.sub(r'%(t\d+) = "async_pipe.commit_queue"', COPY + r"\g<0>", text)
@@ -124,7 +124,7 @@ def test_no_wait_gets_stricter_and_none_too_loose(seed, gone):
 
 
 def _covers(trace) -> dict[str, list[int]]:
-    """By wait, how many copies were over behind each of its executions."""
+    """By wait, how many copies were over after each of its executions."""
     found = defaultdict(list)
     for event in trace.entries:
         if event.event == "wait":
@@ -134,7 +134,7 @@ def _covers(trace) -> dict[str, list[int]]:
 
 def test_something_went(gone):
     if gone["kernels"] < 80:
-        pytest.skip("runs behind all kernels of the same process")
+        pytest.skip("runs after all kernels of the same process")
     print(f"\n{dict(gone)}")
     assert gone["redundant-wait"] + gone["merged-wait"] >= 10
     assert gone["redundant-commit"] >= 10

@@ -78,7 +78,7 @@ def test_no_wait_is_raised_around_an_unknown_op(name, regions, branches):
 
 
 @unknown_ops
-def test_wait_behind_an_unknown_op_with_a_copy_stays(name, regions, branches):
+def test_wait_after_an_unknown_op_with_a_copy_stays(name, regions, branches):
     parts = {"before": COPY + WAIT, "inside": COPY, "after": WAIT + LOAD}
     with new_context():
         module = around(name, regions, branches, **parts)
@@ -103,7 +103,7 @@ def test_drain_that_nobody_needs_goes():
 
 
 @unknown_ops
-def test_drain_in_front_of_an_unknown_op_stays(name, regions, branches):
+def test_drain_before_an_unknown_op_stays(name, regions, branches):
     parts = {"before": COPY + WAIT, "inside": LOAD, "after": WAIT + LOAD}
     with new_context():
         assert drains_dropped(around(name, regions, branches, **parts)) == 0

@@ -47,7 +47,7 @@ def written(steps: list[str], depth: int = 2) -> Any:
     return module
 
 
-def test_the_sum_leaves_one_copy_in_flight_in_the_loop_and_none_behind_it() -> None:
+def test_the_sum_leaves_one_copy_in_flight_in_the_loop_and_none_after_it() -> None:
     with new_context():
         assert counted(example().build()) == [1, 0]
 

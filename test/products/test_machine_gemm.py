@@ -122,7 +122,7 @@ def a_barrier_less(module: Any) -> None:
     only(kernel_ops(module), "gpu.barrier").erase()
 
 
-def wait_behind_the_barrier(module: Any) -> None:
+def wait_after_the_barrier(module: Any) -> None:
     ops = kernel_ops(module)
     only(ops, "nvgpu.device_async_wait").move_after(only(ops, "gpu.barrier"))
 
@@ -141,7 +141,7 @@ BREAKAGES: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "count + 1": (count_too_large, "read-in-flight", "nvgpu.ldmatrix"),
     "a version fewer": (a_version_fewer, "read-in-flight", "nvgpu.ldmatrix"),
     "a barrier less": (a_barrier_less, "not-visible", "nvgpu.ldmatrix"),
-    "wait behind the barrier": (wait_behind_the_barrier, "not-visible", "nvgpu.ldmatrix"),
+    "wait after the barrier": (wait_after_the_barrier, "not-visible", "nvgpu.ldmatrix"),
     "prologue groups swapped": (prologue_groups_swapped, "read-in-flight", "nvgpu.ldmatrix"),
 }
 

@@ -185,7 +185,7 @@ def test_the_result_is_right_whenever_copies_arrive(
     ids=lambda value: str(value),
 )
 def test_one_group_more_in_flight_is_a_race(example: Example, number: int) -> None:
-    """Every wait stands in front of an access that needs it, so no count may be larger.
+    """Every wait stands before an access that needs it, so no count may be larger.
 
     Conditions hold in all 16 iterations, so that a read follows each wait.
     """

@@ -39,7 +39,7 @@ def check_free_slots(
 
 def _error(region: Region, what: str) -> PipelineError:
     return PipelineError(
-        f"cannot pipeline: '{region.op.name}' cannot be predicated, behind the last iteration it "
+        f"cannot pipeline: '{region.op.name}' cannot be predicated, after the last iteration it "
         f"would fill with zeros {what}",
         code="predicate-unsupported",
         at=region.op,

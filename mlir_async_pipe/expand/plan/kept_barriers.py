@@ -62,11 +62,11 @@ def _check_sides(
     for top in in_front:
         own, following_own = _times(units.unit_of(top))
         if not own < time < following_own:
-            raise _separated(barrier, top, "in front of")
+            raise _separated(barrier, top, "before")
     for top in behind:
         own, _ = _times(units.unit_of(top))
         if not time <= own < following:
-            raise _separated(barrier, top, "behind")
+            raise _separated(barrier, top, "after")
 
 
 def _times(unit: Unit) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -82,7 +82,7 @@ def _separated(barrier: KeptBarrier, top: Operation, side: str) -> PipelineError
         at=barrier.op,
         notes=(
             (f"nothing is known of the memory that this '{top.name}' touches", top),
-            ("the barrier runs in front of this statement and in its stage", barrier.unit.ops[0]),
+            ("the barrier runs before this statement and in its stage", barrier.unit.ops[0]),
             ("give both sides of the barrier, and what stands between them, one stage", barrier.op),
         ),
     )

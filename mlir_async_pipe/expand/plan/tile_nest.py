@@ -84,11 +84,11 @@ def _obstacle(nest: Nest) -> str:
         return "what the inner loop is vouched to be independent of is not said of the outer one"
     for op in nest.front:
         if is_statement(op) or is_synchronisation(op):
-            return f"'{op.name}' in front of the inner loop is not pure"
+            return f"'{op.name}' before the inner loop is not pure"
     for op in (part for top in nest.behind for part in walk(top)):
         row = row_of(op)
         if row is not None and (row.commits or row.wait or row.asynchronous(op)):
-            return f"'{op.name}' stands behind the inner loop"
+            return f"'{op.name}' stands after the inner loop"
     first, *carried = nest.outer.regions[0].blocks[0].arguments
     bounds, initial = list(nest.inner.operands)[:3], list(nest.inner.operands)[3:]
     if any(_is_inside(value, nest.outer) for value in bounds):
@@ -220,7 +220,7 @@ def _behind(
     yielded: list[Value],
     ip: Any,
 ) -> list[Value]:
-    """What stands behind the inner loop, in the last step of a tile; returns what the next step
+    """What stands after the inner loop, in the last step of a tile; returns what the next step
     begins with: values carried by the outer loop, then those of the inner one."""
     outer, inner, loc = nest.outer, nest.inner, nest.outer.location
     kept = [*outer_carried, *yielded]

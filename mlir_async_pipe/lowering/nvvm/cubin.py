@@ -109,7 +109,7 @@ def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[i
     for number, text in enumerate(instructions):
         branch = _BRANCH.search(text)
         first = labels.get(branch["label"]) if branch else None
-        # A branch to itself is the padding behind the last exit.
+        # A branch to itself is the padding after the last exit.
         if first is not None and first < number:
             ends[first] = max(number, ends.get(first, number))
     return sorted(ends.items())

@@ -27,7 +27,7 @@ def create_copies(pair: CopyPair) -> None:
     """load; store  -->  nvgpu.device_async_copy, one for each piece of the pair.
 
     The copies stand where the store stood; the load and the store are erased. A masked pair
-    gives the number of elements that each copy reads; it writes zeros behind them.
+    gives the number of elements that each copy reads; it writes zeros after them.
     """
     _hoist_load(pair)
     (source,), (target,) = accesses(pair.load), accesses(pair.store)

@@ -9,7 +9,7 @@
 
 What MLIR's conversions do not know would make its translation crash, so ops of other dialects
 are refused where they stand before anything is rewritten, and what is left over is refused
-behind the conversions.
+after the conversions.
 """
 
 from __future__ import annotations

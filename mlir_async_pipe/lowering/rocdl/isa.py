@@ -1,6 +1,6 @@
 """Reads AMDGCN assembly back: which waits it holds, where, and what a kernel needs.
 
-    ; async_pipe.wait 0          written by `isa_markers` in front of wait 0
+    ; async_pipe.wait 0          written by `isa_markers` before wait 0
     s_waitcnt vmcnt(8)           what the back end made of it: at most 8 vector memory ops
     s_barrier                    in flight
 
@@ -155,7 +155,7 @@ def _loop(line: int, loops: list[tuple[int, int]]) -> int:
 def _waits(
     lines: list[tuple[int, str]], loops: list[tuple[int, int]]
 ) -> tuple[tuple[IsaWait, ...], tuple[int, ...]]:
-    """The waits, each with the marker right in front of it, and all markers met."""
+    """The waits, each with the marker right before it, and all markers met."""
     found: list[IsaWait] = []
     markers: list[int] = []
     pending: list[int] = []
@@ -199,7 +199,7 @@ def _wait(text: str) -> tuple[str, int] | None:
 
 
 def _needed_by(lines: list[tuple[int, str]]) -> str:
-    """The op name of the first instruction behind a wait that the wait can be for."""
+    """The op name of the first instruction after a wait that the wait can be for."""
     for _, text in lines:
         if not _passes_over(text):
             return text.split()[0]

@@ -73,7 +73,7 @@ class WaitReadback:
 
 
 def mark(module: Any) -> tuple[MarkedWait, ...]:
-    """Put a marker in front of every async wait of the module; returns the waits."""
+    """Put a marker before every async wait of the module; returns the waits."""
     found: list[MarkedWait] = []
     for function in functions(module):
         fewest = _fewest_copies(function)
@@ -159,7 +159,7 @@ def _explain(wait: MarkedWait, kernel: IsaKernel) -> WaitReadback:
             left,
             in_loops,
             "stricter",
-            f"the barrier behind it fences more than workgroup memory, so {barrier.counter} "
+            f"the barrier after it fences more than workgroup memory, so {barrier.counter} "
             f"waits until {barrier.left} ops are in flight (line {barrier.line})",
         )
     if not own:
@@ -190,7 +190,7 @@ def _limit(wait: MarkedWait) -> str:
 
 
 def _barrier_wait(own: list[IsaWait], kernel: IsaKernel) -> IsaWait | None:
-    """A wait that the back end itself put between one of ours and the barrier behind it."""
+    """A wait that the back end itself put between one of ours and the barrier after it."""
     for wait in own:
         behind = [entry for entry in kernel.waits if entry.line > wait.line]
         following = behind[0] if behind else None

@@ -76,7 +76,7 @@ def generate(
     root: Operation, chip: Chip, emit: str, meanwhile: Callable[[], None] = lambda: None
 ) -> RocdlCode:
     """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
-    (assembly, with a comment in front of each of our waits) or "hsaco" (a linked code object).
+    (assembly, with a comment before each of our waits) or "hsaco" (a linked code object).
 
     Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
     codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).

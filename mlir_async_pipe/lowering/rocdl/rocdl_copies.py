@@ -34,7 +34,7 @@ from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def rewrite_copy(plan: Plan, wave: Wave | None) -> None:
-    """Issue the planned copies in front of the old one, which stays (its token has users)."""
+    """Issue the planned copies before the old one, which stays (its token has users)."""
     build = IntegerWriter(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
     for number in range(plan.pieces):
         if plan.moves_lanes:

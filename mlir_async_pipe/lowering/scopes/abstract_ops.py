@@ -82,7 +82,7 @@ def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
     told: set[tuple[Place, str]] = set()
 
     def is_new(at: Operation, what: str) -> bool:
-        """Prologue, kernel and epilogue hold copies of one scope of the input: said once."""
+        """Prologue, kernel and epilogue hold copies of one scope of the input: reported once."""
         known = (Place.of(at), what) in told
         told.add((Place.of(at), what))
         return not known
@@ -179,7 +179,7 @@ def _lower_the_rest(plan: Plan) -> None:
         group = create_group(before(commit), commit.location)
         commit.results[0].replace_all_uses_with(group.results[0])
         commit.erase()
-    # Inner scopes stand behind outer ones in pre-order: from the inside out.
+    # Inner scopes stand after outer ones in pre-order: from the inside out.
     for scope, kind in reversed(plan.scopes):
         if isinstance(kind, Copies):
             for pair in kind.pairs:

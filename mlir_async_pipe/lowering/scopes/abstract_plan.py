@@ -124,7 +124,7 @@ def _is_gone(op: Operation, kinds: Kinds) -> bool:
 
 
 def _leaking_queues(kinds: Kinds) -> set[int | None]:
-    """Queues with an asynchronous scope that is not committed behind it in its own block.
+    """Queues with an asynchronous scope that is not committed after it in its own block.
 
     Such a scope may be covered by any later commit of its queue.
     """

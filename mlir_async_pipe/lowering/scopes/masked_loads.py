@@ -6,7 +6,7 @@
     %v = arith.select %c, %loaded, %zero               load, kept = (AllIf(%c, True),)
     %v = scf.if %c { load } else { %zero }             load, kept = (AllIf(%c, True),)
 
-An asynchronous copy reads leading elements and writes zeros behind them (PTX ISA, cp.async,
+An asynchronous copy reads leading elements and writes zeros after them (PTX ISA, cp.async,
 src-size), so no other mask and no other value can be copied. A transfer's first element lies at
 subscripts of 0 or more, as MLIR's own lowering of transfers takes it.
 """

@@ -2,7 +2,7 @@
 
     "async_pipe.scope"() ({ a; b; yield })   -->  a; b
 
-Several blocks (a scope with conditions, behind convert-scf-to-cf) become an
+Several blocks (a scope with conditions, after convert-scf-to-cf) become an
 scf.execute_region, which may stand inside any loop or condition, and which a later
 convert-scf-to-cf dissolves.
 """

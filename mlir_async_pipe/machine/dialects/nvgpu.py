@@ -23,7 +23,7 @@ Array = np.ndarray
 
 @semantics("nvgpu.device_async_copy")
 def async_copy(site: Site) -> Execute:
-    """dstElements neighbours from global to workgroup memory; behind srcElements, zeros.
+    """dstElements neighbours from global to workgroup memory; after srcElements, zeros.
 
     The token that it gives names the group that the next commit makes.
     """

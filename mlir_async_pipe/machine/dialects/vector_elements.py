@@ -32,7 +32,7 @@ def extract(site: Site) -> Execute:
 
 
 def _pick(value: Array, position: Array) -> Array:
-    """Entry `position` of the first axis behind the lanes."""
+    """Entry `position` of the first axis after the lanes."""
     if position.shape[0] == 1:
         return value[:, int(position[0])]
     return lanes_of(value, len(position))[np.arange(len(position)), position]

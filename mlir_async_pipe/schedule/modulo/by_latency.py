@@ -137,7 +137,7 @@ def _schedule(body: Body, options: LatencyOptions, session: Session) -> LatencyS
 
 
 def _largest_stages(loop: Operation, options: LatencyOptions) -> int:
-    """With T iterations at most T stages: the kernel turns T - (S - 1) times."""
+    """With T iterations at most T stages: the kernel runs T - (S - 1) times."""
     trips = static_trip_count(loop)
     return options.largest_stages if trips is None else max(1, min(options.largest_stages, trips))
 

@@ -56,7 +56,7 @@ def _with_producers(problem: Problem) -> set[int]:
 
 
 def _behind_last_user(problem: Problem) -> tuple[int, ...]:
-    """Each copy right behind the last node that uses the buffers it writes: one version less."""
+    """Each copy right after the last node that uses the buffers it writes: one version less."""
     order = [n for n, node in enumerate(problem.nodes) if not node.asynchronous]
     for number, node in enumerate(problem.nodes):
         if node.asynchronous:
@@ -80,7 +80,7 @@ def heights(problem: Problem, interval: float) -> list[float]:
 
 def _list_schedule(problem: Problem, interval: float) -> tuple[int, ...]:
     """The highest node that is ready goes to the first moment, modulo the interval, at which the
-    thread is free for it; without such a moment, behind what is there."""
+    thread is free for it; without such a moment, after what is there."""
     height = heights(problem, interval)
     begins: dict[int, float] = {}
     waiting = set(range(len(problem.nodes)))

@@ -24,7 +24,7 @@ from mlir_async_pipe.schedule.modulo.stages import earliest_stages, whole_steps
 @dataclass
 class PartialOrders:
     """Enumerates the orders of a problem that may keep `interval` within `largest` stages, with
-    waits at the top of a step or in front of their consumers."""
+    waits at the top of a step or before their consumers."""
 
     problem: Problem
     interval: float
@@ -34,7 +34,7 @@ class PartialOrders:
     _spans: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Stages that all that depends on a copy spans behind the copy's: with a delay of
+        """Stages that all that depends on a copy spans after the copy's: with a delay of
         k II + r, 0 < r <= II, k only if it fits into the II - r cycles of a step that are left
         when the copy arrives, else k + 1."""
         for number, node in enumerate(self.problem.nodes):
@@ -156,7 +156,7 @@ class PartialOrders:
     def _versions_of_copy(self, writer: int, users: set[int]) -> int:
         """A copy with delay k II + r, 0 < r <= II, takes k + 1 versions if everything that reads
         it fits into II - r cycles of a step, else k + 2: its readers either stand before it, and
-        begin at most II - r earlier, or behind it, at least r later."""
+        begin at most II - r earlier, or after it, at least r later."""
         copy = self.problem.nodes[writer]
         if not copy.asynchronous:
             return 1
@@ -166,7 +166,7 @@ class PartialOrders:
         return whole if held <= self.interval - rest + TOLERANCE else whole + 1
 
     def _swaps(self, before: int, node: int) -> bool:
-        """Whether `node` behind `before` is the same as the other way round, which is nearer to
+        """Whether `node` after `before` is the same as the other way round, which is nearer to
         the text."""
         if node > before:
             return False

@@ -68,7 +68,7 @@ class Problem:
 
     `barrier` are the cycles of a thread barrier if every iteration has one, else 0;
     `has_barriers` whether the input orders threads at all. `wait_modes` says whether waits may
-    stand at the top of a step (True) or in front of their consumers (False). `largest_stages`
+    stand at the top of a step (True) or before their consumers (False). `largest_stages`
     bounds the number of stages.
     """
 

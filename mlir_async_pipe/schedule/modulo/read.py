@@ -95,7 +95,7 @@ def read(
 def _modes(
     wait_at: Literal["consumer", "iteration"] | None, has_barriers: bool
 ) -> tuple[bool, ...]:
-    """Without barriers a wait in front of its consumer is never worse."""
+    """Without barriers a wait before its consumer is never worse."""
     if wait_at is not None:
         return (wait_at == "iteration",)
     return (True, False) if has_barriers else (False,)

@@ -43,7 +43,7 @@ class _Run:
         self.barriers = 0
 
     def step(self) -> None:
-        """One turn of the kernel."""
+        """One iteration of the kernel."""
         self.barriers = 0
         self._synchronise(-1, -1)
         for unit in self._plan.units.units:
@@ -61,7 +61,7 @@ class _Run:
         before = self._before.get(position, Before())
         for wait in before.waits:
             found = self._arrivals[wait.group.number]
-            # Behind its commit of the same step a wait means the last arrival, in front of it
+            # After its commit of the same step a wait means the last arrival, before it
             # the last one is that of the step before.
             committed = 0 <= wait.group.position < at
             back = wait.lag if committed else wait.lag - 1

@@ -102,7 +102,7 @@ def _drop(op: Any, what: str, session: Session) -> None:
 _SENTENCES = {
     "redundant-wait": "'{}' never blocks: no more groups are in flight than it allows",
     "merged-wait": "'{}' is followed by a wait that is at least as strict",
-    "uncounted-mark": "no wait behind '{}' can count it",
+    "uncounted-mark": "no wait after '{}' can count it",
     "redundant-commit": "nobody waits for the group of '{}'; its ops join the next group",
 }
 

@@ -210,7 +210,7 @@ class WayBack:
                 return given
         reason = "function-scope" if self.summaries.foreign else None
         groups = 0 if self.summaries.foreign else inner[FRESH]
-        self.trail.say("behind it the callee commits", item.op, groups=groups)
+        self.trail.say("after it the callee commits", item.op, groups=groups)
         self.trail.origin("the awaited group is committed by the callee", item.op, reason)
         return None
 

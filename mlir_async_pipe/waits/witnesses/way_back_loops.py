@@ -100,7 +100,7 @@ def through_loop(
         slots = ways.path(loop.arguments[result])
     if len(slots) == 1:
         reason = "zero-trip-loop" if way.events.commits_in(item) else None
-        way.trail.say(f"'{item.op.name}' turns not once", item.op, reason)
+        way.trail.say(f"'{item.op.name}' does not run at all", item.op, reason)
         return loop.start.get(slots[0], slots[0])
     return over_turns(way, item, assumption, loop, slots, ways.start[slots[0]])
 

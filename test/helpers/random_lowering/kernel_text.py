@@ -175,7 +175,7 @@ class Kernel:
                 f"scf.yield {', '.join(results)} : {', '.join([kind] * len(results))}"
             )
         body = lines.body
-        # Arrays of stages count statements, which also the stores behind the loop are not.
+        # Arrays of stages count statements, which also the stores after the loop are not.
         roles = list(lines.roles)
         unsigned = "unsigned " if spec.unsigned else ""
         init, signature = "", ""

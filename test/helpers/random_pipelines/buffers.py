@@ -13,7 +13,7 @@ WORKGROUP = "#gpu.address_space<workgroup>"
 class Buffer:
     """How one copied row is written and read: names, types, and indices before the row's own.
 
-    `setup` are the ops that make it, in front of the loop."""
+    `setup` are the ops that make it, before the loop."""
 
     setup: tuple[str, ...]
     write_name: str

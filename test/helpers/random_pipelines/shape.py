@@ -23,7 +23,7 @@ class Copy:
     in an scf.if, "filled" a native copy of no elements where the guard does not hold, "late" a
     load whose value reaches the buffer in a later stage. `buffer`: "alloc", "global", "subview",
     "expanded", "collapsed", "reinterpreted" or "shared" (a row of the one buffer of all such
-    copies; where the views of buffers stand, in the loop or in front of it, is the shape's
+    copies; where the views of buffers stand, in the loop or before it, is the shape's
     `views_outside`). `ahead`: rows between the iteration's own and the one that is copied.
     """
 

@@ -124,7 +124,7 @@ gpu.module @m {{
 WORKGROUP = "#gpu.address_space<workgroup>"
 
 
-def test_workgroup_memory_stays_behind_its_dealloc() -> None:
+def test_workgroup_memory_stays_after_its_dealloc() -> None:
     text = FREED.format(space=WORKGROUP, behind=f"memref.dealloc %s : memref<64xf32, {WORKGROUP}>")
     checked = check_text(text, "nvvm:sm_80")
     assert not checked.unsafe

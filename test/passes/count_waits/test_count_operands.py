@@ -16,7 +16,7 @@ WAIT = '"async_pipe.wait_queue"(%k) {queue = 0 : i64} : (index) -> ()'
 
 
 def counts(body: str, options: str = "") -> list[int]:
-    """The counts of the waits behind the pass, those of cases first."""
+    """The counts of the waits after the pass, those of cases first."""
     text = run(function(f"{body}\n{WAIT}\nreturn"), options)[1]
     assert 'wait_queue"(%' not in text
     return [int(count) for count in re.findall(r"count = (\d+)", text)]
@@ -99,7 +99,7 @@ def test_operands_that_mean_nothing_are_refused(operands, types, code):
     assert caught.value.code == code
 
 
-def test_wait_with_an_operand_bounds_nothing_for_those_behind_it():
+def test_wait_with_an_operand_bounds_nothing_for_those_after_it():
     """simplify-waits may not take an unknown count for 0."""
     text = expand("""
       gpu.module @m {
@@ -152,7 +152,7 @@ def two_copies(wait: str) -> str:
     ],
 )
 def test_machine_and_checker_read_the_number(number, verdict):
-    """As it is, and behind the pass, where an unknown count is for all groups."""
+    """As it is, and after the pass, where an unknown count is for all groups."""
     text = two_copies(f"{number}\n{WAIT}")
     races = machine_races(text, "nvvm:sm_80")
     assert bool(races) == (verdict != "safe")

@@ -223,7 +223,7 @@ PROGRAMS["known callee"] = (
 
 
 def switched(name: str) -> str:
-    """The program behind the pass."""
+    """The program after the pass."""
     body, _ = PROGRAMS[name]
     return run(kernel(body, CALLEE if "@g" in body else ""), "chip=sm_80 mode=dynamic")[1]
 

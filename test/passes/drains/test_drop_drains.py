@@ -43,7 +43,7 @@ USES = """
     }
   } {async_pipe.num_stages = 3 : i64}
 """
-# What the first loop leaves in flight, read in front of the second one's first wait.
+# What the first loop leaves in flight, read before the second one's first wait.
 AT_ONCE = "%early = memref.load %C[%c3, %t] : memref<8x4xf32, #wg>\n" + (
     "memref.store %early, %O[%c5, %t] : memref<32x4xf32>\n"
 )
@@ -74,7 +74,7 @@ def as_kernel(text: str) -> str:
 
 
 def waits_between_loops(module: object) -> list[int | None]:
-    """The counts of the waits behind the first loop and in front of the next copy."""
+    """The counts of the waits after the first loop and before the next copy."""
     found: list[int | None] = []
     ops = [op for op in walk(module) if op.parent and op.parent.operation.name == "gpu.func"]
     behind = False

@@ -1,4 +1,4 @@
-"""Carried values that swap places, used in an early stage and behind the loop.
+"""Carried values that swap places, used in an early stage and after the loop.
 
 Covers: expand/write/recurrences.py, expand/write/sources.py
 """

@@ -264,7 +264,7 @@ def test_a_pipeline_that_cannot_gain_is_refused_with_its_prologue(name):
 
 
 def test_relaxing_stops_where_the_checker_does():
-    """Group i + 1 is in flight behind the wait of the ring: a count of 1 is all there is."""
+    """Group i + 1 is in flight after the wait of the ring: a count of 1 is all there is."""
     module = parse(text_of("ring_tokens").replace("numGroups = 1", "numGroups = 0"))
     report = mlir_async_pipe.count_waits(module, TARGET)
     assert [record.count for record in report.of("waits")] == [1, 0]
@@ -280,7 +280,7 @@ def test_nothing_is_relaxed_in_a_kernel_that_races():
 
 
 def test_a_copy_that_the_loop_overwrites_is_no_prologue():
-    """One slot, and a copy in front of the loop that nobody reads."""
+    """One slot, and a copy before the loop that nobody reads."""
     copy = "%a0 = nvgpu.device_async_copy %A[%row, %column], %sa[%row, %column], 4 : memref<16x128xf32> to memref<16x16xf32, #gpu.address_space<workgroup>>"
     text = text_of("gemm_two_slots").replace("2x16x16", "16x16").replace("%slot, ", "")
     text = text.replace(

@@ -89,12 +89,12 @@ def test_said_iff_two_threads_meet(seed):
     assert said == threads_meet(first, second), (first, second)
 
 
-def test_not_said_behind_a_barrier():
+def test_not_said_after_a_barrier():
     assert "input-race" in remarks((1, 0), (1, 1))
     assert "input-race" not in remarks((1, 0), (1, 1), between="gpu.barrier")
 
 
-def test_not_said_behind_a_barrier_inside_of_a_statement():
+def test_not_said_after_a_barrier_inside_of_a_statement():
     looped = "scf.for %j = %c0 to %c4 step %c1 { gpu.barrier }"
     assert remarks((1, 0), (1, 1), between=looped, statements=5) == []
 

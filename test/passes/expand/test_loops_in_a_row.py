@@ -1,4 +1,4 @@
-"""Several pipelined loops in one function, and what stands before, between and behind them.
+"""Several pipelined loops in one function, and what stands before, between and after them.
 
 Covers: expand/plan/kept_barriers.py, dependence/surroundings.py, dependence/outside_reads.py
 """
@@ -72,7 +72,7 @@ def test_a_loop_that_is_not_pipelined_uses_slot_zero() -> None:
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("trips", ["%n", "%c5", "%c2"])
-def test_what_the_last_iteration_wrote_is_read_behind_the_loop(stages: int, trips: str) -> None:
+def test_what_the_last_iteration_wrote_is_read_after_the_loop(stages: int, trips: str) -> None:
     text = kernel(copying_loop(STAGES.format(stages), trips=trips) + stored_to("%c16"))
     module, session = pipelined(text)
     assert [v for (v,) in versions(session)] == ([stages] if trips != "%c2" or stages < 4 else [])
@@ -82,7 +82,7 @@ def test_what_the_last_iteration_wrote_is_read_behind_the_loop(stages: int, trip
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_a_loop_of_no_iterations_leaves_what_stood_in_front_of_it(stages: int) -> None:
+def test_a_loop_of_no_iterations_leaves_what_stood_before_it(stages: int) -> None:
     store = """
   %first = memref.load %A[%c5, %t] : memref<32x4xf32>
   memref.store %first, %B[%t] : memref<4xf32, #wg>
@@ -109,7 +109,7 @@ def test_the_next_loop_may_read_what_the_one_before_it_left() -> None:
     assert wrong_runs(text, module, SIZES[1:]) == []
 
 
-def test_readers_in_front_of_the_loop_meet_it_again_in_an_outer_loop() -> None:
+def test_readers_before_the_loop_meet_it_again_in_an_outer_loop() -> None:
     text = kernel(
         "memref.store %zero, %B[%t] : memref<4xf32, #wg>\n gpu.barrier\n"
         "scf.for %o = %c0 to %m step %c1 {\n"
@@ -139,7 +139,7 @@ HALF_WRITTEN = """
 """
 
 
-def test_a_reader_behind_a_loop_that_writes_not_everything_each_time_is_refused() -> None:
+def test_a_reader_after_a_loop_that_writes_not_everything_each_time_is_refused() -> None:
     text = kernel(HALF_WRITTEN + stored_to("%c16", place="%t"))
     with pytest.raises(AsyncPipeError) as caught:
         pipelined(text)
@@ -159,7 +159,7 @@ def test_one_barrier_stands_between_two_loops() -> None:
 
 
 def test_a_group_in_flight_over_a_whole_loop_is_counted_over_it() -> None:
-    """The copy into %C is issued in front of the loop and needed behind it: the loop's own
+    """The copy into %C is issued before the loop and needed after it: the loop's own
     waits retire it on the way, and its own count is the number of groups of the loop."""
     text = kernel(
         """
@@ -177,7 +177,7 @@ def test_a_group_in_flight_over_a_whole_loop_is_counted_over_it() -> None:
     module, session = pipelined(text)
     assert proven(session)
     assert wrong_runs(text, module, [(0, 0)]) == []
-    # Kernel 1, epilogue 1 and 0; the wait for the early group is redundant behind a count of 0.
+    # Kernel 1, epilogue 1 and 0; the wait for the early group is redundant after a count of 0.
     assert counts(module) == [1, 1, 0]
 
 
@@ -203,7 +203,7 @@ def refused(text: str) -> str:
     return caught.value.code
 
 
-def test_a_call_behind_the_loop_sees_the_last_iteration() -> None:
+def test_a_call_after_the_loop_sees_the_last_iteration() -> None:
     text = kernel(copying_loop() + CALL) + CALLEE
     module, session = pipelined(text)
     assert versions(session) == [[3]]
@@ -236,7 +236,7 @@ def test_a_global_that_another_function_reads_is_refused() -> None:
 PREDICATED = 'async_pipe.num_stages = 3 : i64, async_pipe.short_trip = "predicate"'
 
 
-def test_a_predicated_loop_leaves_its_last_version_to_the_reader_behind_it() -> None:
+def test_a_predicated_loop_leaves_its_last_version_to_the_reader_after_it() -> None:
     text = kernel(copying_loop(PREDICATED) + stored_to("%c16"))
     module, session = pipelined(text)
     assert versions(session) == [[3]]
@@ -245,7 +245,7 @@ def test_a_predicated_loop_leaves_its_last_version_to_the_reader_behind_it() -> 
 
 
 def test_a_predicated_copy_does_not_fill_memory_with_zeros_that_is_read_later() -> None:
-    """Behind the last iteration the copy of a predicated kernel writes zeros: into a slot that
+    """After the last iteration the copy of a predicated kernel writes zeros: into a slot that
     is free, or not at all."""
     text = kernel(
         """

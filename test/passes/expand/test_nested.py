@@ -107,7 +107,7 @@ def test_registers_hold_both_versions_without_local_memory(form: str) -> None:
 
 
 def test_an_error_in_the_outer_loop_leaves_the_inner_one_untouched() -> None:
-    # The inner loop in stage 0, in front of the copies in stage 1 that it reads.
+    # The inner loop in stage 0, before the copies in stage 1 that it reads.
     broken = ARRAYS.replace("0, 0, 2, 3, 3", "1, 1, 0, 0, 0").replace(
         "async_stages = array<i64: 0>", "async_stages = []"
     )

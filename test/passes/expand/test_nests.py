@@ -137,8 +137,8 @@ def outputs(module: ir.Module, n: int, m: int) -> list[list[float]]:
 
 @pytest.mark.parametrize("short_trip", ["predicate", "assume"])
 def test_parts_of_an_inner_loop_of_unknown_trip_count_in_different_stages(short_trip: str) -> None:
-    """An imperfect nest: a load in front of the inner loop, a store behind it, and the next
-    tile's first loads behind this tile's kernel."""
+    """An imperfect nest: a load before the inner loop, a store after it, and the next
+    tile's first loads after this tile's kernel."""
     text = PARTS_APART.replace("SHORT", f', async_pipe.short_trip = "{short_trip}"')
     module, session = pipelined(text)
     assert [loop.stages for loop in session.report().of("loops")] == [2, 3]

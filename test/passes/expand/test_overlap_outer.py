@@ -36,7 +36,7 @@ def tiles_of_sums(
     start: str = "%zero",
 ) -> str:
     """Tile o adds up rows 3 o … of %A and stores the sum to row o of %O; `front` and `behind`
-    stand in front of and behind the inner loop."""
+    stand before and after the inner loop."""
     return kernel(
         f"""
   %zero = arith.constant 0.0 : f32
@@ -151,7 +151,7 @@ LOAD = "%first = memref.load %A[%o, %t] : memref<32x4xf32>"
 REFUSALS = {
     "a load in front": (
         tiles_of_sums("%m", "%n", stages(3), front=LOAD, behind="", start="%first"),
-        "'memref.load' in front of the inner loop is not pure",
+        "'memref.load' before the inner loop is not pure",
     ),
     "other bounds": (
         tiles_of_sums("%m", "%n", stages(3), upper="%o"),
@@ -167,7 +167,7 @@ REFUSALS = {
         ),
         "the inner loop begins with a value that each tile computes",
     ),
-    "a wait behind": (
+    "a wait after": (
         tiles_of_sums(
             "%m",
             "%n",
@@ -175,7 +175,7 @@ REFUSALS = {
             behind="%none = nvgpu.device_async_create_group {async_pipe.empty}\n"
             "nvgpu.device_async_wait %none",
         ),
-        "'nvgpu.device_async_create_group' stands behind the inner loop",
+        "'nvgpu.device_async_create_group' stands after the inner loop",
     ),
     "one tile": (
         tiles_of_sums("%c1", "%n", stages(3)),

@@ -111,7 +111,7 @@ def test_copies_in_several_stages_equal_the_sequential_result(seed):
 
 def test_first_turns_do_not_wait_for_what_never_was():
     """Copies in stages 0 and 2, both used in stage 4: nine younger groups than the first copy
-    that is used, four than the second, from the first turn on."""
+    that is used, four than the second, from the first iteration on."""
     module, _ = expanded(program(2, [0, 2, 4, 4, 4], [0, 1, 2, 3, 4], ""))
     assert kernel_counts(module) == [9, 4]
     for trips in range(9):
@@ -119,8 +119,8 @@ def test_first_turns_do_not_wait_for_what_never_was():
 
 
 def test_report_says_what_the_empty_groups_save():
-    """Two steps of the prologue lack the second copy: the first turn's wait for the first copy
-    would have 7 groups behind it instead of 9, the wait for the second one has all of its 4."""
+    """Two steps of the prologue lack the second copy: the first iteration's wait for the first copy
+    would have 7 groups after it instead of 9, the wait for the second one has all of its 4."""
     _, session = expanded(program(2, [0, 2, 4, 4, 4], [0, 1, 2, 3, 4], ""))
     (record,) = session.records["loops"]
     assert (record.filling.empty_groups, record.filling.kept_in_flight) == (2, 2)

@@ -43,7 +43,7 @@ def test_wait_in_a_function_that_others_call_stays():
 
 
 def test_the_rfcs_first_wait_of_two_goes():
-    """RFC 0077: wait 3 in front of wait 2 never blocks, one group is committed between."""
+    """RFC 0077: wait 3 before wait 2 never blocks, one group is committed between."""
     body = f"""
       scf.for %i = %c0 to %n step %c1 {{
         {COMMIT}
@@ -72,12 +72,12 @@ def test_neighbours_become_the_strictest():
     assert left(body) == ["0"]
 
 
-def test_wait_behind_a_conditional_wait_stays():
+def test_wait_after_a_conditional_wait_stays():
     body = f"{COMMIT}\nscf.if %c {{\n{wait(0)}\n}}\n{wait(0)}"
     assert left(body) == ["0", "0"]
 
 
-def test_wait_behind_a_commit_stays():
+def test_wait_after_a_commit_stays():
     assert left(f"{COMMIT}\n{wait(0)}\n{COMMIT}\n{wait(0)}") == ["0", "0"]
 
 
@@ -99,7 +99,7 @@ def test_wait_in_a_graph_of_blocks_is_bounded_over_its_cycles():
 @pytest.mark.parametrize(
     "callee", ["func.func private @g()", "func.func @g() {\nCOMMIT\nreturn\n}"]
 )
-def test_wait_behind_a_call_that_may_commit_stays(callee):
+def test_wait_after_a_call_that_may_commit_stays(callee):
     text = f"""
       {callee.replace("COMMIT", COMMIT)}
       func.func @k() attributes {{gpu.kernel}} {{
@@ -197,7 +197,7 @@ def test_prologue_group_stays_where_a_loop_would_wait_for_more():
 
 
 def test_of_several_groups_those_go_that_do_no_harm():
-    """%b stays for the loop; %e, behind it, is nobody's."""
+    """%b stays for the loop; %e, after it, is nobody's."""
     body = """
       %a = nvgpu.device_async_create_group {x}
       %b = nvgpu.device_async_create_group {x}

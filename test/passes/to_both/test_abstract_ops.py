@@ -314,7 +314,7 @@ def test_counts_without_tokens_do_not_include_what_vanished(text: str, count: in
 
 
 def test_a_wait_for_a_computation_still_retires_the_copies_before_it() -> None:
-    """On one queue the computation's group stands behind the copy's: its wait covers both."""
+    """On one queue the computation's group stands after the copy's: its wait covers both."""
     text = kernel(
         scope(0, copy("a", "c0")),
         commit("first", 0),

@@ -120,7 +120,7 @@ def result(module: Any, size: int) -> np.ndarray:
 
 
 def ragged(size: int, whole: int) -> np.ndarray:
-    """1, 2, … up to `size`, rounded down to `whole` elements, and zeros behind."""
+    """1, 2, … up to `size`, rounded down to `whole` elements, and zeros after."""
     expected = np.zeros(THREADS * WIDTH, np.float32)
     kept = size // whole * whole
     expected[:kept] = np.arange(1, kept + 1)
@@ -242,7 +242,7 @@ IN_PLACE = {
       vector.store %v, %tile[%at] : memref<32xf32, #wg>, {V8}""",
         "has another use",
     ),
-    "computed behind the load": (
+    "computed after the load": (
         f"""%m = vector.create_mask %left : vector<8xi1>
       %a = vector.maskedload %A[%at], %m, %zeros : memref<?xf32>, vector<8xi1>, {V8} into {V8}
       %v = arith.addf %a, %ones : {V8}

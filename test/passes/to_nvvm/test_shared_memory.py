@@ -72,7 +72,7 @@ def test_a_kernel_that_fits_stays_static() -> None:
     assert "dynamic_shared" not in text
 
 
-def test_attributions_lie_one_behind_the_other() -> None:
+def test_attributions_lie_one_after_the_other() -> None:
     body = use("a", KIB_32) + use("b", KIB_32)
     shared, text = moved(kernel("f", body, f"%a : {KIB_32}, %b : {KIB_32}"))
     assert shared.bytes_of == {"f": 65536}

@@ -280,7 +280,7 @@ FORMS = {
         1,
         1,
     ),
-    "loop without turns": (
+    "loop that never runs": (
         """
         COMMIT
         scf.for %p = %c0 to %c0 step %c1 {
@@ -342,7 +342,7 @@ def test_tokens_follow_every_form_of_control_flow(name):
     assert len(found) == attached
     assert [record.count for record in found] == [record.given for record in found]
     told = [item.code for item in report.diagnostics]
-    assert told == ["no-group"] * (left if name != "loop without turns" else 0)
+    assert told == ["no-group"] * (left if name != "loop that never runs" else 0)
 
 
 def has_bare_waits(path: Path) -> bool:
@@ -396,7 +396,7 @@ def test_groups_name_the_copies_that_they_take_in():
     lines = [
         line.split("create_group")[1].strip() for line in text.splitlines() if "create_g" in line
     ]
-    # What is in front of the function may have issued copies that the first group takes in.
+    # What is before the function may have issued copies that the first group takes in.
     assert [re.sub(r"%\d+", "%p", line) for line in lines] == [
         "{async_pipe.copies}", "%p", "{async_pipe.empty}",
     ]  # fmt: skip

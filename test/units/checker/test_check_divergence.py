@@ -100,7 +100,7 @@ def test_a_branch_that_all_threads_take_alike_has_one_side(form) -> None:
     assert not machine_races(text, TARGET, trips=[0, 1])
 
 
-def test_what_is_done_behind_the_join_and_a_barrier_is_another_interval() -> None:
+def test_what_is_done_after_the_join_and_a_barrier_is_another_interval() -> None:
     text, unsafe, unknown = verdicts(
         f"scf.if %first {{ {STORE} }} else {{ {FAR} }}\ngpu.barrier\n{NEAR.replace('%x', '%y')}\n"
         "gpu.return"

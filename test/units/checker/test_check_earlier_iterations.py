@@ -1,4 +1,4 @@
-"""Accesses of earlier iterations, of any thread, against those of this one and behind the loop.
+"""Accesses of earlier iterations, of any thread, against those of this one and after the loop.
 
 Covers: checker/iterations.py, checker/carried_slots.py, checker/slots.py
 """
@@ -68,7 +68,7 @@ def test_stores_to_chunks_of_512_never_meet(step: int, behind: int) -> None:
 
 
 @pytest.mark.parametrize("step", [508, 511, 4])
-def test_steps_shorter_than_a_chunk_race_in_the_loop_and_behind_it(step: int) -> None:
+def test_steps_shorter_than_a_chunk_race_in_the_loop_and_after_it(step: int) -> None:
     checked = check_text(kernel(step, 0))
     assert {code for code, _ in checked.unsafe} == {"not-visible"}
     (summary,) = checked.report.of("checks")
@@ -82,7 +82,7 @@ def test_a_last_chunk_that_reaches_back_into_those_of_other_threads_is_found(beh
     assert (summary.unsafe, summary.unknown) == (1, 0)
 
 
-# Each iteration stores a row of its own; behind the loop row 0 is read by other threads, which
+# Each iteration stores a row of its own; after the loop row 0 is read by other threads, which
 # no barrier told of the store. With a trip count of 40 the store is 39 iterations back.
 ROWS = """
 gpu.module @m {

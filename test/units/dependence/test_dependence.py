@@ -261,7 +261,7 @@ WAVES = """
 
 
 def copies_of_waves(second: str) -> list[tuple[str, int, bool]]:
-    """Dependences of two copies to LDS: 64 lanes write 4 elements each behind their address."""
+    """Dependences of two copies to LDS: 64 lanes write 4 elements each after their address."""
     body = WAVES + second
     for place in ("%low", "%next"):
         body += f"amdgpu.gather_to_lds %A[%i], %L[{place}] : vector<4xf32>, memref<64xf32>, {LDS}\n"

@@ -82,8 +82,8 @@ def accesses_are_over(versions: int, uses: list[Use], waits: list[GroupWait]) ->
     pairs = itertools.product(range(ITERATIONS), repeat=2)
     shared = [(k, m) for k, m in pairs if k != m and (k - m) % versions == 0]
     return all(
-        # A wait of the writing statement itself stands in front of the write. The loop may
-        # end with the later of both iterations, so waits behind it are none to rely on.
+        # A wait of the writing statement itself stands before the write. The loop may
+        # end with the later of both iterations, so waits after it are none to rely on.
         over(x, k, waits, max(k, m)) <= issue(w, m)
         for x, w in itertools.product(uses, (u for u in uses if u.writes))
         if x.group is not None
@@ -203,21 +203,21 @@ def test_writers_that_take_turns_share_one_version():
     assert synchronous_versions(uses, contents(uses)) == 1
 
 
-def test_what_remains_behind_the_loop_is_written_last():
-    """Iterations k - 1 and k - 2 run `early` behind `late` of k, so they get other slots."""
+def test_what_remains_after_the_loop_is_written_last():
+    """Iterations k - 1 and k - 2 run `early` after `late` of k, so they get other slots."""
     early, late = Use(2, 1, True, access=0), Use(0, 0, True, access=1)
     for remaining, versions in ((early, 1), (late, 3)):
         known = Contents(sees=lambda r, w: False, remains=lambda w, last=remaining: w == last)
         assert synchronous_versions([early, late], known) == versions
 
 
-def test_copy_in_stage_0_and_reader_in_stage_2_behind_it():
+def test_copy_in_stage_0_and_reader_in_stage_2_after_it():
     copy, reader = Use(0, 0, True, 0, "copies"), Use(2, 1, False, access=1)
     assert synchronous_versions([copy, reader]) == 3
     assert asynchronous_versions([copy, reader], [GroupWait(2, 1, 0, 0, "copies", 0)]) == 3
 
 
-def test_reader_in_front_of_the_copy_needs_one_version_less():
+def test_reader_before_the_copy_needs_one_version_less():
     copy, reader = Use(0, 1, True, 1, "copies"), Use(2, 0, False, access=1)
     assert synchronous_versions([copy, reader]) == 2
     assert asynchronous_versions([copy, reader], [GroupWait(2, 0, 1, 0, "copies", 0)]) == 2

@@ -74,7 +74,7 @@ def test_a_loop_does_not_count_what_its_inner_loop_does() -> None:
     assert kernel.pipelined_loops == (kernel.loops[0],)
 
 
-def test_padding_behind_the_exit_is_no_loop() -> None:
+def test_padding_after_the_exit_is_no_loop() -> None:
     (kernel,) = parse_assembly(".text.k:\n /*0*/ EXIT ;\n.L_x_0:\n /*1*/ BRA `(.L_x_0);\n")
     assert kernel.loops == ()
 

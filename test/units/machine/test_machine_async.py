@@ -37,7 +37,7 @@ func.func @f(%src: memref<6xf32>, %dst: memref<8xf32>, %at: index, %n: index) {
         (4, 3, None, {"out-of-bounds"}),
     ],
 )
-def test_elements_behind_the_source_count_are_zeros(completion, at, count, expected, found):
+def test_elements_after_the_source_count_are_zeros(completion, at, count, expected, found):
     source = np.arange(1, 7, dtype=np.float32)
     result = run(FILL, source, zeros(8), at, count, completion=completion)
     assert found <= set(result.race_codes)
@@ -78,7 +78,7 @@ def scopes(first: str, second: str) -> str:
 
 
 @pytest.mark.parametrize("completion", ["eager", "late", "random:1", "random:2", "random:3"])
-def test_scopes_of_two_queues_run_behind_their_waits(completion):
+def test_scopes_of_two_queues_run_after_their_waits(completion):
     program = scopes(WAIT.format("p", 0), WAIT.format("q", 1))
     result = run(program, np.full(4, 3, np.float32), zeros(4), completion=completion)
     assert result.races == () and result.arrays[1][0] == 6

@@ -40,7 +40,7 @@ BREAKAGES = {
         two_slots("nvgpu.device_async_wait %g {numGroups = 1 : i32}"),
         "not-visible",
     ),
-    "wait behind the barrier": (
+    "wait after the barrier": (
         two_slots("gpu.barrier\nnvgpu.device_async_wait %g {numGroups = 1 : i32}"),
         "not-visible",
     ),

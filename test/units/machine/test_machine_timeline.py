@@ -92,7 +92,7 @@ def test_phases_groups_and_total_of_two_stages():
     result = run(staged(2, trips=12), np.ones(13, np.float32), zeros(13))
     timeline = lay_out(result.trace, CostModel(ops={"math.exp": 300}))
     # The first copy arrives at 500; then each of 12 iterations takes 500 cycles from wait to
-    # wait, the last without a wait behind its 300 but with the drain at 12 * 500 + 500.
+    # wait, the last without a wait after its 300 but with the drain at 12 * 500 + 500.
     assert timeline.total == 500 + 12 * 500
     assert [phase for phase, _, _ in timeline.phases] == ["kernel", "epilogue"]
     assert sum(bar.kind == "group" for bar in timeline.bars) == 13

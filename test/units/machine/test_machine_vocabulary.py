@@ -422,7 +422,7 @@ func.func @f(%src: memref<4xf32>) -> f32 {
         ("", 0, "%c0", True),
         ("", 0, "%c1", False),
         ("", 1, "%c0", False),
-        # A mark behind the call covers what the callee issued.
+        # A mark after the call covers what the callee issued.
         ("rocdl.asyncmark", 0, "%c1", True),
         ("rocdl.asyncmark", 1, "%c0", True),
         ("rocdl.asyncmark", 1, "%c1", False),

@@ -26,7 +26,7 @@ ACC = "!nvgpu.warpgroup.accumulator<fragmented = vector<128x128xf32>>"
 DESC_A = "!nvgpu.warpgroup.descriptor<tensor = memref<128x64xT, WG>>"
 DESC_B = "!nvgpu.warpgroup.descriptor<tensor = memref<64x128xT, WG>>"
 HALF = "memref<64x64xT, strided<[64, 1], offset: OFFSET>, WG>"
-# B is 64x128 and comes as two boxes of 64x64, one behind the other.
+# B is 64x128 and comes as two boxes of 64x64, one after the other.
 GEMM = f"""
 func.func @f(%a: memref<128x64xT>, %b: memref<64x128xT>, %c: memref<128x128xf32>) {{
   %t = gpu.thread_id x

@@ -75,7 +75,7 @@ def test_the_largest_ratio_of_two_cycles_that_share_a_node():
 @pytest.mark.parametrize(
     ("stages", "at_top", "in_front"),
     # Latency 500, 300 cycles of work, copy first. With waits at the top 500 / (S - 1), until the
-    # work is what counts. In front of the work the wait lets one copy more be in flight: 500 and
+    # work is what counts. Before the work the wait lets one copy more be in flight: 500 and
     # the 300 cycles until the copy after the next, over S steps.
     [((0, 1), 500, 400), ((0, 2), 300, 300), ((0, 3), 300, 300)],
 )
@@ -90,7 +90,7 @@ def test_in_one_stage_latency_and_work_add_up():
     assert interval(given, (0, 0), (0, 1)) == 800
 
 
-def test_work_behind_the_copy_hides_it_inside_a_step():
+def test_work_after_the_copy_hides_it_inside_a_step():
     # copy, other work (200), user (100): the user of the step before waits 500 - 200 after the
     # copy, so with one stage the interval is 500 + 100 and with two 300.
     given = problem([copy(0, 500), work(1, 200), work(2, 100)], [Edge(0, 2, 0)])
@@ -101,7 +101,7 @@ def test_work_behind_the_copy_hides_it_inside_a_step():
 def test_a_queue_completes_in_order():
     nodes = [copy(0, 900, group=0), copy(1, 100, group=1), work(2, 100)]
     given = problem(nodes, [Edge(1, 2, 0)])
-    # Issued behind the long one, the short copy arrives with it; issued in front of it, with
+    # Issued after the long one, the short copy arrives with it; issued before it, with
     # that of the step before, 900 cycles over two steps.
     assert interval(given, (0, 0, 1), (0, 1, 2), at_top=True) == 900
     assert interval(given, (0, 0, 1), (1, 0, 2), at_top=True) == 450

@@ -125,7 +125,7 @@ def test_a_module_that_cannot_be_pipelined_stays_as_it_was(name):
         assert str(module) == before
 
 
-def test_a_bad_loop_behind_a_good_one_leaves_both_as_they_were():
+def test_a_bad_loop_after_a_good_one_leaves_both_as_they_were():
     good = loop("async_pipe.stage = array<i64: 0, 1>").replace("@copy", "@good")
     with new_context():
         module = ir.Module.parse(good + BAD_LOOPS["negative stage"])

@@ -42,7 +42,7 @@ def test_an_empty_pipeline_is_one():
         ("cse", 1, "inside an anchor"),
         ("builtin.module(cse", 15, "'(' is never closed"),
         ("builtin.module(cse{a=1)", 19, "'{' is never closed"),
-        ("builtin.module(cse))", 20, "behind the pipeline"),
+        ("builtin.module(cse))", 20, "after the pipeline"),
         ("builtin.module(cse,,cse)", 20, "expected the name"),
         ("builtin.module(cse canonicalize)", 16, "expected the name"),
         ("builtin.module{x}(cse)", 1, "has no options"),

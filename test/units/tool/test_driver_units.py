@@ -33,7 +33,7 @@ def test_a_switch_does_not_take_the_next_word():
     assert parsed.verify_each is False
 
 
-def test_an_option_takes_its_value_as_next_word_or_behind_an_equals_sign():
+def test_an_option_takes_its_value_as_next_word_or_after_an_equals_sign():
     assert options.parse(["--target", "nvvm:sm_80"]).target == "nvvm:sm_80"
     assert options.parse(["-target=nvvm:sm_80"]).target == "nvvm:sm_80"
 

@@ -134,7 +134,7 @@ BEGINS = "memref<64x32xf16, strided<[32, 1], offset: {}>>"
     [("0", 16), ("8", 16), ("6", 4), ("4", 8), ("?", 2)],
 )
 @pytest.mark.parametrize("place", ["argument", "allocation"])
-def test_the_first_element_lies_an_offset_behind_what_llvm_align_is_about(
+def test_the_first_element_lies_an_offset_after_what_llvm_align_is_about(
     place: str, offset: str, alignment: int
 ) -> None:
     """`llvm.align` and `alignment` are of the pointer; 16-aligned plus 6 elements of 2 bytes is a

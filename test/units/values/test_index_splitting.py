@@ -108,6 +108,6 @@ def test_checker_proves_that_each_thread_reads_its_own_element():
 @pytest.mark.parametrize(
     ("wait", "where", "code"), [("", OWN, "read-in-flight"), (WAIT, OTHERS, "not-visible")]
 )
-def test_checker_sees_the_race_behind_a_split_index(wait, where, code):
+def test_checker_sees_the_race_after_a_split_index(wait, where, code):
     checked = check_text(KERNEL.format(wait=wait, where=where), "nvvm:sm_80")
     assert {found for found, _ in checked.unsafe} == {code}

@@ -100,7 +100,7 @@ DIFFERENT = {
     %c = arith.cmpi eq, %t, %c0 : index
     %r = scf.if %c -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }
     "test.probe"(%r) : (index) -> ()""",
-    "block-argument-behind-a-divergent-branch": """
+    "block-argument-after-a-divergent-branch": """
     %c = arith.cmpi eq, %t, %c0 : index
     cf.cond_br %c, ^a, ^b
   ^a:
