@@ -10,14 +10,15 @@ same way slots acquired minus slots released must never exceed the `depth` of an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
-from mlir_async_pipe.waits.balance import UNBOUNDED, Balance
-from mlir_async_pipe.waits.balance_path import path_to
+from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, balance, is_reached
+from mlir_async_pipe.waits.balance_path import Paths
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witnesses.trail import Places
@@ -33,12 +34,12 @@ def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
         places: Places = {}
-        balance = _heads(analysis, queue, mine)
-        for item in mine:
-            if item in balance.at:
-                reason = "exact" if balance.at[item] >= 0 else "consumer-ahead"
-                witness = path_to(balance, item, places)
-                found[item] = _record(item, balance.at[item], reason, witness)
+        heads = _heads(analysis, queue, mine)
+        paths = Paths(heads, places)
+        for item in filter(partial(is_reached, heads), mine):
+            least = heads.after(item)
+            reason = "exact" if least >= 0 else "consumer-ahead"
+            found[item] = _record(item, least, reason, paths.to(item))
     return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
 
 
@@ -60,7 +61,7 @@ def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:
         return (item in commits) - (item in takes)
 
     items: Iterable[Item] = [*commits, *waits, *analysis.graph.calls]
-    return Balance(analysis.graph, analysis.conditions, items, weight)
+    return balance(analysis.conditions, items, weight)
 
 
 def _functions_with(analysis: Analysis, items: set[Item]) -> set[Item | None]:
@@ -92,11 +93,11 @@ def check_depths(analysis: Analysis, session: Session) -> None:
         mine = [item for item in analysis.graph.slots if item.queue == queue]
 
         # The largest sum is the least one of the opposite weights.
-        balance = Balance(analysis.graph, analysis.conditions, mine, lambda item: -_slots(item))
+        slots = balance(analysis.conditions, mine, lambda item: -_slots(item))
         for item in mine:
             depth = integer_attribute(item.op, "depth")
-            if _slots(item) > 0 and depth is not None and item in balance.at:
-                held = -balance.at[item]
+            if _slots(item) > 0 and depth is not None and is_reached(slots, item):
+                held = -slots.after(item)
                 if held > depth:
                     session.diagnostics.error(_too_deep(item, held, depth))
 

@@ -20,6 +20,8 @@ from mlir_async_pipe.session.report import Session
 GROUP = "\n  %e{0} = nvgpu.device_async_create_group {{async_pipe.empty}}\n"
 TOKEN_WAIT = "\n  nvgpu.device_async_wait %gbefore\n"
 COMMIT = "\n  nvvm.cp.async.commit.group\n"
+HAND_OVER = '\n  %q{0} = "async_pipe.commit_queue"() {{queue = 0 : i64}} : () -> !nvgpu.device.async.token\n'
+TAKE = '\n  "async_pipe.consumer_wait"() {{queue = 0 : i64}} : () -> ()\n'
 WAIT = "\n  nvvm.cp.async.wait.group 0\n"
 STORE = """
   %id{0} = gpu.thread_id x
@@ -62,6 +64,26 @@ def test_group_in_an_unknown_op_never_counts(name, regions, branches):
     with new_context():
         module = around(name, regions, branches, before=COPY, inside=GROUP, after=TOKEN_WAIT)
         assert count_behind(module) == 0
+
+
+TAKEN = {"before": HAND_OVER + HAND_OVER.replace("q{0}", "p{0}"), "inside": TAKE, "after": TAKE}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_group_that_a_row_may_take_is_not_in_flight(name):
+    with new_context():
+        module = program(name, **TAKEN)
+        *_, last = run("async-pipe-count-waits", module).of("waits")
+    # The thread of a launch takes from queues of its own.
+    assert last.count == int(name == "gpu.launch")
+
+
+@unknown_ops
+def test_group_that_an_unknown_op_may_take_is_not_in_flight(name, regions, branches):
+    with new_context():
+        module = around(name, regions, branches, **TAKEN)
+        *_, last = run("async-pipe-count-waits", module).of("waits")
+    assert last.count == 0
 
 
 @unknown_ops

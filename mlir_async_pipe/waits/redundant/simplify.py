@@ -22,6 +22,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
@@ -37,6 +38,7 @@ from mlir_async_pipe.waits.redundant.in_flight import (
     INFINITE,
     InFlight,
     Transfer,
+    known,
     starts_thread,
 )
 from mlir_async_pipe.waits.redundant.uncounted_marks import uncounted_marks
@@ -115,18 +117,13 @@ def redundant_waits(analysis: Analysis) -> list[Item]:
         if queue is None:
             continue
         items = [item for item in _all_items(analysis) if item.kind == "call" or _uses(item, queue)]
-        flight = InFlight(
-            analysis.graph,
-            analysis.conditions,
-            items,
-            partial(_transfer, queue, abstract, _committing(analysis, queue)),
-            partial(_at_start, queue),
-        )
+        transfer = partial(_transfer, queue, abstract, _committing(analysis, queue))
+        flight = Solver(analysis.conditions, items, InFlight(transfer), partial(_at_start, queue))
         for item in items:
             if item.kind != "wait" or _takes(item) or _abstract(item) != abstract:
                 continue
             limit = allowed(item)
-            if limit is not None and flight.before.get(item, INFINITE) <= limit:
+            if limit is not None and flight.before.get(item, ANYTHING).cap <= limit:
                 found.append(item)
     return found
 
@@ -206,11 +203,9 @@ def _waits_fully(item: Item) -> bool:
     return row is not None and row.wait is not None and row.wait.completes(item.op) == "full"
 
 
-def _at_start(queue: Queue, root: Item) -> int:
+def _at_start(queue: Queue, root: Item) -> Transfer:
     """A kernel starts with nothing in flight; a function that others call may not."""
-    if queue.scope == "function" or starts_thread(root.op):
-        return 0
-    return INFINITE
+    return known(0 if queue.scope == "function" or starts_thread(root.op) else INFINITE)
 
 
 def covered_by_next(analysis: Analysis, gone: list[Item]) -> list[Item]:

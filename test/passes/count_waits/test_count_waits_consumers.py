@@ -1,6 +1,6 @@
 """The witness of a consumer_wait: its path adds up to producer head minus consumer head.
 
-Covers: waits/consumers.py, waits/balance.py, waits/balance_path.py
+Covers: waits/consumers.py, waits/balance.py, waits/balance_path.py, flow/solver.py
 """
 
 import pytest
