@@ -15,6 +15,8 @@ from helpers.gemm_kernels import gemm_text
 from helpers.paths import ROOT
 from mlir_async_pipe import bindings
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = ROOT / "cmake-free-scripts" / "show_amd_demo.py"
 
 

@@ -19,6 +19,8 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 
+pytestmark = pytest.mark.slow
+
 TEXT = (ROOT / "examples" / "attention_tile.mlir").read_text()
 
 

@@ -51,6 +51,7 @@ def source_codes() -> set[str]:
     return {code for file in files for code in codes_of(ast.parse(file.read_text()))}
 
 
+@pytest.mark.slow
 def test_reason_codes_are_listed_exactly() -> None:
     listed = TABLE_CODE.findall((DOCS / "reason-codes.md").read_text())
     assert set(listed) - source_codes() == set()

@@ -15,6 +15,8 @@ import pytest
 from helpers.paths import ROOT
 from mlir_async_pipe import bindings
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = [
     ("numba-cuda-mlir", "embedding/numba_cuda_mlir_ptx.py", "waits in the PTX: (2, 2, 2, 1, 0)"),
     ("torch-mlir", "embedding/torch_mlir_passes.py", "counts: [1, 1, 0]\n0 hazards"),

@@ -31,6 +31,8 @@ from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 TARGET = "nvvm:sm_80"
 STAGES = range(2, 7)
 SMALL_TILES = ("--tile-m=64", "--tile-n=64", "--tile-k=16")

@@ -25,6 +25,8 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 KERNELS = ROOT / "examples" / "iree" / "kernels"
 # Half precision in, single precision sums of 1024 products: the order of additions differs.
 TOLERANCE = 5e-4

@@ -19,6 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import operations, set_integer, walk
 from mlir_async_pipe.machine.timeline import CostModel, lay_out
 from mlir_async_pipe.machine.timeline_output import svg
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (128, 128, 256)
 STAGES = 3
 

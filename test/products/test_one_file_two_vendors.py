@@ -19,6 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import CHIPS, Target
 from mlir_async_pipe.lowering.lower import lower
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["nvvm:sm_80", *(f"rocdl:{chip}" for chip in COPYING)]
 needs_flydsl = pytest.mark.skipif(
     not any(stack.name == "flydsl" for stack in bindings.installed()),

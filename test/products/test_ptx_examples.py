@@ -17,6 +17,8 @@ from helpers.paths import ROOT
 from helpers.ptx_machine import COMPLETIONS, Array, Program, PtxFault, launch, memref, parse
 from helpers.ptx_of import Ptx, ptx_of
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 
 

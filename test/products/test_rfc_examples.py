@@ -24,6 +24,8 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.vocabulary import row_of
 
+pytestmark = pytest.mark.slow
+
 FOLDER = ROOT / "lit-tests" / "rfc-0077"
 COMPLETIONS = [("eager", 0), ("late", 0), ("random", 1), ("random", 2)]
 

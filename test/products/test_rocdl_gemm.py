@@ -22,6 +22,8 @@ from mlir_async_pipe.lowering.lower import Lowered, lower
 sys.path.insert(0, str(EXAMPLES))
 from generate_gemm import TYPES, Gemm
 
+pytestmark = pytest.mark.slow
+
 MATRIX_CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1250")
 needs_flydsl = pytest.mark.skipif(
     not any(stack.name == "flydsl" for stack in bindings.installed()),

@@ -517,6 +517,7 @@ def test_functions_without_bodies_and_modules_without_waits_are_fine():
     assert run("func.func private @g()")[0].of("waits") == ()
 
 
+@pytest.mark.slow
 def test_chain_of_100000_selects_needs_no_recursion():
     lines = ["%a = GROUP", "%s0 = arith.select %c, %a, %a : TOK"]
     lines += [f"%s{i} = arith.select %c, %s{i - 1}, %a : TOK" for i in range(1, 100_000)]

@@ -230,6 +230,7 @@ def test_marks_are_clamped_to_what_the_back_end_tells_apart():
     assert [item.code for item in report.diagnostics] == ["count-clamped"]
 
 
+@pytest.mark.slow
 def test_chain_of_100000_blocks_needs_no_recursion():
     blocks = "".join(f"^b{i}:\ncf.br ^b{i + 1}\n" for i in range(100_000))
     body = f"%a = GROUP\n%b = GROUP\ncf.br ^b0\n{blocks}^b100000:\nWAIT %a\nreturn"
@@ -237,6 +238,7 @@ def test_chain_of_100000_blocks_needs_no_recursion():
     assert record.count == 1
 
 
+@pytest.mark.slow
 def test_chain_of_20000_loops_is_counted():
     loops = "".join(
         f"%r{i + 1} = scf.for %i{i} = %c0 to %n step %c1 iter_args(%x = %r{i}) -> (TOK) {{\n"

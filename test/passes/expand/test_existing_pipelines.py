@@ -221,6 +221,7 @@ def test_slots_that_others_see_stay():
 # -- (b), (c) prologues and carried tokens ----------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemm_prologue", "gemm_carried_tokens"])
 def test_a_pipeline_with_a_prologue_keeps_it_and_gets_larger_counts(name):
     module = parse(text_of(name), num_stages=4)

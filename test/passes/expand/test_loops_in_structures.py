@@ -18,6 +18,8 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _context() -> Iterator[None]:

@@ -17,6 +17,8 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 ARRAYS = gemm_text("--nested")
 OUTER_ARRAYS = (
     "async_pipe.stage = array<i64: 0, 0, 2, 3, 3>, "

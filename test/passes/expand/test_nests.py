@@ -15,6 +15,8 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _context() -> Iterator[None]:

@@ -18,6 +18,8 @@ from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _context() -> Iterator[None]:

@@ -17,6 +17,8 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 ir = bindings.ir
 SAMPLES = int(os.environ.get("ASYNC_PIPE_SAMPLES", "12"))
 LENGTH = 32

@@ -40,6 +40,7 @@ def check_grid(function, kind: str, is_unsigned: bool, least: int = 0) -> int:
     return checked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", range(2, 6))
 @pytest.mark.parametrize("is_unsigned", [False, True], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("kind", WIDTHS)

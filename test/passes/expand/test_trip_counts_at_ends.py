@@ -18,6 +18,8 @@ import pytest
 from helpers import counting_loops as loops
 from helpers.ir_to_python import wrap
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
 COUNTERS = [(kind, s) for kind in WIDTHS for s in (False, True) if kind != "index" or not s]
 OPTIONS = {

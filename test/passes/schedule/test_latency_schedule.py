@@ -37,6 +37,7 @@ from mlir_async_pipe.session.diagnostics import UsageError
 THROUGHPUT = LatencyLoop((100, 100), ((0, 5), (1, 5)), (((0, 1), 50),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loop", "cost"),
     [
@@ -207,6 +208,7 @@ def test_loops_around_loops_are_scheduled_by_latency(latency, annotation, stages
     assert found is not None and np.array_equal(found[:40], rows[:40])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="no CUDA tools"
 )

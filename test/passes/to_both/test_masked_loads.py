@@ -57,6 +57,7 @@ CONSTANT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx942"])
 @pytest.mark.parametrize("load", CONSTANT.values(), ids=CONSTANT)
 def test_five_of_eight_elements_are_read_and_three_are_zero(load: str, target: str) -> None:

@@ -14,6 +14,8 @@ import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import LoweringError
 
+pytestmark = pytest.mark.slow
+
 BESIDE = (
     "",
     ", rocdl.max_flat_work_group_size = 64 : i32",

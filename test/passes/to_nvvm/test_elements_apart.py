@@ -12,6 +12,8 @@ from helpers.ptx_machine import COMPLETIONS, Array, launch, memref, parse
 from helpers.ptx_of import Ptx, ptx_of
 from mlir_async_pipe.session.diagnostics import LoweringError
 
+pytestmark = pytest.mark.slow
+
 WG = "#gpu.address_space<workgroup>"
 
 

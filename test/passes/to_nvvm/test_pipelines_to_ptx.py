@@ -19,6 +19,8 @@ from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
+pytestmark = pytest.mark.slow
+
 THREADS = 128
 
 KERNEL = """

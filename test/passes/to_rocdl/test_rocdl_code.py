@@ -21,6 +21,8 @@ from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.rocdl import rocdl_code
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+pytestmark = pytest.mark.slow
+
 needs_flydsl = pytest.mark.skipif(
     not any(stack.name == "flydsl" for stack in bindings.installed()),
     reason="no AMDGPU back end: pip install flydsl",

@@ -14,6 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import CHIPS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+pytestmark = pytest.mark.slow
+
 ROWS_OF_16 = """
     %half = arith.remui %y, %c4 : index
     %x8 = arith.muli %x, %c8 : index

@@ -364,6 +364,7 @@ def test_hand_written_kernels_get_their_counts_back(path):
     assert all(record.count >= record.given for record in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, 120, 3))
 def test_random_programs_get_the_counts_of_their_waits_back(seed):
     """Law: forget the tokens of counted waits and attach some again: the counts are the same."""

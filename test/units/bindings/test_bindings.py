@@ -19,6 +19,8 @@ from helpers.driver_process import opt
 from helpers.paths import ROOT
 from mlir_async_pipe import bindings
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples" / "add_one.mlir"
 STACKS = [stack.name for stack in bindings.installed()]
 

@@ -325,6 +325,7 @@ def random_body(seed: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_what_the_machine_finds_in_random_kernels_is_never_passed() -> None:
     """Law: a race of threads or blocks in a run is unsafe or unknown. Most kernels that run
     without one are proven; a place that only a larger grid would share is not looked for."""

@@ -67,6 +67,7 @@ def test_stores_to_chunks_of_512_never_meet(step: int, behind: int) -> None:
     assert (summary.unsafe, summary.unknown) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [508, 511, 4])
 def test_steps_shorter_than_a_chunk_race_in_the_loop_and_after_it(step: int) -> None:
     checked = check_text(kernel(step, 0))

@@ -292,6 +292,7 @@ def test_a_quotient_is_not_free_beside_its_dividend() -> None:
 SEEDS = 60 if not os.environ.get("ASYNC_PIPE_NIGHTLY") else 6000
 
 
+@pytest.mark.slow
 def test_no_race_of_random_integers_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
     """What the machine, which computes in the very types, sees race is unsafe or unknown."""
     missed, right, unknown, ops = [], 0, 0, set()

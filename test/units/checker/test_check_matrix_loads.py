@@ -12,6 +12,8 @@ from helpers.check_harness import check_text, machine_races
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 
+pytestmark = pytest.mark.slow
+
 GEMM = ROOT / "examples" / "gemm.mlir"
 
 # 32 rows of 8 halves: rows 0 to 7 are in the older group, rows 8 to 31 in the younger one.

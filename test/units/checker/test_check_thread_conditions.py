@@ -220,6 +220,7 @@ def checked(condition: str, body: str):
     return check_text(KERNEL.format(condition=condition, body=body), TARGET)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("step", ["wait", "commit", "barrier"])
 def test_what_only_some_threads_do_proves_nothing(step: str, form) -> None:

@@ -163,6 +163,7 @@ def test_sync_rule_is_the_smallest_that_works(seed, writers):
         assert synchronous_versions(uses, contents(uses)) == smallest(uses, None), uses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writers", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(20))
 def test_async_rule_is_the_smallest_that_works(seed, writers):

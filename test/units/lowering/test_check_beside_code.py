@@ -17,6 +17,8 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.session.diagnostics import LoweringError
 
+pytestmark = pytest.mark.slow
+
 RACY = DOUBLE_BUFFERED.replace("{numGroups = 1 : i32}", "{numGroups = 2 : i32}")
 # An op that no conversion knows.
 UNKNOWN = '      "some.op"() : () -> ()\n      gpu.return'

@@ -21,6 +21,8 @@ from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+pytestmark = pytest.mark.slow
+
 needs_cuda_tools = pytest.mark.skipif(
     find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="no CUDA tools"
 )

@@ -12,6 +12,8 @@ from helpers.machine_programs import run
 from mlir_async_pipe.machine import fragments
 from mlir_async_pipe.session.diagnostics import MachineError
 
+pytestmark = pytest.mark.slow
+
 
 def tensor_map(rows: int, columns: int = 64) -> str:
     return (

@@ -18,6 +18,8 @@ import pytest
 
 from helpers.driver_process import opt
 
+pytestmark = pytest.mark.slow
+
 ADD_TWICE = """func.func @twice(%a: index) -> (index, index) {
   %0 = arith.addi %a, %a : index
   %1 = arith.addi %a, %a : index

@@ -16,6 +16,8 @@ from helpers.driver_process import Ended, opt
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+pytestmark = pytest.mark.slow
+
 # One load and one store in the loop: two statements.
 LOOP = """func.func @copy(%from: memref<8xf32> {{llvm.noalias}}, %to: memref<8xf32> {{llvm.noalias}}) {{
   %c0 = arith.constant 0 : index

@@ -11,6 +11,8 @@ from helpers.machine_programs import WORKGROUP, two_slots
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.tool.execution import argument
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = two_slots().replace("WG", WORKGROUP).replace("TOK", "!nvgpu.device.async.token")
 ARGUMENTS = ("--run=f", "--arg=16x8xf32:1", "--arg=zeros:16x8xf32", "--threads=8")
 

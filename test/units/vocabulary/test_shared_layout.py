@@ -127,6 +127,7 @@ def test_the_limit_counts_what_llvm_reserves(
     assert caught.value.code == "workgroup-memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx942"])
 @pytest.mark.parametrize("element", ["i1", "i24", "vector<3xf32>", "f64", "complex<f32>"])
 def test_the_code_reserves_what_the_layout_says(element: str, target: str) -> None:
