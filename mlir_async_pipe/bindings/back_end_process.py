@@ -1,6 +1,6 @@
 """Runs pass pipelines over module text in a child process, with bindings of its own.
 
-    run(Request("flydsl", text, ("builtin.module(…)",), "object"))     the bytes of the object
+    data = yield from run(Request("flydsl", text, ("builtin.module(…)",), "", "object"))
 
 Back ends end their process on a fatal error ("Cannot select"), and crash on what is not fully
 lowered; a child keeps that away from the caller. Since only text is handed over, the module
@@ -19,7 +19,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -49,22 +49,21 @@ class Request:
     answer: Literal["module", "object"]
 
 
-def run(request: Request, meanwhile: Callable[[], None] = lambda: None) -> bytes:
-    """Ask a child; returns the module's text as UTF-8, or the object's bytes.
+def run(request: Request) -> Generator[None, None, bytes]:
+    """Ask a child; yields while it works, returns the module's text as UTF-8 or the object's bytes.
 
-    `meanwhile` is called while the child works; if it raises, the child is ended.
-    Raises LoweringError: left-over-op and lowering-failed at their places in the text,
+    The child is ended if nobody waits for its answer. Raises LoweringError: left-over-op and lowering-failed at their places in the text,
     codegen-failed where the back end gave up.
     """
     child = _warm.pop(request.stack, None) or _start(request.stack)
     try:
         _send(child, json.dumps(asdict(request)).encode())
-        meanwhile()
-    except BaseException:
-        child.kill()
-        child.communicate()
-        raise
-    answered, complained = child.communicate()
+        yield
+        answered, complained = child.communicate()
+    finally:
+        if child.returncode is None:
+            child.kill()
+            child.communicate()
     complaint = complained.decode(errors="replace").strip()
     if child.returncode != 0 or not answered:
         raise LoweringError(

@@ -3,6 +3,10 @@
     lower(module, target=Target.parse("nvvm:sm_80"), emit="cubin")
     lower(module, target=Target.parse("rocdl:gfx950"), emit="isa")
 
+    with begin(module, target=target) as started:     the back end works in its own process
+        …                                             so does this one
+        lowered = started.result()
+
 The caller's module stays as it is; passes run on a copy, and back ends in a child process.
 What comes back holds the code, and what was read from it: the waits of every kernel with their
 counts, registers, spills, and shared memory.
@@ -10,7 +14,7 @@ counts, registers, spills, and shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,21 +43,44 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def lower(
-    module: Any,
-    *,
-    target: Target,
-    emit: str = "ptx",
-    strict: bool = False,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> Lowered:
-    """Lower `module` to `target` and emit "llvm" (dialect), "ptx", "cubin", "isa" or "hsaco".
+class Started:
+    """A lowering that has begun; leaving its context ends the back end's process."""
 
-    With `strict` a scope that the chip cannot run asynchronously is an error. `meanwhile` is
-    called once, while the back end's process works if there is one; what it raises ends that
-    process and leaves this call.
-    Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
-    kind that the target does not have or a tool that is missing.
+    def __init__(self, steps: Generator[None, None, Lowered]) -> None:
+        self._steps = steps
+        self._lowered: Lowered | None = None
+        self._error: Exception | None = None
+        self._advance()
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._steps.close()
+
+    def result(self) -> Lowered:
+        """Wait for the code; raises what the lowering raised, also while it began."""
+        while self._lowered is None:
+            if self._error is not None:
+                raise self._error
+            self._advance()
+        return self._lowered
+
+    def _advance(self) -> None:
+        try:
+            next(self._steps)
+        except StopIteration as done:
+            self._lowered = done.value
+        except Exception as error:
+            self._error = error
+
+
+def begin(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Started:
+    """Begin to lower `module`, and return as soon as the back end's process works, if there is
+    one. The module may be looked at meanwhile.
+
+    Raises UsageError (emit-kind) for a kind that the target does not have; all else is raised by
+    `Started.result`.
     """
     kinds = EMIT_KINDS[target.lowering]
     if emit not in kinds:
@@ -62,67 +89,37 @@ def lower(
             code="emit-kind",
             advice=f"it can emit {', '.join(kinds)}",
         )
+    return Started(_steps(module.operation, target, emit, strict))
+
+
+def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Lowered:
+    """Lower `module` to `target` and emit "llvm" (dialect), "ptx", "cubin", "isa" or "hsaco".
+
+    With `strict` a scope that the chip cannot run asynchronously is an error.
+    Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
+    kind that the target does not have or a tool that is missing.
+    """
+    with begin(module, target=target, emit=emit, strict=strict) as started:
+        return started.result()
+
+
+def _steps(module: Any, target: Target, emit: str, strict: bool) -> Generator[None, None, Lowered]:
+    """Lower a copy; yields while a back end works."""
     session = Session(target=target)
-    root = module.operation.clone().operation
-    generate = _generate_nvvm if target.lowering == "nvvm" else _generate_rocdl
-    once = _Once(meanwhile)
-    try:
-        code, waits = generate(root, session, target, emit, strict, once)
-    finally:
-        once()
-    return Lowered(
-        str(target),
-        emit,
-        code.text,
-        code.binary,
-        code.kernels,
-        waits,
-        tuple(session.diagnostics.items),
-    )
+    root = module.clone().operation
+    code: Any
+    waits: tuple[Any, ...] = ()
+    # Only the vendor that is asked for is imported: start-up counts.
+    if target.lowering == "nvvm":
+        from mlir_async_pipe.lowering.nvvm import lower_nvvm
 
+        code = yield from lower_nvvm.generate(root, session, target.chip, emit, strict=strict)
+    else:
+        from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
 
-class _Once:
-    """A call that happens the first time only."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call: Callable[[], None] | None = call
-
-    def __call__(self) -> None:
-        call, self._call = self._call, None
-        if call is not None:
-            call()
-
-
-# Only the vendor that is asked for is imported: start-up counts.
-
-
-def _generate_nvvm(
-    root: Any,
-    session: Session,
-    target: Target,
-    emit: str,
-    strict: bool,
-    meanwhile: Callable[[], None],
-) -> tuple[Any, tuple[Any, ...]]:
-    from mlir_async_pipe.lowering.nvvm import lower_nvvm
-
-    return lower_nvvm.generate(
-        root, session, target.chip, emit, strict=strict, meanwhile=meanwhile
-    ), ()
-
-
-def _generate_rocdl(
-    root: Any,
-    session: Session,
-    target: Target,
-    emit: str,
-    strict: bool,
-    meanwhile: Callable[[], None],
-) -> tuple[Any, tuple[Any, ...]]:
-    from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
-
-    options = to_rocdl.ToRocdlOptions(chip=target.chip.name, strict=strict)
-    to_rocdl.run(root, options, session)
-    code = rocdl_code.generate(root, target.chip, emit, meanwhile)
-    rocdl_code.remark_stricter(code.waits, session.diagnostics)
-    return code, code.waits
+        to_rocdl.run(root, to_rocdl.ToRocdlOptions(target.chip.name, strict), session)
+        code = yield from rocdl_code.generate(root, target.chip, emit)
+        waits = code.waits
+        rocdl_code.remark_stricter(waits, session.diagnostics)
+    said = tuple(session.diagnostics.items)
+    return Lowered(str(target), emit, code.text, code.binary, code.kernels, waits, said)

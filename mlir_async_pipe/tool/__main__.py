@@ -54,7 +54,12 @@ def _guarded(options: Options, activity: Activity) -> int:
     """Do what the options say; no exception leaves."""
     sink = Sink(options.diagnostics)
     try:
-        _run(options, sink, activity)
+        _choose_bindings(options)
+        if options.version or options.list_passes or options.show_dialects:
+            _tell(options)
+        else:
+            _check_usage(options)
+            _process_input(options, sink, activity)
     except AsyncPipeError as error:
         sink.take(error.diagnostic)
     except KeyboardInterrupt:
@@ -64,7 +69,7 @@ def _guarded(options: Options, activity: Activity) -> int:
     return sink.finish()
 
 
-def _run(options: Options, sink: Sink, activity: Activity) -> None:
+def _choose_bindings(options: Options) -> None:
     # This process is ours alone, so the DSL around the bindings need not be imported.
     bindings.allow_stub_parents()
     if not options.load:
@@ -77,9 +82,9 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
         bindings.use(options.bindings, stub_parents=True)
     for hook in options.load:
         _call(hook)
-    if options.version or options.list_passes or options.show_dialects:
-        _tell(options)
-        return
+
+
+def _check_usage(options: Options) -> None:
     if options.emit != "mlir" and options.target is None:
         raise UsageError(
             f"'--emit={options.emit}' needs '--target'",
@@ -90,17 +95,17 @@ def _run(options: Options, sink: Sink, activity: Activity) -> None:
         raise UsageError(
             "'--timeline' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
         )
-    if options.pass_pipeline is not None:
-        sink.knows_pipeline(options.pass_pipeline)
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
     for name in (options.output, options.report_file, reproducer):
         output.check_writable(name)
-    _transform(options, sink, activity)
 
 
-def _transform(options: Options, sink: Sink, activity: Activity) -> None:
+def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
+    """Parse each part of the input, run the passes, print; then the report."""
     whole = inputs.read(options.input)
     sink.knows_input(whole)
+    if options.pass_pipeline is not None:
+        sink.knows_pipeline(options.pass_pipeline)
     if options.target is not None and options.emit != "mlir":
         # The back end's process imports its bindings while this one imports and works.
         back_ends.warm_up(options.target.partition(":")[0])

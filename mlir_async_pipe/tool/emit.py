@@ -10,36 +10,32 @@ from mlir_async_pipe.tool import printing
 from mlir_async_pipe.tool.options import Options
 
 
-class CheckFailedError(Exception):
-    """The last check found errors (they are in the session): there is nothing to emit."""
-
-
-def emit(
-    root: Any, options: Options, session: Session, last_check: Callable[[], None] = lambda: None
-) -> bytes:
-    """The bytes to write; raises LoweringError where the module cannot become code.
-
-    `last_check` does not change the IR; code is made while it runs, and dropped if it leaves
-    an error in the session: raises CheckFailedError.
-    """
-    if options.emit != "mlir":
-        return _code(root, options, session, last_check)
+def ir(root: Any, options: Options) -> bytes:
+    """The IR, as text or bytecode."""
     if options.emit_bytecode:
         return printing.bytecode(root)
     return printing.print_ir(root, options).encode()
 
 
-def _code(root: Any, options: Options, session: Session, last_check: Callable[[], None]) -> bytes:
-    assert session.target is not None  # the command line refuses --emit without --target
+def code(
+    root: Any, options: Options, session: Session, last_check: Callable[[], None]
+) -> bytes | None:
+    """Code for the session's target; None if the session has errors, before or after
+    `last_check`, which does not change the IR: the back end works meanwhile.
 
-    def check() -> None:
+    Raises LoweringError where the module cannot become code.
+    """
+    assert session.target is not None  # the command line refuses --emit without --target
+    from mlir_async_pipe.lowering.lower import begin
+
+    if session.diagnostics.with_severity("error"):
+        last_check()
+        return None
+    with begin(root, target=session.target, emit=options.emit) as started:
         last_check()
         if session.diagnostics.with_severity("error"):
-            raise CheckFailedError
-
-    from mlir_async_pipe.lowering.lower import lower
-
-    lowered = lower(root, target=session.target, emit=options.emit, meanwhile=check)
+            return None
+        lowered = started.result()
     session.diagnostics.items += lowered.diagnostics
     for kernel in lowered.kernels:
         session.record("kernels", kernel)

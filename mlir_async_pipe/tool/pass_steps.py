@@ -23,7 +23,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
 from mlir_async_pipe.tool.native_stderr import captured_stderr
 from mlir_async_pipe.tool.options import PassFlag
-from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves
+from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves, parse
 
 
 @dataclass(frozen=True)
@@ -168,20 +168,20 @@ def _step_of(nest: Nest) -> MlirStep:
 
 def _single_steps(nest: Nest, context: Any) -> list[Step]:
     """One step a pass, named pipelines opened up; MLIR prints them with all their options."""
-    from mlir_async_pipe.tool import pipeline_text
-
-    opened = nest
-    with captured_stderr():
-        try:
-            candidate = pipeline_text.parse(str(passmanager.PassManager.parse(str(nest), context)))
-            passmanager.PassManager.parse(str(candidate), context)
-            opened = candidate
-        except (ValueError, UsageError):
-            pass  # an option that MLIR prints but does not read: keep the text as given
     return [
         MlirStep(_nested(str(call), anchors), call.name, anchors)
-        for call, anchors in _leaves_with_anchors(opened, ())
+        for call, anchors in _leaves_with_anchors(_opened_by_mlir(nest, context), ())
     ]
+
+
+def _opened_by_mlir(nest: Nest, context: Any) -> Nest:
+    with captured_stderr():
+        try:
+            opened = parse(str(passmanager.PassManager.parse(str(nest), context)))
+            passmanager.PassManager.parse(str(opened), context)
+        except (ValueError, UsageError):
+            return nest  # it has an option that MLIR prints but does not read
+    return opened
 
 
 def _leaves_with_anchors(

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe import bindings
@@ -60,18 +61,8 @@ def process(source: Source, work: Work) -> Outcome:
     With --verify-diagnostics only differences from the expectations go there.
     """
     options = work.options
-    if not options.verify_diagnostics:
-        return _process(source, work, work.sink)
     gather = Gather(work.sink)
-    outcome = _process(source, work, gather)
-    only_expected = options.verify_diagnostics == "only-expected"
-    for problem in verify_diagnostics.compare(source, gather.taken, only_expected=only_expected):
-        work.sink.take(problem)
-    return outcome
-
-
-def _process(source: Source, work: Work, sink: Sink | Gather) -> Outcome:
-    options = work.options
+    sink = gather if options.verify_diagnostics else work.sink
     session = Session(
         target=work.target,
         explain=bool(options.explain),
@@ -81,54 +72,64 @@ def _process(source: Source, work: Work, sink: Sink | Gather) -> Outcome:
     content = None
     errors: Sequence[Diagnostic] = ()
     try:
-        content = _in_context(source, work, session, sink)
+        with _context(options, sink) as context:
+            root = _parse(source, context, work)
+            pipeline = _pipeline(source, options, root)
+            with _explained(root, options, session):
+                last_check = _run_passes(root, pipeline, work, session)
+            content = _print(root, work, session, last_check)
     except AsyncPipeError as error:
         errors = (error.diagnostic,)
     except mlir_diagnostics.MlirErrors as error:
         errors = error.diagnostics
     for diagnostic in (*session.diagnostics.items, *errors):
         sink.take(diagnostic)
+    only_expected = options.verify_diagnostics == "only-expected"
+    if options.verify_diagnostics:
+        for problem in verify_diagnostics.compare(
+            source, gather.taken, only_expected=only_expected
+        ):
+            work.sink.take(problem)
     return Outcome(content, session)
 
 
-def _in_context(source: Source, work: Work, session: Session, sink: Sink | Gather) -> bytes | None:
+@contextlib.contextmanager
+def _context(options: Options, sink: Sink | Gather) -> Iterator[Any]:
+    """A context whose diagnostics go to the sink."""
     context = bindings.new_context()
-    context.allow_unregistered_dialects = work.options.allow_unregistered_dialect
-    if work.options.mlir_disable_threading:
+    context.allow_unregistered_dialects = options.allow_unregistered_dialect
+    if options.mlir_disable_threading:
         context.enable_multithreading(False)
     handler = mlir_diagnostics.forward(context, sink.take)
     try:
-        return _transform(context, source, work, session)
+        yield context
     finally:
         handler.detach()
 
 
-def _transform(context: Any, source: Source, work: Work, session: Session) -> bytes | None:
-    options, timing = work.options, work.timing
-    repeated = reproducer.required(source) if options.run_reproducer else None
+def _parse(source: Source, context: Any, work: Work) -> Any:
     work.activity.is_now("parsing")
-    with timing.phase("Parser"):
+    with work.timing.phase("Parser"):
         root = parsing.parse(
-            reproducer.without(source), context, implicit_module=not options.no_implicit_module
+            reproducer.without(source),
+            context,
+            implicit_module=not work.options.no_implicit_module,
         )
-    if options.verify_roundtrip:
+    if work.options.verify_roundtrip:
         roundtrip.verify(root, source.name)
-    pipeline = _pipeline(options, repeated, root.operation.name, context)
-    with _explained(root, options, session):
-        last_check = _run_pipeline(root, pipeline, work, session)
-    if options.check_only:
-        return None
-    if options.run is not None:
-        work.activity.is_now(f"running @{options.run} on the machine")
-        with timing.phase("Machine"):
-            return execution.execute(root, options, session)
-    if options.emit != "mlir" and session.diagnostics.with_severity("error"):
-        last_check()
-        return None
-    work.activity.is_now(f"writing {options.emit}")
-    with timing.phase("Output"), contextlib.suppress(emit.CheckFailedError):
-        return emit.emit(root, options, session, last_check)
-    return None
+    return root
+
+
+def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.Nest:
+    """What the source, the pipeline text or the flags ask for, in this order."""
+    repeated = reproducer.required(source) if options.run_reproducer else None
+    text = repeated.pipeline if repeated is not None else options.pass_pipeline
+    if text is not None:
+        return pipeline_text.parse(text)
+    flags = options.passes
+    if options.check_only and not any(flag.name == CHECK for flag in flags):
+        flags = (*flags, PassFlag(CHECK, ""))
+    return pass_steps.from_flags(flags, root.operation.name, root.operation.context)
 
 
 @contextlib.contextmanager
@@ -148,32 +149,15 @@ def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
     said[:] = explain.only(said, places)
 
 
-def _pipeline(
-    options: Options, repeated: reproducer.Reproducer | None, root: str, context: Any
-) -> pipeline_text.Nest:
-    if repeated is not None:
-        return pipeline_text.parse(repeated.pipeline)
-    if options.pass_pipeline is not None:
-        return pipeline_text.parse(options.pass_pipeline)
-    flags = options.passes
-    if options.check_only and not any(flag.name == CHECK for flag in flags):
-        flags = (*flags, PassFlag(CHECK, ""))
-    return pass_steps.from_flags(flags, root, context)
-
-
-def _run_pipeline(
+def _run_passes(
     root: Any, pipeline: pipeline_text.Nest, work: Work, session: Session
 ) -> Callable[[], None]:
     """Run the pipeline, all but a check at its end that code may be made beside: returns that."""
-    options = work.options
+    options, context = work.options, root.operation.context
     dumps = printing.wants_dumps(options)
     beside = _may_check_beside(options)
-    steps = pass_steps.make(
-        pipeline,
-        root.operation.context,
-        _defaults(work),
-        single=dumps or options.mlir_timing or beside,
-    )
+    single = dumps or options.mlir_timing or beside
+    steps = pass_steps.make(pipeline, context, _defaults(work), single=single)
     text = pass_steps.text_of(steps, pipeline.anchor)
     if options.dump_pass_pipeline:
         sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
@@ -182,27 +166,24 @@ def _run_pipeline(
     instruments += [printing.DumpIr(options)] if dumps else []
     instruments += [statistics] if options.mlir_pass_statistics else []
     instruments += [work.timing] if options.mlir_timing else []
+    run_steps = partial(
+        run.run,
+        root,
+        session=session,
+        verify_each=options.verify_each,
+        statistics=options.mlir_pass_statistics,
+        instruments=instruments,
+    )
     late = steps[-1:] if beside and steps and steps[-1].name == CHECK else []
-
-    def run_steps(some: Sequence[pass_steps.Step]) -> None:
-        run.run(
-            root,
-            some,
-            session,
-            verify_each=options.verify_each,
-            statistics=options.mlir_pass_statistics,
-            instruments=instruments,
-        )
-
     with _reproducer(root, text, options):
         run_steps(steps[: len(steps) - len(late)])
     statistics.write()
 
-    def run_late() -> None:
+    def last_check() -> None:
         run_steps(late)
         work.activity.is_now(f"writing {options.emit}")
 
-    return run_late
+    return last_check
 
 
 def _may_check_beside(options: Options) -> bool:
@@ -239,3 +220,19 @@ def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.Abstra
     how = reproducer.Reproducer(pipeline, options.mlir_disable_threading, options.verify_each)
     text = root.operation.get_asm(enable_debug_info=True)
     return reproducer.kept_on_failure(name, text, how)
+
+
+def _print(root: Any, work: Work, session: Session, last_check: Callable[[], None]) -> bytes | None:
+    """What the options ask for: nothing, the results of a run, IR, or code."""
+    options = work.options
+    if options.check_only:
+        return None
+    if options.run is not None:
+        work.activity.is_now(f"running @{options.run} on the machine")
+        with work.timing.phase("Machine"):
+            return execution.execute(root, options, session)
+    work.activity.is_now(f"writing {options.emit}")
+    with work.timing.phase("Output"):
+        if options.emit == "mlir":
+            return emit.ir(root, options)
+        return emit.code(root, options, session, last_check)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,11 +56,10 @@ def generate(
     emit: str,
     *,
     strict: bool,
-    meanwhile: Callable[[], None],
-) -> NvidiaCode:
+) -> Generator[None, None, NvidiaCode]:
     """Lower a module, which is changed, and emit "llvm" (dialect), "ptx" or "cubin".
 
-    `meanwhile` is called while the back end works, not at all for "llvm".
+    Yields while the back end works, not at all for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, strict), session)
@@ -71,8 +70,8 @@ def generate(
     )
     if emit == "llvm":
         return NvidiaCode(str(root), b"", kernels)
-    ptx = nvvm_code.ptx_text(root, chip, meanwhile)
-    ptx, assembled = _assembled(ptx, root, chip, session, needs_cubin=emit == "cubin")
+    ptx = yield from nvvm_code.ptx_text(root, chip)
+    ptx, assembled = yield from _assembled(ptx, root, chip, session, needs_cubin=emit == "cubin")
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -88,7 +87,7 @@ def generate(
 
 def _assembled(
     ptx: str, root: Any, chip: Chip, session: Session, *, needs_cubin: bool
-) -> tuple[str, Assembled | None]:
+) -> Generator[None, None, tuple[str, Assembled | None]]:
     """PTX, and its cubin where ptxas is installed; made a second time if kernels spill."""
     if not needs_cubin and find_tool("ptxas") is None:
         return ptx, None
@@ -99,7 +98,7 @@ def _assembled(
         return ptx, assembled
     for op in changed:
         set_integer(op, MINIMUM_BLOCKS, 1, 32)
-    second_ptx = nvvm_code.ptx_text(root, chip)
+    second_ptx = yield from nvvm_code.ptx_text(root, chip)
     second = assemble(second_ptx, chip)
     better = _spilled(second) < _spilled(assembled)
     for op in changed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Generator
 from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process
@@ -19,8 +19,8 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 _LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
 
 
-def ptx_text(module: Any, chip: Chip, meanwhile: Callable[[], None] = lambda: None) -> str:
-    """The PTX of the module's kernels; `meanwhile` is called while the back end works.
+def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
+    """The PTX of the module's kernels; yields while the back end works.
 
     Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
     UsageError (back-end-missing).
@@ -29,7 +29,7 @@ def ptx_text(module: Any, chip: Chip, meanwhile: Callable[[], None] = lambda: No
     kernels = _one_gpu_module(module).get_asm(use_local_scope=True)
     text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
-    ptx = back_end_process.run(request, meanwhile).decode().rstrip("\0")
+    ptx = (yield from back_end_process.run(request)).decode().rstrip("\0")
     check_calls(ptx)
     return ptx
 

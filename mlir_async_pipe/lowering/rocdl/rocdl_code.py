@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +72,10 @@ class RocdlCode:
     waits: tuple[WaitReadback, ...] = ()
 
 
-def generate(
-    root: Operation, chip: Chip, emit: str, meanwhile: Callable[[], None] = lambda: None
-) -> RocdlCode:
+def generate(root: Operation, chip: Chip, emit: str) -> Generator[None, None, RocdlCode]:
     """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
     (assembly, with a comment before each of our waits) or "hsaco" (a linked code object).
+    Yields while the back end works.
 
     Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
     codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
@@ -85,19 +84,21 @@ def generate(
     slices_to_shuffles(root)
     masks_to_constants(root)
     if emit == "llvm":
-        return RocdlCode(back_end_process.run(_request(root, chip, ""), meanwhile).decode(), b"")
+        text = (yield from back_end_process.run(_request(root, chip, ""))).decode()
+        return RocdlCode(text, b"")
     waits = mark(root)
     # The linker is looked for first: without it the rest is for nothing.
     with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
         asked = _request(root, chip, "format=isa")
-        text = back_end_process.run(asked, meanwhile).decode().rstrip("\0")
+        text = (yield from back_end_process.run(asked)).decode().rstrip("\0")
         _check_calls(text)
         kernels = read(text)
         readback = explain(waits, kernels)
         if folder is None:
             return RocdlCode(text, b"", kernels, readback)
         request = _request(root, chip, f"format=bin toolkit={folder}")
-        return RocdlCode("", back_end_process.run(request), kernels, readback)
+        linked = yield from back_end_process.run(request)
+        return RocdlCode("", linked, kernels, readback)
 
 
 def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -> None:

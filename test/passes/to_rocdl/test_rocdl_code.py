@@ -111,7 +111,12 @@ def test_without_a_back_end_the_pip_command_is_given(monkeypatch):
 
 def test_an_intrinsic_that_survived_as_a_call_is_refused(monkeypatch):
     called = b"f:\n\ts_getpc_b64 s[0:1]\n\ts_add_u32 s0, s0, llvm.amdgcn.asyncmark@rel32@lo+4\n"
-    monkeypatch.setattr(back_end_process, "run", lambda request, meanwhile: called)
+
+    def answer(request):
+        yield
+        return called
+
+    monkeypatch.setattr(back_end_process, "run", answer)
     monkeypatch.setattr(rocdl_code, "back_end", lambda lowering: "flydsl")
     with pytest.raises(AsyncPipeError) as caught:
         emitted(copy_kernel(STRAIGHT), "isa")
@@ -171,7 +176,7 @@ def test_what_the_conversions_refuse_is_reported_where_it_stands():
 @needs_flydsl
 def test_a_back_end_that_gives_up_is_an_error_not_a_crash():
     with pytest.raises(AsyncPipeError) as caught:
-        back_end_process.run(Request("flydsl", "module { not mlir }", (), "", "module"))
+        list(back_end_process.run(Request("flydsl", "module { not mlir }", (), "", "module")))
     assert caught.value.code == "codegen-failed"
 
 

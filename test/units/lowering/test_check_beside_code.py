@@ -6,6 +6,7 @@ Covers: lowering/lower.py, api.py, tool/emit.py
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from helpers.double_buffered import DOUBLE_BUFFERED
 from helpers.driver_process import Ended, opt
 from mlir_async_pipe.bindings import back_end_process, ir, new_context
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.lower import Lowered, begin
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 pytestmark = pytest.mark.slow
@@ -46,38 +47,45 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return found
 
 
-def made(text: str, meanwhile, emit: str = "ptx"):
+def made(text: str, check: Callable[[], None], emit: str = "ptx") -> Lowered:
     with new_context():
         target = Target.parse("nvvm:sm_80")
-        return lower(ir.Module.parse(text), target=target, emit=emit, meanwhile=meanwhile)
+        with begin(ir.Module.parse(text), target=target, emit=emit) as started:
+            check()
+            return started.result()
 
 
 @pytest.mark.parametrize("emit", ["llvm", "ptx"])
-def test_meanwhile_is_called_once(emit: str) -> None:
-    calls: list[str] = []
-    assert made(DOUBLE_BUFFERED, lambda: calls.append("called"), emit).text
-    assert calls == ["called"]
+def test_a_started_lowering_gives_its_code(emit: str) -> None:
+    assert made(DOUBLE_BUFFERED, lambda: None, emit).text
 
 
-def test_meanwhile_is_called_while_the_back_end_works(children) -> None:
+def test_the_back_end_works_once_a_lowering_is_begun(children) -> None:
     states = []
     made(DOUBLE_BUFFERED, lambda: states.append(children[0].poll()))
     assert states == [None]
 
 
-def test_what_meanwhile_raises_ends_the_back_end(children) -> None:
+def test_an_error_while_it_works_ends_the_back_end(children) -> None:
     with pytest.raises(CheckError):
         made(DOUBLE_BUFFERED, refuse)
     (child,) = children
     assert child.returncode is not None
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "error"), [(refuse, CheckError), (lambda: None, LoweringError)]
-)
-def test_meanwhile_has_its_say_before_a_lowering_that_fails(meanwhile, error) -> None:
+def test_a_result_that_nobody_takes_ends_the_back_end(children) -> None:
+    with new_context():
+        module = ir.Module.parse(DOUBLE_BUFFERED)
+        with begin(module, target=Target.parse("nvvm:sm_80")):
+            pass
+    (child,) = children
+    assert child.returncode is not None
+
+
+@pytest.mark.parametrize(("check", "error"), [(refuse, CheckError), (lambda: None, LoweringError)])
+def test_a_lowering_that_fails_says_so_when_it_is_asked(check, error) -> None:
     with pytest.raises(error):
-        made("module {}", meanwhile)
+        made("module {}", check)
 
 
 def checked(text: str, folder: Path, *words: str) -> Ended:
