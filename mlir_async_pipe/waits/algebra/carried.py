@@ -210,13 +210,7 @@ def _turn_matrix(columns: Columns, state: State, iterations: int) -> State:
         for slot in slots:
             if slot in state:
                 vector[0, number[slot]] = state[slot]
-        left = iterations
-        while left:
-            if left & 1:
-                vector = minplus.multiply(vector, matrix)
-            left >>= 1
-            if left:
-                matrix = minplus.multiply(matrix, matrix)
+        vector = minplus.apply(vector, matrix, iterations)
         for slot in slots:
             if vector[0, number[slot]] < minplus.NEVER:
                 following[slot] = int(vector[0, number[slot]])

@@ -26,6 +26,8 @@ from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
+from mlir_async_pipe.waits.algebra.count_rows import FOREVER
+from mlir_async_pipe.waits.balance import balance
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.correlation import sources_of
 from mlir_async_pipe.waits.records import WaitRecord
@@ -35,7 +37,6 @@ from mlir_async_pipe.waits.run_time.possible_counts import (
     OPEN,
     PossibleAges,
     counts_in,
-    fewest_groups,
 )
 from mlir_async_pipe.waits.ssa.carry import can_carry
 from mlir_async_pipe.waits.ssa.forward import Forward
@@ -93,12 +94,20 @@ class _Callees:
             return 0
         if (callee, queue) not in self._fewest:
             self._fewest[callee, queue] = 0
-            self._fewest[callee, queue] = fewest_groups(
-                callee.op,
-                lambda inner: self.commits(inner, queue),
-                lambda inner: self.groups(inner, queue),
-            )
+            self._fewest[callee, queue] = self._through(callee, queue)
         return self._fewest[callee, queue]
+
+    def _through(self, callee: Item, queue: Queue) -> int:
+        """The least number of groups on any path through a function; 0 if it never returns."""
+        graph = self.analysis.graph
+
+        def weight(item: Item) -> int:
+            return self.groups(item.op, queue) if item.kind == "call" else 1
+
+        commits = [item for item in graph.commits if item.queue == queue]
+        inside = [item for item in [*commits, *graph.calls] if graph.root_of(item) is callee]
+        least = balance(self.analysis.conditions, inside, weight).through(callee.frames[0])
+        return least if least < FOREVER else 0
 
     def commits(self, op: Operation, queue: Queue) -> bool:
         """Whether an op surely commits a group to the queue."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, SELECT_OPS
-from mlir_async_pipe.waits.ssa.forward import Forward
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 Ages = dict[Value, int]
 
@@ -115,45 +113,3 @@ class PossibleAges:
 def counts_in(ages: int) -> list[int]:
     """The counts that a set of ages stands for, in order; those below 0 are left out."""
     return [bit - 2 for bit in range(2, ages.bit_length()) if ages >> bit & 1]
-
-
-@dataclass
-class FewestGroups:
-    """The domain of the least number of groups that are committed from the start to a point."""
-
-    commits: CommitsTo
-    called: Callable[[Operation], int]
-    unreached: int | None = None
-
-    def over(self, op: Operation, state: int) -> int:
-        """A commit adds one, a call what it commits at least."""
-        if op.name in CALL_OPS:
-            return state + self.called(op)
-        return state + self.commits(op)
-
-    def join(self, first: int, second: int) -> int:
-        """The path with fewer."""
-        return min(first, second)
-
-    again = join
-
-    def hand(self, targets: Sequence[Value], sources: Sequence[Value], state: int) -> int:
-        """Values change nothing."""
-        return state
-
-    def apart(self, op: Operation, state: int) -> int:
-        """Nothing is committed there yet."""
-        return 0
-
-    def behind_apart(self, op: Operation, state: int) -> int:
-        """Other threads may have none of it in this one."""
-        return state
-
-
-def fewest_groups(
-    function: Operation, commits: CommitsTo, called: Callable[[Operation], int]
-) -> int:
-    """The least number of groups that a call of `function` commits."""
-    skeleton = Skeleton(function, lambda op: commits(op) or op.name in CALL_OPS, commits)
-    flow = Forward(skeleton, FewestGroups(commits, called), 0, exact=True)
-    return min((groups for _, groups in flow.exits), default=0)
