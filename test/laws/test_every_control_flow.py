@@ -1,21 +1,25 @@
-"""No pass counts on control flow that nobody describes.
+"""Every engine asks the rows of control flow, and counts on none that nobody describes.
 
-The law: around an op with regions or successors that has no row, counts are 0 or right however
-its regions run, no wait is raised or dropped, and missing barriers are told.
+The law of the rows: around each op of the table, counts, balances, bounds of groups in flight,
+tokens and counters that are carried along agree on whether its regions surely run.
 
-Covers: flow/flow_graph.py, waits/ssa/skeleton.py, waits/ssa/forward.py,
+The law of all others: around an op with regions or successors that has no row, counts are 0 or
+right however its regions run, no wait is raised or dropped, and missing barriers are told.
+
+Covers: flow/flow_graph.py, flow/solver.py, waits/ssa/skeleton.py, waits/ssa/forward.py,
 checker/unfollowed.py
 """
 
 import pytest
 
-from helpers.control_flow_programs import COPY, LOAD, TABLE, around, program, registered
+from helpers.control_flow_programs import BRANCHES, COPY, LOAD, TABLE, around, program, registered
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.loops.annotations import DRAIN
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, LLVM_BRANCHES
 
 GROUP = "\n  %e{0} = nvgpu.device_async_create_group {{async_pipe.empty}}\n"
 TOKEN_WAIT = "\n  nvgpu.device_async_wait %gbefore\n"
@@ -47,6 +51,20 @@ def run(name: str, module, **options):
     return session.report()
 
 
+def waits_left(module, name: str, **options) -> int:
+    """How many waits with a count a pass leaves in a module."""
+    run(name, module, **options)
+    return [op.name for op in walk(module)].count("nvvm.cp.async.wait.group")
+
+
+def as_kernel(module):
+    """The module whose function `f` starts with nothing in flight."""
+    for op in walk(module):
+        if op.name == "func.func" and symbol_name(op) == "f":
+            op.attributes["gpu.kernel"] = ir.UnitAttr.get()
+    return module
+
+
 def count_behind(module) -> int:
     (wait,) = run("async-pipe-count-waits", module).of("waits")
     return wait.count
@@ -57,6 +75,50 @@ def test_group_in_a_row_counts_where_it_surely_runs(name):
     with new_context():
         module = program(name, before=COPY, inside=GROUP, after=TOKEN_WAIT)
         assert count_behind(module) == int(name in SURELY)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_wait_after_a_row_that_may_commit_stays(name):
+    with new_context():
+        module = as_kernel(program(name, inside=COMMIT, after=WAIT))
+        left = waits_left(module, "async-pipe-simplify-waits", keep_commits=True)
+    # The groups of a launch are those of its own threads.
+    assert left == int(name != "gpu.launch")
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if name != "gpu.launch"])
+def test_wait_after_a_row_goes_where_one_surely_runs_in_it(name):
+    with new_context():
+        module = as_kernel(program(name, before=COMMIT, inside=WAIT, after=WAIT))
+        left = waits_left(module, "async-pipe-simplify-waits", keep_commits=True)
+    # What a callee waits for is not followed.
+    assert left == (1 if name in SURELY and name not in CALL_OPS else 2)
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("inside", (COMMIT, ""), ids=("commits", "empty"))
+def test_token_carried_past_a_row_counts_what_the_wait_said(name, inside):
+    with new_context():
+        module = program(name, before=COMMIT + COMMIT, inside=inside, after=WAIT.replace("0", "1"))
+        run("async-pipe-tokens", module)
+        counts = [wait.count for wait in run("async-pipe-count-waits", module).of("waits")]
+    if name in CARRYING_OPS or name in BRANCHES:
+        assert counts == [1] * (name not in LLVM_BRANCHES)
+    assert set(counts) <= {1}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_counter_carried_past_a_row_decides_where_it_may_run(name):
+    with new_context():
+        module = program(name, before=COPY, inside=GROUP, after=TOKEN_WAIT)
+        before = [op.name for op in walk(module)].count("scf.index_switch")
+        report = run("async-pipe-count-waits", module, mode="dynamic")
+        switches = [op.name for op in walk(module)].count("scf.index_switch") - before
+        (wait,) = report.of("waits")
+    assert wait.count == int(name in SURELY)
+    carried = name in CARRYING_OPS or (name in BRANCHES and name not in LLVM_BRANCHES)
+    # A region or block that runs just once leaves nothing to decide.
+    assert switches == int(carried and (name not in SURELY or name == "scf.while"))
 
 
 @unknown_ops
