@@ -11,14 +11,18 @@ blocks hash by identity.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 
-Operation = Any
-Value = Any
-Block = Any
+# Of the stacks this one has type stubs; the handles of all have the same classes.
+if TYPE_CHECKING:
+    from flydsl._mlir._mlir_libs._mlir import ir as stubs
+
+Operation: TypeAlias = "stubs.Operation"
+Value: TypeAlias = "stubs.Value"
+Block: TypeAlias = "stubs.Block"
 
 
 def raw(op: Any) -> Operation:
@@ -106,8 +110,14 @@ def symbol_name(op: Operation) -> str:
 @remembered
 def defining_op(value: Value) -> Operation | None:
     """The op that makes `value`, None for a block argument."""
-    owner = value.owner
+    owner: Any = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def source_op(value: Value) -> Operation:
+    """The op that makes `value`, or the one around the block whose argument it is."""
+    owner: Any = value.owner
+    return owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
 
 
 def is_block_argument(value: Value) -> bool:

@@ -111,8 +111,9 @@ class Builder:
         places = jumps.Places(mapped, loops, headers)
         for source in blocks:
             current = mapped[source]
-            *body, last = operations(source) or [None]
-            for op in body:
+            ops = operations(source)
+            last = ops[-1] if ops else None
+            for op in ops[:-1]:
                 current = self.op(op, frame, current)
             row = None if last is None else BRANCH_ROWS.get(last.name)
             if row is not None:

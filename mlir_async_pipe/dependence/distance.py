@@ -28,6 +28,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     constant_value,
     defining_op,
+    is_block_argument,
+    source_op,
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
@@ -237,9 +239,8 @@ class LoopIndex:
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is defined outside the loop (the same in every iteration)."""
-        owner = value.owner
-        op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-        if op == self.loop and isinstance(owner, ir.Block):
+        op = source_op(value)
+        if op == self.loop and is_block_argument(value):
             return False
         return self.loop not in list(ancestors(op))
 

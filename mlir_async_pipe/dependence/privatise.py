@@ -179,7 +179,7 @@ def declared_private(root: Root) -> bool:
         return False
     function = enclosing_function(root.value)
     name = "workgroup_attrib_attrs"
-    if name not in function.attributes:
+    if function is None or name not in function.attributes:
         return False
     inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
     number = ir.BlockArgument(root.value).arg_number - inputs

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, source_op
 from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.expand.plan.privatisation import Obstacle
 from mlir_async_pipe.expand.plan.units import Unit, Units
@@ -34,8 +34,8 @@ def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None
             return None
         chain.append(number)
         current = yielded[number]
-    owner = current.owner
-    if isinstance(owner, ir.Block) or owner.operation.block != block:
+    made = defining_op(current)
+    if made is None or made.block != block:
         return None
     return current, tuple(chain)
 
@@ -66,7 +66,7 @@ def _check_value(value: Value, op: Operation, unit: Unit, units: Units) -> None:
             f"made later in the pipeline, in stage {producer.stage}",
             code="dependence-violated",
             at=op,
-            notes=(("the value is made here", made.owner.operation),),
+            notes=(("the value is made here", source_op(made)),),
         )
 
 

@@ -10,8 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.dependence.outside_reads import (
     sees_nothing_of,
     user_elsewhere,
@@ -97,6 +96,4 @@ def _may_be_versioned(root: Root) -> bool:
 
 
 def _inside(root: Root, loop: Operation) -> bool:
-    owner = root.value.owner
-    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    return root.kind != "global" and loop in list(ancestors(op))
+    return root.kind != "global" and loop in list(ancestors(source_op(root.value)))

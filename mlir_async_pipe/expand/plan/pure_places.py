@@ -10,7 +10,8 @@ Ops whose values nobody uses have no place and disappear.
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings import ir
+from collections.abc import Iterable
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -150,20 +151,22 @@ def rematerialisable(body: Body) -> frozenset[Operation]:
             for value in captured(op)
         ):
             closed.add(op)
-    kept = {defining_op(v) for v in body.terminator.operands if not is_block_argument(v)}
+    kept = _makers(body.terminator.operands)
     while kept:
         op = kept.pop()
         if op in closed:
             closed.discard(op)
-            kept |= {defining_op(v) for v in captured(op) if not is_block_argument(v)}
+            kept |= _makers(captured(op))
     return frozenset(closed)
 
 
+def _makers(values: Iterable[Value]) -> set[Operation]:
+    return {op for value in values if (op := defining_op(value)) is not None}
+
+
 def _inside(value: Value, body: Body) -> bool:
-    owner = value.owner
-    return (
-        owner == body.block if isinstance(owner, ir.Block) else owner.operation.block == body.block
-    )
+    op = defining_op(value)
+    return value.owner == body.block if op is None else op.block == body.block
 
 
 def _top_level_holder(body: Body) -> dict[Operation, Operation]:

@@ -27,8 +27,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     clone,
     create,
+    is_block_argument,
     operations,
     set_integer,
+    source_op,
     walk,
 )
 from mlir_async_pipe.expand.plan.statement_places import statement_place
@@ -99,9 +101,8 @@ def _obstacle(nest: Nest) -> str:
 
 
 def _is_inside(value: Value, loop: Operation) -> bool:
-    owner = value.owner
-    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    return (op == loop and isinstance(owner, ir.Block)) or loop in list(ancestors(op))
+    op = source_op(value)
+    return (op == loop and is_block_argument(value)) or loop in list(ancestors(op))
 
 
 def overlap(nest: Nest) -> Operation:

@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     operations,
     set_integer,
+    source_op,
     symbol_name,
     users,
     walk,
@@ -159,7 +160,7 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         ]
     else:
         new = _new_allocation(defining_op(old), versioned)
-        ip = after(defining_op(new))
+        ip = after(source_op(new))
         replaced = [old]
     view = _slot_zero(new, kind, shape, ip)
     for value in replaced:

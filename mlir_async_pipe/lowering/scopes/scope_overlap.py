@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, is_block_argument
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Access
@@ -97,7 +97,7 @@ def _varies(form: Linear, loops: list[Operation]) -> bool:
 
 
 def _made_inside(value: Any, loop: Operation) -> bool:
-    owner = value.owner.owner.operation if is_block_argument(value) else value.owner.operation
+    owner = source_op(value)
     return owner == loop or loop in ancestors(owner)
 
 

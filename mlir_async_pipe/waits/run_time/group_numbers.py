@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     create,
     integer_attribute,
+    source_op,
 )
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
@@ -63,7 +64,7 @@ class GroupNumbers(Carrier):
         self._entry = IntegerWriter(ir.InsertionPoint.at_block_begin(entry), skeleton.root.location)
         self._zero = self._entry.constant(0)
         # The op that came first may be a wait, which goes.
-        self._entry.ip = before(self._zero.owner)
+        self._entry.ip = before(source_op(self._zero))
 
     def count(self) -> None:
         """Rewrite the function."""
