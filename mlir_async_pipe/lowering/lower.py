@@ -105,7 +105,7 @@ def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = Fals
 
 def _steps(module: Any, target: Target, emit: str, strict: bool) -> Generator[None, None, Lowered]:
     """Lower a copy; yields while a back end works."""
-    session = Session(target=target)
+    session = Session(target=target, witnesses=False)
     root = module.clone().operation
     code: Any
     waits: tuple[Any, ...] = ()

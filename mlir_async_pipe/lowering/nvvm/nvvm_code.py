@@ -9,11 +9,10 @@ from typing import Any
 from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.bindings.back_end_process import Request
 from mlir_async_pipe.bindings.back_ends import back_end
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice
 from mlir_async_pipe.lowering.nvvm.ptx import check_calls
-from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 
 # CUDA's math functions, which MLIR's math ops become calls of.
 _LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
@@ -26,7 +25,7 @@ def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
     UsageError (back-end-missing).
     """
     # Alone, since ops of host code may not be parsed again (they need not even be registered).
-    kernels = _one_gpu_module(module).get_asm(use_local_scope=True)
+    kernels = one_gpu_module(module.operation).get_asm(use_local_scope=True)
     text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
     ptx = (yield from back_end_process.run(request)).decode().rstrip("\0")
@@ -41,23 +40,3 @@ def _pipeline(text: str, chip: Chip) -> str:
         f"builtin.module(nvvm-attach-target{{chip={chip.name} features={chip.features} O=3{link}}},"
         "gpu-module-to-binary{format=isa})"
     )
-
-
-def _one_gpu_module(module: Any) -> Operation:
-    """PTX is one module: several gpu.modules would be several files."""
-    found = [op for op in walk(module) if op.name == "gpu.module"]
-    if not found:
-        raise LoweringError(
-            "there is no gpu.module to lower",
-            code="no-kernels",
-            at=module.operation,
-            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
-        )
-    if len(found) > 1:
-        raise LoweringError(
-            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
-            code="several-gpu-modules",
-            at=found[1],
-            advice="split the module",
-        )
-    return found[0]

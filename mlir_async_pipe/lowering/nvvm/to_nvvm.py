@@ -14,20 +14,20 @@ after the conversions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    attribute,
     integer_attribute,
-    operations,
     set_integer,
     symbol_name,
     walk,
 )
-from mlir_async_pipe.chips.target import chip_for
+from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -40,6 +40,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_sizes, state_once
 from mlir_async_pipe.lowering.scopes.copy_spaces import check_copy_spaces
@@ -83,45 +84,26 @@ class ToNvvmOptions:
     strict: bool = False
 
 
+@dataclass
+class ToNvvm:
+    """One module on its way to NVVM. By the names of its gpu.modules: the dynamic shared memory
+    of their kernels, and the block sizes that these state."""
+
+    root: Operation
+    chip: Chip
+    strict: bool
+    session: Session
+    shared: dict[str, DynamicShared] = field(default_factory=dict)
+    sizes: dict[str, BlockSizes] = field(default_factory=dict)
+
+
 @passes.register(
     "async-pipe-to-nvvm", "abstract and nvgpu async ops to NVVM, kernels to LLVM", ToNvvmOptions
 )
 def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     """Lower every gpu.module in `module` to the LLVM dialect."""
-    root = module.operation
     chip = chip_for(options, session, "nvvm")
-    for gpu_module in gpu_modules(root):
-        _check_known(gpu_module)
-    name_kernels(root)
-    check_layouts(root)
-    check_copy_spaces(root)
-    align_workgroup_buffers(root)
-    lower_abstract_ops(root, chip, session, strict=options.strict)
-    clamp_counts(root, session)
-    shared: dict[str, DynamicShared] = {}
-    sizes: dict[str, BlockSizes] = {}
-    for gpu_module in gpu_modules(root):
-        globalise_allocations(gpu_module)
-        flatten_buffers(gpu_module)
-        moved = move_large_kernels(gpu_module, chip)
-        shared[symbol_name(gpu_module)] = moved
-        ask_at_launch(root, symbol_name(gpu_module), moved)
-        annotate_alignment(gpu_module)
-        sizes[symbol_name(gpu_module)] = state_once(gpu_module)
-        _drop_noalias(gpu_module)
-    _convert(root)
-    for gpu_module in gpu_modules(root):
-        _make_dynamic_external(gpu_module, shared[symbol_name(gpu_module)])
-        _check_converted(gpu_module)
-        require_sizes(gpu_module, sizes[symbol_name(gpu_module)])
-        settle_masked_loads(gpu_module)
-
-
-def gpu_modules(root: Operation) -> list[Operation]:
-    """The gpu.modules: `root` itself, or those directly in it, where alone they are allowed."""
-    if root.name == "gpu.module":
-        return [root]
-    return [op for op in operations(root.regions[0].blocks[0]) if op.name == "gpu.module"]
+    run_steps(STEPS, ToNvvm(module.operation, chip, options.strict, session))
 
 
 def _check_known(gpu_module: Operation) -> None:
@@ -149,6 +131,21 @@ def _check_converted(gpu_module: Operation) -> None:
             types = {str(v.type) for v in (*op.operands, *op.results)}
             what = f"a value that is used as {' and '.join(sorted(types))}"
         raise LoweringError(f"MLIR's conversions to NVVM leave {what}", code="left-over-op", at=op)
+
+
+def _lower_abstract_ops(to: ToNvvm) -> None:
+    lower_abstract_ops(to.root, to.chip, to.session, strict=to.strict)
+
+
+def _make_dynamic(to: ToNvvm) -> None:
+    for gpu_module in gpu_modules(to.root):
+        name = symbol_name(gpu_module)
+        to.shared[name] = move_large_kernels(gpu_module, to.chip)
+        ask_at_launch(to.root, name, to.shared[name])
+
+
+def _state_sizes(to: ToNvvm) -> None:
+    to.sizes = {symbol_name(found): state_once(found) for found in gpu_modules(to.root)}
 
 
 def _drop_noalias(gpu_module: Operation) -> None:
@@ -194,11 +191,45 @@ def _convert(root: Operation) -> None:
         ) from error
 
 
-def _make_dynamic_external(gpu_module: Operation, shared: DynamicShared) -> None:
+def _make_dynamic_external(to: ToNvvm) -> None:
     """MLIR declares dynamic shared memory as an internal array of 0 bytes, which would overlap
     static memory; only an external array is sized at launch (CUDA, extern __shared__)."""
-    for op in top_level(gpu_module):
-        if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
-            op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>", op.context)
-            known = integer_attribute(op, "alignment") or 1
-            set_integer(op, "alignment", max(known, shared.alignment), 64)
+    for gpu_module in gpu_modules(to.root):
+        least = to.shared[symbol_name(gpu_module)].alignment
+        for op in top_level(gpu_module):
+            if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
+                op.attributes["linkage"] = attribute("#llvm.linkage<external>", op.context)
+                known = integer_attribute(op, "alignment") or 1
+                set_integer(op, "alignment", max(known, least), 64)
+
+
+def _require_sizes(to: ToNvvm) -> None:
+    for gpu_module in gpu_modules(to.root):
+        require_sizes(gpu_module, to.sizes[symbol_name(gpu_module)])
+
+
+STEPS: tuple[Step[ToNvvm], ...] = (
+    Step("known", in_each(_check_known), (), "the ops are those that the user wrote"),
+    Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
+    Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
+    Step("spaces", on_root(check_copy_spaces), (), "the copies are those that the user wrote"),
+    Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
+    Step("abstract", _lower_abstract_ops, ("spaces", "align"), "copies may be as wide as can be"),
+    Step(
+        "clamp",
+        lambda to: clamp_counts(to.root, to.session),
+        ("abstract",),
+        "all waits are nvgpu's or nvvm's",
+    ),
+    Step("globals", in_each(globalise_allocations), ("abstract",), "no scope is left around them"),
+    Step("dense", in_each(flatten_buffers), ("globals",), "buffers are attributions or globals"),
+    Step("dynamic", _make_dynamic, ("kernels", "dense"), "each buffer reserves all its bytes"),
+    Step("vectors", in_each(annotate_alignment), ("dynamic",), "buffers lie where they will be"),
+    Step("sizes", _state_sizes, ("kernels",), "kernels are found by one attribute"),
+    Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
+    Step("convert", lambda to: _convert(to.root), ("clamp", "sizes", "noalias"), "all is known"),
+    Step("extern", _make_dynamic_external, ("convert",), "MLIR has declared the dynamic memory"),
+    Step("converted", in_each(_check_converted), ("convert",), "MLIR has converted what it can"),
+    Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
+    Step("masked", in_each(settle_masked_loads), ("convert",), "masked loads are LLVM's"),
+)

@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.back_end_process import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
 from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
@@ -80,7 +81,7 @@ def generate(root: Operation, chip: Chip, emit: str) -> Generator[None, None, Ro
     Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
     codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
     """
-    check_one_gpu_module(root)
+    one_gpu_module(root)
     slices_to_shuffles(root)
     masks_to_constants(root)
     if emit == "llvm":
@@ -156,25 +157,6 @@ def _check_calls(text: str) -> None:
             f"the back end does not know the intrinsic '{found.group().rstrip('@')}' and made it "
             "a call",
             code="unknown-intrinsic",
-        )
-
-
-def check_one_gpu_module(root: Operation) -> None:
-    """Raise LoweringError unless there is exactly one gpu.module: code is one object."""
-    found = [op for op in walk(root) if op.name == "gpu.module"]
-    if not found:
-        raise LoweringError(
-            "there is no gpu.module to lower",
-            code="no-kernels",
-            at=root,
-            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
-        )
-    if len(found) > 1:
-        raise LoweringError(
-            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
-            code="several-gpu-modules",
-            at=found[1],
-            advice="split the module",
         )
 
 

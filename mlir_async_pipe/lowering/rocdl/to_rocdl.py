@@ -28,6 +28,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.rocdl.mark_scope import check_scope
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
@@ -93,32 +94,33 @@ def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
     return chip
 
 
+@dataclass(frozen=True)
+class ToRocdl:
+    """One module on its way to an AMD chip."""
+
+    root: Operation
+    chip: Chip
+    options: ToRocdlOptions
+    session: Session
+
+
 @passes.register(
     "async-pipe-to-rocdl", "async copies, groups and waits to an AMD chip", ToRocdlOptions
 )
 def run(module: Any, options: ToRocdlOptions, session: Session) -> None:
     """Lower every async copy, group and wait in `module`."""
-    chip = chip_of(options, session)
-    root = module.operation
-    _check_foreign(root, chip)
-    name_kernels(root)
-    check_layouts(root)
-    align_workgroup_buffers(root)
-    refuse = WaveCopies(root, chip).refuse
-    lower_abstract_ops(root, chip, session, strict=options.strict, refuse=refuse)
-    check_scope(root, chip, session)
-    drop_empty_groups(root, chip, session)
-    _lower_copies(root, chip, options, session)
-    for gpu_module in [op for op in walk(root) if op.name == "gpu.module"]:
-        globalise_allocations(gpu_module)
-        flatten_buffers(gpu_module)
-        state_once(gpu_module)
-        _check_workgroup_memory(gpu_module, chip, options.smem_limit)
-        annotate_alignment(gpu_module)
+    run_steps(STEPS, ToRocdl(module.operation, chip_of(options, session), options, session))
 
 
-def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session: Session) -> None:
+def _lower_abstract_ops(to: ToRocdl) -> None:
+    refuse = WaveCopies(to.root, to.chip).refuse
+    strict = to.options.strict
+    lower_abstract_ops(to.root, to.chip, to.session, strict=strict, refuse=refuse)
+
+
+def _lower_copies(to: ToRocdl) -> None:
     """Plan all copies, groups and waits, then rewrite them."""
+    root, chip, form = to.root, to.chip, to.options.waits
     ops = list(walk(root))
     copies = [op for op in ops if op.name == COPY]
     groups = [op for op in ops if is_group(op)]
@@ -134,27 +136,28 @@ def _lower_copies(root: Operation, chip: Chip, options: ToRocdlOptions, session:
     ]
     check_control([*groups, *waits], uniformity)
     pieces = {plan.copy.op: plan.pieces for plan in plans}
-    planned = plan_waits(waits, groups, pieces, options.waits, session.diagnostics)
+    planned = plan_waits(waits, groups, pieces, form, to.session.diagnostics)
     makers = [op for op in ops if op.name == COPY or is_group(op)]
     _rewrite_copies(plans, blocks, uniformity)
-    rewrite(planned, groups, options.waits)
+    rewrite(planned, groups, form)
     replace_tokens(root, makers)
 
 
-def _check_workgroup_memory(gpu_module: Operation, chip: Chip, limit: int) -> None:
+def _check_workgroup_memory(to: ToRocdl) -> None:
     """Raise LoweringError (workgroup-memory) for a kernel that needs more than there is."""
-    allowed = dataclasses.replace(chip, workgroup_bytes=limit) if limit else chip
-    for kernel in kernels(gpu_module):
-        needed = end_of(workgroup_buffers(kernel, gpu_module))
-        check_fits(kernel, needed, allowed)
+    limit = to.options.smem_limit or to.chip.workgroup_bytes
+    allowed = dataclasses.replace(to.chip, workgroup_bytes=limit)
+    for gpu_module in gpu_modules(to.root):
+        for kernel in kernels(gpu_module):
+            check_fits(kernel, end_of(workgroup_buffers(kernel, gpu_module)), allowed)
 
 
-def _check_foreign(root: Operation, chip: Chip) -> None:
-    for op in walk(root):
+def _check_foreign(to: ToRocdl) -> None:
+    for op in walk(to.root):
         ours = op.name == COPY or is_group(op) or is_wait(op)
         if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
             raise LoweringError(
-                f"'{op.name}' has no counterpart on {chip.name}",
+                f"'{op.name}' has no counterpart on {to.chip.name}",
                 code="foreign-op",
                 at=op,
                 advice="write the tile operations with vector or amdgpu ops",
@@ -187,3 +190,32 @@ def _rewrite_copies(
     }
     for plan in plans:
         rewrite_copy(plan, waves.get(enclosing_function(plan.copy.op)))
+
+
+STEPS: tuple[Step[ToRocdl], ...] = (
+    Step("foreign", _check_foreign, (), "the ops are those that the user wrote"),
+    Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
+    Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
+    Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
+    Step("abstract", _lower_abstract_ops, ("foreign", "align"), "copies may be as wide as can be"),
+    Step(
+        "scope",
+        lambda to: check_scope(to.root, to.chip, to.session),
+        ("abstract",),
+        "all groups and waits are nvgpu's",
+    ),
+    Step(
+        "empty",
+        lambda to: drop_empty_groups(to.root, to.chip, to.session),
+        ("scope",),
+        "no wait relies on groups of another function",
+    ),
+    Step("copies", _lower_copies, ("empty",), "the groups are those that become marks"),
+    Step("globals", in_each(globalise_allocations), ("abstract",), "no scope is left around them"),
+    Step("dense", in_each(flatten_buffers), ("globals",), "buffers are attributions or globals"),
+    Step("sizes", in_each(state_once), ("kernels",), "kernels are found by one attribute"),
+    Step("memory", _check_workgroup_memory, ("dense",), "each buffer reserves all its bytes"),
+    Step(
+        "vectors", in_each(annotate_alignment), ("copies", "dense"), "no access is added any more"
+    ),
+)

@@ -1,0 +1,82 @@
+"""A lowering as a list of steps, each with the steps that must come before it, and why.
+
+STEPS = (
+    Step("globals", …, ("abstract",), "allocations stand in kernels, no scope is around them"),
+    Step("dense", …, ("globals",), "what has strides of its own is an attribution or a global"),
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mlir_async_pipe.bindings.raw_ops import Operation, operations
+from mlir_async_pipe.session.diagnostics import LoweringError
+
+L = TypeVar("L")
+
+
+@dataclass(frozen=True)
+class Step(Generic[L]):
+    """One step of a lowering `L`: it needs that the steps `after` have run, since then `given`
+    is true."""
+
+    name: str
+    run: Callable[[L], None]
+    after: tuple[str, ...]
+    given: str
+
+
+def run_steps(steps: Iterable[Step[L]], lowering: L) -> None:
+    """Run all steps in their order."""
+    for step in steps:
+        step.run(lowering)
+
+
+def on_root(change: Callable[[Operation], None]) -> Callable[[Any], None]:
+    """A step that needs the module alone."""
+    return lambda lowering: change(lowering.root)
+
+
+def in_each(change: Callable[[Operation], object]) -> Callable[[Any], None]:
+    """A step that goes through the gpu.modules, one by one."""
+
+    def run(lowering: Any) -> None:
+        for gpu_module in gpu_modules(lowering.root):
+            change(gpu_module)
+
+    return run
+
+
+def gpu_modules(root: Operation) -> list[Operation]:
+    """The gpu.modules: `root` itself, or those in it and in the modules that it holds."""
+    if root.name == "gpu.module":
+        return [root]
+    if root.name != "builtin.module":
+        return []
+    return [found for op in operations(root.regions[0].blocks[0]) for found in gpu_modules(op)]
+
+
+def one_gpu_module(root: Operation) -> Operation:
+    """The only gpu.module, since code is one object.
+
+    Raises LoweringError (no-kernels, several-gpu-modules).
+    """
+    found = gpu_modules(root)
+    if not found:
+        raise LoweringError(
+            "there is no gpu.module to lower",
+            code="no-kernels",
+            at=root,
+            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
+        )
+    if len(found) > 1:
+        raise LoweringError(
+            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
+            code="several-gpu-modules",
+            at=found[1],
+            advice="split the module",
+        )
+    return found[0]
