@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.ask_checker.relax_waits import function_name, relax
+from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
@@ -28,7 +29,8 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
     what its waits can gain; raises PipelineError (already-pipelined) where that is nothing."""
     around = Surroundings()
     loops = names.find_loops(module)
-    own = [number for number, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
+    with unchanged():
+        own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
     refused = [(loops[number], _refusal(module, number, rehearse)) for number in own]
     kept = [(loop, error) for loop, error in refused if error is not None]
     if not kept:

@@ -22,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
@@ -176,12 +176,14 @@ def _read(function: Operation) -> _Function:
     for place, op in enumerate(walk(function)):
         found.size = place + 1
         found.names.add(op.name)
+        row = row_of(op)
+        if row is None and is_pure(op) and len(op.regions) == 0:
+            continue
         if op.name == "scf.for":
             found.loops[op] = place
             before = last.get(op.block)
             if before is not None:
                 found.in_front[place] = before
-        row = row_of(op)
         if row is not None and row.barrier is not None:
             found.barriers[op.block].append(place)
         touches = _touches(op, place)
