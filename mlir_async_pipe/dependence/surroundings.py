@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     walk,
 )
+from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
@@ -93,10 +94,10 @@ class _Function:
 class Surroundings:
     """The functions and launches of a module, each read when first asked for.
 
-    `lanes` is the number of lanes of a wave, None where no chip is given."""
+    `chip` is where they are going, None where that is not decided."""
 
-    def __init__(self, lanes: int | None = None) -> None:
-        self._lanes = lanes
+    def __init__(self, chip: Chip | None = None) -> None:
+        self._chip = chip
         self._functions: dict[Operation, _Function] = {}
         self._launches: Launches | None = None
 
@@ -160,8 +161,8 @@ class Surroundings:
 
     def lanes(self, loop: Operation) -> int:
         """Lanes of a wave that runs the loop."""
-        if self._lanes is not None:
-            return self._lanes
+        if self._chip is not None:
+            return self._chip.lanes
         return usual_lanes(self._function(enclosing(loop, FUNCTION_OPS) or loop).names)
 
     def _function(self, function: Operation) -> _Function:

@@ -113,7 +113,7 @@ def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: 
 def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
     while loops:
         inner = innermost(loops)
-        around = Surroundings(limits.lanes)
+        around = Surroundings(limits.chip)
         plans = [(loop, _plan(loop, limits, session, around)) for loop in inner]
         numbering = ir.AsmState(module.operation)
         made = share_barriers([plan for _, plan in plans if plan is not None], around)

@@ -64,7 +64,9 @@ class ScheduleOptions:
     cost: str = ""
 
 
-def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decision | None:
+def decide(
+    loop: Operation, options: ScheduleOptions, session: Session, around: Surroundings
+) -> Decision | None:
     """The schedule that the annotations of a loop ask for; None leaves the loop as it is.
 
     Raises InputError with the code of what is wrong.
@@ -94,7 +96,7 @@ def decide(loop: Operation, options: ScheduleOptions, session: Session) -> Decis
             )[:1],
         )
     if not found.in_loop_form:
-        return _decide_by_latency(body, options, session)
+        return _decide_by_latency(body, options, session, around)
     if found.num_stages is not None:
         return _decide_by_count(loop, body, options.num_stages or found.num_stages, found, session)
     return _decide_by_arrays(loop, body, found)
@@ -235,7 +237,9 @@ def _decide_by_count(
     return Decision(body, slots, found.wait_at or "iteration")
 
 
-def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -> Decision | None:
+def _decide_by_latency(
+    body: Body, options: ScheduleOptions, session: Session, around: Surroundings
+) -> Decision | None:
     # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
     from mlir_async_pipe.costs.cost_model import CostModel
     from mlir_async_pipe.schedule.modulo.by_latency import LatencyOptions, schedule_by_latency
@@ -248,7 +252,7 @@ def _decide_by_latency(body: Body, options: ScheduleOptions, session: Session) -
         )
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
-    found = schedule_by_latency(body, asked, session)
+    found = schedule_by_latency(body, asked, session, around)
     if found is None:
         return None
     slots = tuple(
@@ -273,12 +277,13 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 "--scf-forall-to-for), and annotate that",
             )
     loops = find_loops(module)
-    around = Surroundings(None if session.target is None else session.target.chip.lanes)
+    target = target_for(options, session)
+    around = Surroundings(None if target is None else target.chip)
     decisions = []
     single = []
     for loop in loops:
         try:
-            decision = decide(loop, options, session)
+            decision = decide(loop, options, session, around)
         except AsyncPipeError as error:
             raise refusal(error, loop, around) from error
         if decision is not None:

@@ -48,11 +48,6 @@ class Limits:
     noalias_arguments: bool = False
     chip: Chip | None = None
 
-    @property
-    def lanes(self) -> int | None:
-        """Lanes of a wave of the chip."""
-        return None if self.chip is None else self.chip.lanes
-
 
 def make_plan(
     loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings

@@ -39,7 +39,7 @@ def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | s
     same = find_nest(innermost(scheduled_loops(copy))[number])
     assert isinstance(same, Nest)
     try:
-        plan = make_plan(overlap(same), limits, Diagnostics(), Surroundings(limits.lanes))
+        plan = make_plan(overlap(same), limits, Diagnostics(), Surroundings(limits.chip))
     except PipelineError as error:
         return error.diagnostic.message.removeprefix("cannot pipeline: ")
     return nest if plan is not None else "all tiles together are too short"

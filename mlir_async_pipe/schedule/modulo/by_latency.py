@@ -91,7 +91,7 @@ def check_latencies(body: Body) -> None:
 
 
 def schedule_by_latency(
-    body: Body, options: LatencyOptions, session: Session
+    body: Body, options: LatencyOptions, session: Session, around: Surroundings
 ) -> LatencySchedule | None:
     """The best schedule of a loop; None (with a remark) if nothing can overlap.
 
@@ -99,15 +99,16 @@ def schedule_by_latency(
     """
     check_latencies(body)
     with unchanged():
-        return _schedule(body, options, session)
+        return _schedule(body, options, session, around)
 
 
-def _schedule(body: Body, options: LatencyOptions, session: Session) -> LatencySchedule | None:
+def _schedule(
+    body: Body, options: LatencyOptions, session: Session, around: Surroundings
+) -> LatencySchedule | None:
     loop = body.loop
     annotations = names.read_loop(loop)
     costs = UnitCosts(options.model, options.target)
-    lanes = None if options.target is None else options.target.chip.lanes
-    analysis = analyse(body, annotations.independent, False, Surroundings(lanes))
+    analysis = analyse(body, annotations.independent, False, around)
     reading = read(
         analysis,
         costs,
