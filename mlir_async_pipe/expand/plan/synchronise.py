@@ -70,6 +70,9 @@ def synchronised(plan: Plan) -> Plan:
     return replace(plan, synchronisation=found)
 
 
+_NOTHING = Step()
+
+
 @dataclass(frozen=True)
 class _Walker:
     plan: Plan
@@ -121,8 +124,7 @@ class _Walker:
         state, ends = entry, [end]
         turn = turns.start
         while turn in turns and not played.waits_for_nothing(first):
-            missing = Step()
-            state = self._follow(played, state, Filled(turn), missing)
+            missing, state = self.walk(state, Filled(turn), played)
             if missing.before:
                 played, state, ends, turn = played.joined(missing), entry, [end], turns.start
                 continue
@@ -133,65 +135,32 @@ class _Walker:
             turn += 1
         return None
 
-    def _follow(self, step: Step, state: State, phase: Phase, missing: Step) -> State:
-        """What is known behind a step with given waits and barriers. What they leave open is
-        put into `missing`."""
-        top = step.before.get(-1, Before())
-        state = self._apply(top, state, (0, -1), phase)
-        for unit in self.plan.units.units:
-            before = step.before.get(unit.position, Before())
-            state = self._apply(before, state, (0, unit.position - 0.5), phase)
-            if before.barrier or self._keeps_barrier(unit):
-                state = replace(state, barrier=(0, unit.position - 0.25))
-            needs = [
-                need
-                for need in self.needs.get(unit.position, ())
-                if phase.existed(need.group.stage, need.lag)
-            ]
-            waits, state = self._retire(state, needs, (0, unit.position - 0.5))
-            barrier = any(
-                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
-                for pair in self.pairs.get(unit.position, ())
-            )
-            early = tuple(w for w in waits if self.plan.wait_at == "iteration" and w.lag > 0)
-            late = tuple(w for w in waits if w not in early)
-            if early:
-                missing.before[-1] = missing.before.get(-1, Before()).joined(Before(early))
-            if late or barrier:
-                missing.before[unit.position] = Before(late, barrier)
-        return state
-
-    def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
-        """The state behind given waits; those for what never was retire nothing."""
-        real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
-        found = tuple((now, w.group.queue, w.commit) for w in real)
-        retired = dict(state.retired)
-        for _, queue, commit in found:
-            retired[queue] = max(retired[queue], commit)
-        return State(retired, state.barrier, tuple(h + found for h in state.histories))
-
-    def walk(self, state: State, phase: Phase) -> tuple[Step, State]:
-        """Go through one step of the prologue, the kernel or the epilogue."""
-        step = Step()
+    def walk(self, state: State, phase: Phase, given: Step = _NOTHING) -> tuple[Step, State]:
+        """Go through one step of the prologue, the kernel or the epilogue, in which `given` stands
+        already: what it needs besides, and what is known after it."""
+        step, at_top = Step(), self.plan.wait_at == "iteration"
         units = [unit for unit in self.plan.units.units if phase.active(unit.stage)]
-        if self.plan.wait_at == "iteration" and units:
-            early = [
-                need
-                for unit in units
-                for need in self.needs.get(unit.position, ())
-                if need.lag > 0 and phase.existed(need.group.stage, need.lag)
-            ]
-            waits, state = self._retire(state, early, (0, -1))
+        if -1 in given.before:
+            state = self._apply(given.before[-1], state, (0, -1), phase)
+        if at_top and not given.before:
+            wanted = [n for unit in units for n in self._needs(unit, phase) if n.lag > 0]
+            waits, state = self._retire(state, wanted, (0, -1))
             if waits:
                 step.before[-1] = Before(waits)
         for unit in units:
-            needed = [
-                need
-                for need in self.needs.get(unit.position, ())
-                if phase.existed(need.group.stage, need.lag)
-            ]
-            waits, state = self._retire(state, needed, (0, unit.position - 0.5))
-            if self._keeps_barrier(unit):
+            now, kept = (0, unit.position - 0.5), self._keeps_barrier(unit)
+            if unit.position in given.before:
+                before = given.before[unit.position]
+                state = self._apply(before, state, now, phase)
+                kept = kept or before.barrier
+            waits, state = self._retire(state, self._needs(unit, phase), now)
+            if at_top and given.before:
+                # Only what the given waits do not see to, wherever they stand.
+                early = tuple(wait for wait in waits if wait.lag > 0)
+                waits = tuple(wait for wait in waits if wait.lag == 0)
+                if early:
+                    step.before[-1] = step.before.get(-1, Before()).joined(Before(early))
+            if kept:
                 state = replace(state, barrier=(0, unit.position - 0.25))
             barrier = any(
                 phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
@@ -202,6 +171,20 @@ class _Walker:
             if waits or barrier:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
+
+    def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
+        """The state behind given waits; those for what never was retire nothing."""
+        real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
+        found = tuple((now, w.group.queue, w.commit) for w in real)
+        retired = dict(state.retired)
+        for _, queue, commit in found:
+            retired[queue] = max(retired[queue], commit)
+        return State(retired, state.barrier, tuple(h + found for h in state.histories))
+
+    def _needs(self, unit: Unit, phase: Phase) -> list[Need]:
+        """What the unit needs of groups that exist."""
+        needs = self.needs.get(unit.position, ())
+        return [need for need in needs if phase.existed(need.group.stage, need.lag)]
 
     def _keeps_barrier(self, unit: Unit) -> bool:
         """Whether a barrier of the input stands in front of the unit and fences all that the
