@@ -18,7 +18,6 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
-    constant_value,
     defining_op,
     enclosing,
     integer_attribute,
@@ -26,17 +25,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.values.integer_ops import (
-    ADD,
-    CASTS,
-    INDEX_BITS,
-    MUL,
-    SUB,
-    bits_of,
-    is_induction_variable,
-)
+from mlir_async_pipe.values.divisors import LARGEST_BYTES, divisor, power_of_two
 from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.ranges import is_exact
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -44,7 +34,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     strides_and_offset,
 )
 
-LARGEST_BYTES = 4096
 # What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
 DYNAMIC_SHARED_BYTES = 16
 # What a workgroup allocation gets when it becomes a global for the target.
@@ -68,7 +57,7 @@ def access_alignment(
     if element == 0:
         return 1
     known = gcd(value_alignment(memory, numbers), _offset(memory, indices, element, numbers))
-    return _power_of_two(gcd(known, LARGEST_BYTES) if known else LARGEST_BYTES)
+    return power_of_two(gcd(known, LARGEST_BYTES) if known else LARGEST_BYTES)
 
 
 def element_bytes(memory: Value) -> int:
@@ -139,56 +128,6 @@ def offset_bytes(memory: Value) -> int | None:
         return None
 
 
-def divisor(value: Value, numbers: Arithmetic) -> int:
-    """A number that divides the integer `value` in every execution; 0 if it is always 0."""
-    form = numbers.linear(value)
-    return gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms.items()))
-
-
-def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
-    """What divides a value that is no sum: bit operations, choices, induction variables."""
-    if is_induction_variable(symbol):
-        loop = ir.BlockArgument(symbol).owner.owner.operation
-        found = gcd(divisor(loop.operands[0], numbers), divisor(loop.operands[2], numbers))
-        return gcd(found, _turn(symbol)) if "unsignedCmp" in loop.attributes else found
-    op = defining_op(symbol)
-    if op is None:
-        return 1
-    if op.name in ("arith.xori", "arith.ori"):
-        # Low bits that are 0 in both stay 0; an odd factor does not survive.
-        return _power_of_two(gcd(*(divisor(operand, numbers) for operand in op.operands)))
-    if op.name == "arith.andi":
-        return max(_power_of_two(divisor(operand, numbers)) for operand in op.operands)
-    if op.name == "arith.select":
-        return gcd(*(divisor(operand, numbers) for operand in list(op.operands)[1:]))
-    if op.name in ("arith.minui", "arith.minsi", "arith.maxui", "arith.maxsi"):
-        return gcd(*(divisor(operand, numbers) for operand in op.operands))
-    modular = _modular_divisor(op, numbers)
-    # What is only the same modulo 2^bits keeps the factors of 2 of those bits.
-    exact = is_exact(op, numbers.value_range) if modular != 1 else True
-    return modular if exact else gcd(modular, *(_turn(v) for v in (symbol, *op.operands)))
-
-
-def _modular_divisor(op: Any, numbers: Arithmetic) -> int:
-    """What divides the number that an op computes, which need not fit into its type."""
-    if op.name not in _MODULAR or any(bits_of(operand.type) == 1 for operand in op.operands):
-        return 1
-    parts = [divisor(operand, numbers) for operand in op.operands]
-    if op.name == "arith.shli":
-        shift = constant_value(op.operands[1])
-        return 1 if shift is None or not 0 <= shift < INDEX_BITS else parts[0] << shift
-    # a mod b = a - qb; a product keeps the factors of both.
-    return parts[0] * parts[1] if op.name in MUL else gcd(*parts)
-
-
-_MODULAR = (*ADD, *SUB, *MUL, *CASTS, "arith.remui", "arith.remsi", "arith.shli")
-
-
-def _turn(value: Value) -> int:
-    """2^bits of an integer value."""
-    return 1 << bits_of(value.type)
-
-
 def _offset(memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic) -> int:
     """What divides the byte distance of `indices` from the first element."""
     strides = static_strides(memory)
@@ -254,8 +193,3 @@ def _global_alignment(get_global: Any) -> int:
                 return integer_attribute(op, "alignment") or 1
         table = enclosing(table, ("gpu.module", "builtin.module"))
     return 1
-
-
-def _power_of_two(number: int) -> int:
-    """The largest power of two that divides `number`; 0 (always zero) stands for any."""
-    return LARGEST_BYTES if number == 0 else number & -number

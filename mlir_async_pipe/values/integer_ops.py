@@ -1,8 +1,4 @@
-"""The integer ops that address arithmetic is made of, and how chains of them are followed.
-
-CASTS, ADD, SUB, MUL, DIVISIONS, REMAINDERS      op names by what they compute
-FOLLOWED                                          all ops that the analyses look through
-"""
+"""Widths and roots of integers, and how chains of the ops in `operator_table` are followed."""
 
 from __future__ import annotations
 
@@ -13,47 +9,12 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
+    constant_value,
     defining_op,
     is_block_argument,
     is_function,
 )
-
-ZERO_EXTENDING = ("arith.index_castui", "index.castu")
-CASTS = ("arith.index_cast", "index.casts", *ZERO_EXTENDING)
-ADD = ("arith.addi", "index.add")
-SUB = ("arith.subi", "index.sub")
-MUL = ("arith.muli", "index.mul")
-DIVISIONS = ("arith.divui", "arith.divsi", "arith.floordivsi", "index.divu", "index.divs")
-REMAINDERS = ("arith.remui", "arith.remsi", "index.remu", "index.rems")
-SHIFTS = ("arith.shli", "arith.shrui")
-# They read the bits of their operands as numbers that are not negative.
-UNSIGNED = frozenset(
-    "arith.divui arith.remui arith.shrui arith.minui arith.maxui index.divu index.remu".split()
-)
-FOLLOWED = frozenset(
-    (
-        *ADD,
-        *SUB,
-        *MUL,
-        *CASTS,
-        *DIVISIONS,
-        *REMAINDERS,
-        "affine.apply",
-        "affine.delinearize_index",
-        "affine.linearize_index",
-        "arith.shli",
-        "arith.shrui",
-        "arith.andi",
-        "arith.ori",
-        "arith.xori",
-        "arith.select",
-        "arith.minui",
-        "arith.minsi",
-        "arith.maxui",
-        "arith.maxsi",
-    )
-)
-
+from mlir_async_pipe.values.operator_table import OPERATORS
 
 # In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -72,7 +33,7 @@ def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) ->
         op = defining_op(current)
         missing = (
             [o for o in op.operands if o not in known]
-            if op is not None and op.name in FOLLOWED
+            if op is not None and op.name in OPERATORS
             else []
         )
         if missing:
@@ -98,10 +59,22 @@ def product(sizes: Any) -> int:
 INDEX_BITS = 64
 
 
+def bits_of_text(kind: str) -> int | None:
+    """Bits of a type as it is printed, None if it is neither an integer type nor index."""
+    if kind == "index":
+        return INDEX_BITS
+    return int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else None
+
+
 def bits_of(kind: Any) -> int:
     """Bits of an integer type; index has 64."""
-    text = str(kind)
-    return int(text[1:]) if text[0] == "i" and text[1:].isdigit() else INDEX_BITS
+    return bits_of_text(str(kind)) or INDEX_BITS
+
+
+def integer_constant(value: Value) -> int | None:
+    """The number of a constant; of an i1 0 or 1."""
+    number = constant_value(value)
+    return 1 if number == -1 and str(value.type) == "i1" else number
 
 
 def as_signed(number: int, bits: int) -> int:
@@ -110,11 +83,6 @@ def as_signed(number: int, bits: int) -> int:
         return number & 1
     half = 1 << (bits - 1)
     return (number + half) % (2 * half) - half
-
-
-def does_not_wrap(op: Any) -> bool:
-    """Whether an op says that its result fits into its type as a signed number."""
-    return "overflowFlags" in op.attributes and "nsw" in str(op.attributes["overflowFlags"])
 
 
 def is_size(value: Value) -> bool:

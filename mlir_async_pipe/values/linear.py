@@ -12,21 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
-from mlir_async_pipe.values.index_splitting import JOIN, weights_of
-from mlir_async_pipe.values.integer_ops import (
-    ADD,
-    CASTS,
-    MUL,
-    REMAINDERS,
-    SUB,
-    memoised,
-)
-from mlir_async_pipe.values.ranges import is_exact, range_step, scale_range
+from mlir_async_pipe.values.domains import Domain, Typed, typed
+from mlir_async_pipe.values.integer_ops import INDEX_BITS, integer_constant, memoised
+from mlir_async_pipe.values.operator_table import OPERATORS, is_operator
+from mlir_async_pipe.values.ranges import fits, range_step, scale_range
 
 
 @dataclass(frozen=True)
@@ -88,12 +79,18 @@ class Arithmetic:
         return memoised(value, self._linear, self._linear_step)
 
     def _linear_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
-        form = _linear_step(value, get)
+        constant = integer_constant(value)
+        if constant is not None:
+            return Linear(constant)
         op = defining_op(value)
-        if op is None or form.terms.get(value) == 1 or constant_value(value) is not None:
-            return form
-        exact = not form.is_large and is_exact(op, self.value_range)
-        return form if exact else Linear(0, {value: 1})
+        if op is not None and op.name in OPERATORS:
+            one = typed(op)
+            if one.scalar:
+                operands = [get(operand) for operand in op.operands]
+                form = LINEAR_FORMS.result(value, one, operands, self)
+                if form is not None:
+                    return form
+        return Linear(0, {value: 1})
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:
         """An interval [low, high] that holds the value; None is an unbounded end."""
@@ -107,14 +104,18 @@ class Arithmetic:
         """(f, V) if the value is f mod V: a remainder of what is not negative, or a mask for a
         power of two."""
         op = defining_op(value)
-        while op is not None and op.name in CASTS and is_exact(op, self.value_range):
-            op = defining_op(op.operands[0])
-        if op is None or (op.name not in REMAINDERS and op.name != "arith.andi"):
+        while op is not None and is_operator(op.name, "cast"):
+            source = op.operands[0]
+            if not self.linear(op.results[0]).same_as(self.linear(source)):
+                break
+            op = defining_op(source)
+        row = OPERATORS.get(op.name) if op is not None else None
+        if op is None or row is None or row.method not in ("rem", "and_"):
             return None
         versions = constant_value(op.operands[1])
         if versions is None:
             return None
-        if op.name == "arith.andi":
+        if row.method == "and_":
             versions += 1
             if versions & (versions - 1):
                 return None
@@ -137,65 +138,71 @@ class Arithmetic:
         return low, high
 
 
-def _linear_step(value: Value, get: Callable[[Value], Linear]) -> Linear:
-    constant = constant_value(value)
-    if constant is not None:
-        return Linear(constant)
-    op = defining_op(value)
-    if op is None:
-        return Linear(0, {value: 1})
-    name = op.name
-    if name in ADD:
-        return get(op.operands[0]) + get(op.operands[1])
-    if name in SUB:
-        return get(op.operands[0]) - get(op.operands[1])
-    if name in MUL:
-        a, b = get(op.operands[0]), get(op.operands[1])
-        if not b.terms:
-            return a.scaled(b.constant)
-        if not a.terms:
-            return b.scaled(a.constant)
-    if name == "arith.shli":
-        shift = constant_value(op.operands[1])
-        if shift is not None and 0 <= shift < 63:
-            return get(op.operands[0]).scaled(1 << shift)
-    if name in CASTS:
-        return get(op.operands[0])
-    if name == "affine.apply":
-        form = _affine_apply(op, get)
-        if form is not None:
+class LinearForms(Domain[Linear, Arithmetic]):
+    """Linear forms; what may not fit into its type has none."""
+
+    def constant(self, number: int) -> Linear:
+        """A form without symbols."""
+        return Linear(number)
+
+    def evaluate(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        """The form of an op's result, if that is the number which the op computes."""
+        form = super().evaluate(op, v, known)
+        if form is None or form.is_large:
+            return None
+        if op.bits > 1 and (op.nsw or (op.nuw and _stays_small(op, v, known))):
             return form
-    if name == JOIN:
-        weights = weights_of(op)
-        if weights is not None:
-            parts = (get(i).scaled(w) for i, w in zip(op.operands, weights, strict=False))
-            return reduce(Linear.__add__, parts)
-    return Linear(0, {value: 1})
+        return form if fits(known.range_of(form), op.bits) else None
+
+    def add(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
+        """A sum."""
+        return v[0] + v[1]
+
+    def sub(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
+        """A difference."""
+        return v[0] - v[1]
+
+    def mul(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        """A product with a constant."""
+        if not v[1].terms:
+            return v[0].scaled(v[1].constant)
+        return None if v[0].terms else v[1].scaled(v[0].constant)
+
+    def shl(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        """A product with a constant power of two."""
+        shift = v[1].constant
+        if v[1].terms or not 0 <= shift < min(op.given, INDEX_BITS - 1):
+            return None
+        return v[0].scaled(1 << shift)
+
+    def div(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        """A quotient by a constant that divides every part, whatever is rounded."""
+        read, divisor = _read(op, v[0], known), v[1].constant
+        if read is None or v[1].terms or divisor <= 0:
+            return None
+        parts = (read.constant, *read.terms.values())
+        if any(part % divisor for part in parts):
+            return None
+        return Linear(read.constant // divisor, {s: c // divisor for s, c in read.terms.items()})
+
+    def cast(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        """The operand."""
+        return _read(op, v[0], known) if op.bits > op.given else v[0]
 
 
-def _affine_apply(op: Any, get: Callable[[Value], Linear]) -> Linear | None:
-    """The linear form of an affine.apply, None if it divides or takes a modulus."""
-    affine_map = ir.AffineMapAttr(op.attributes["map"]).value
-    operands = list(op.operands)
+LINEAR_FORMS = LinearForms()
 
-    def form(expression: Any) -> Linear | None:
-        if isinstance(expression, ir.AffineConstantExpr):
-            return Linear(ir.AffineConstantExpr(expression).value)
-        if isinstance(expression, ir.AffineDimExpr):
-            return get(operands[ir.AffineDimExpr(expression).position])
-        if isinstance(expression, ir.AffineSymbolExpr):
-            position = ir.AffineSymbolExpr(expression).position
-            return get(operands[affine_map.n_dims + position])
-        if isinstance(expression, ir.AffineAddExpr):
-            binary = ir.AffineAddExpr(expression)
-            a, b = form(binary.lhs), form(binary.rhs)
-            return None if a is None or b is None else a + b
-        if isinstance(expression, ir.AffineMulExpr):
-            binary = ir.AffineMulExpr(expression)
-            a, b = form(binary.lhs), form(binary.rhs)
-            if a is None or b is None or (a.terms and b.terms):
-                return None
-            return a.scaled(b.constant) if not b.terms else b.scaled(a.constant)
-        return None
 
-    return form(affine_map.results[0])
+def _read(op: Typed, form: Linear, known: Arithmetic) -> Linear | None:
+    """What an op reads of a form by its sign; None if that is another number."""
+    if op.row.sign == "s":
+        return form.scaled(-1) if op.given == 1 else form
+    low, _ = known.range_of(form)
+    return form if low is not None and low >= 0 else None
+
+
+def _stays_small(op: Typed, v: list[Linear], known: Arithmetic) -> bool:
+    """Whether a result that fits as an unsigned number is below its signed end too: the
+    difference of numbers that are not negative is."""
+    lows = [known.range_of(form)[0] for form in v]
+    return op.row.method == "sub" and all(low is not None and low >= 0 for low in lows)

@@ -10,149 +10,159 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
-from mlir_async_pipe.values.index_splitting import (
-    JOIN,
-    SPLIT,
-    parts_of,
-    weights_of,
-)
-from mlir_async_pipe.values.integer_ops import (
-    ADD,
-    CASTS,
-    DIVISIONS,
-    FOLLOWED,
-    INDEX_BITS,
-    MUL,
-    REMAINDERS,
-    SHIFTS,
-    SUB,
-    UNSIGNED,
-    ZERO_EXTENDING,
-    bits_of,
-    memoised,
-)
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.values.domains import Domain, Typed, typed
+from mlir_async_pipe.values.integer_ops import INDEX_BITS, integer_constant, memoised
+from mlir_async_pipe.values.operator_table import OPERATORS, Row, Sign
+
+Array = np.ndarray
 
 
 def evaluate(
-    value: Value, leaves: Mapping[Value, np.ndarray], leaf: Callable[[Value], np.ndarray | None]
-) -> np.ndarray | None:
+    value: Value, leaves: Mapping[Value, Array], leaf: Callable[[Value], Array | None]
+) -> Array | None:
     """The value as int64 numbers, one for each point of an enumeration.
 
     `leaves` gives numbers for inner induction variables, `leaf` for other values that are not
     computed (thread ids). None where something else is met: cannot tell.
     """
-    known: dict[Value, np.ndarray | None] = dict(leaves)
+    known: dict[Value, Array | None] = dict(leaves)
 
-    def step(current: Value, get: Callable[[Value], np.ndarray | None]) -> np.ndarray | None:
-        constant = constant_value(current)
+    def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
+        constant = integer_constant(current)
         if constant is not None:
             return np.asarray(constant, dtype=np.int64)
         op = defining_op(current)
-        if op is None or op.name not in FOLLOWED:
+        if op is None or op.name not in OPERATORS:
             return leaf(current)
-        numbers = [get(operand) for operand in op.operands]
-        if any(number is None for number in numbers):
+        numbers = [number for operand in op.operands if (number := get(operand)) is not None]
+        one = typed(op)
+        if not one.scalar or len(numbers) < len(op.operands):
             return None
-        if op.name == "affine.apply":
-            return _evaluate_affine(op, numbers)
-        if op.name == SPLIT:
-            return _evaluate_part(current, op, numbers[0])
-        if op.name == JOIN:
-            weights = weights_of(op)
-            return None if weights is None else _weighted_sum(numbers, weights)
-        return _evaluate_operator(op, numbers)
+        return NUMBERS.result(current, one, numbers, None)
 
-    result: np.ndarray | None = memoised(value, known, step)
+    result: Array | None = memoised(value, known, step)
     return result
 
 
-def _evaluate_operator(op: Any, numbers: list[Any]) -> np.ndarray | None:
-    """The result of an op modulo 2^bits, as a signed number of its type."""
-    function = _NUMPY.get(op.name)
-    bits, given = bits_of(op.results[0].type), bits_of(op.operands[0].type)
-    if function is None or (1 in (bits, given) and op.name != "arith.select"):
-        return None
-    if op.name in (*DIVISIONS, *REMAINDERS) and not np.all(numbers[1]):
-        return None
-    if op.name in SHIFTS and not np.all((numbers[1] >= 0) & (numbers[1] < bits)):
-        return None
-    if op.name in UNSIGNED or op.name in ZERO_EXTENDING:
-        numbers = [_as_unsigned(number, given) for number in numbers]
-    made = np.asarray(function(*numbers)).astype(np.int64)
-    unused = INDEX_BITS - bits
-    return np.asarray(np.right_shift(np.left_shift(made, unused), unused))
+class Numbers(Domain[Array, None]):
+    """Numbers, modulo 2^bits after each op."""
+
+    def constant(self, number: int) -> Array:
+        """One number for all points."""
+        return np.asarray(number, dtype=np.int64)
+
+    def evaluate(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """The result of an op modulo 2^bits, as a signed number of its type."""
+        made = None if op.bits > INDEX_BITS else super().evaluate(op, v, known)
+        if made is None:
+            return None
+        made = np.asarray(made).astype(np.int64)
+        if op.bits == 1:
+            return made & 1
+        unused = INDEX_BITS - op.bits
+        return np.asarray(np.right_shift(np.left_shift(made, unused), unused))
+
+    def add(self, op: Typed, v: list[Array], known: None) -> Array:
+        """A sum."""
+        return np.asarray(v[0] + v[1])
+
+    def sub(self, op: Typed, v: list[Array], known: None) -> Array:
+        """A difference."""
+        return np.asarray(v[0] - v[1])
+
+    def mul(self, op: Typed, v: list[Array], known: None) -> Array:
+        """A product."""
+        return np.asarray(v[0] * v[1])
+
+    def div(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A quotient; by 0 it is not defined."""
+        a, b = (_read(op, number) for number in v)
+        return _ROUNDED[op.row.rounding](a, b) if np.all(b) else None
+
+    def rem(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """What the quotient leaves."""
+        a, b = (_read(op, number) for number in v)
+        # fmod has the sign of the dividend, mod that of the divisor.
+        function = np.mod if op.row.rounding == "down" else np.fmod
+        return function(a, b) if np.all(b) else None
+
+    def and_(self, op: Typed, v: list[Array], known: None) -> Array:
+        """Bit by bit."""
+        return np.asarray(v[0] & v[1])
+
+    def or_(self, op: Typed, v: list[Array], known: None) -> Array:
+        """Bit by bit."""
+        return np.asarray(v[0] | v[1])
+
+    def xor(self, op: Typed, v: list[Array], known: None) -> Array:
+        """Bit by bit."""
+        return np.asarray(v[0] ^ v[1])
+
+    def shl(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A shift below the width."""
+        return np.left_shift(*v) if _is_shift(op, v[1]) else None
+
+    def shr(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A shift below the width."""
+        if not _is_shift(op, v[1]):
+            return None
+        number = _read(op, v[0])
+        return np.right_shift(number, v[1].astype(number.dtype))
+
+    def min(self, op: Typed, v: list[Array], known: None) -> Array:
+        """The smaller one."""
+        return np.minimum(*(_read(op, number) for number in v))
+
+    def max(self, op: Typed, v: list[Array], known: None) -> Array:
+        """The larger one."""
+        return np.maximum(*(_read(op, number) for number in v))
+
+    def select(self, op: Typed, v: list[Array], known: None) -> Array:
+        """One of two for each point."""
+        return np.where(v[0] != 0, v[1], v[2])
+
+    def cmp(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """0 or 1 for each point."""
+        if op.detail is None:
+            return None
+        sign: Sign = "u" if op.detail[0] == "u" else "s"
+        a, b = (_read(op._replace(row=Row("cmp", sign)), number) for number in v)
+        return np.asarray(_COMPARED[op.detail[-2:]](a, b))
+
+    def cast(self, op: Typed, v: list[Array], known: None) -> Array:
+        """Extended by the sign that is read."""
+        return _read(op, v[0])
 
 
-def _as_unsigned(number: np.ndarray, bits: int) -> np.ndarray:
-    return np.asarray(number).astype(np.uint64) & np.uint64((1 << bits) - 1)
+NUMBERS = Numbers()
 
 
-def _evaluate_part(value: Value, op: Any, whole: Any) -> np.ndarray | None:
-    parts = parts_of(op)
-    if parts is None:
-        return None
-    part = parts[ir.OpResult(value).result_number]
-    divided: np.ndarray = np.floor_divide(whole, part.stride)
-    return divided if part.modulus is None else np.mod(divided, part.modulus)
+def _read(op: Typed, number: Array) -> Array:
+    """What an op reads, by its sign: without one as uint64."""
+    if op.row.sign == "u":
+        return np.asarray(number).astype(np.uint64) & np.uint64((1 << op.given) - 1)
+    return -number if op.given == 1 and op.row.sign == "s" else np.asarray(number)
 
 
-def _weighted_sum(numbers: list[Any], weights: tuple[int, ...]) -> np.ndarray:
-    total: np.ndarray = np.asarray(0, dtype=np.int64)
-    for number, weight in zip(numbers, weights, strict=False):
-        total = total + number * weight
-    return total
+def _is_shift(op: Typed, by: Array) -> bool:
+    return bool(np.all((by >= 0) & (by < op.given)))
 
 
-def _evaluate_affine(op: Any, numbers: list[Any]) -> np.ndarray | None:
-    affine_map = ir.AffineMapAttr(op.attributes["map"]).value
-    operators: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
-        (ir.AffineAddExpr, np.add),
-        (ir.AffineMulExpr, np.multiply),
-        (ir.AffineModExpr, np.mod),
-        (ir.AffineFloorDivExpr, np.floor_divide),
-        (ir.AffineCeilDivExpr, lambda a, b: -np.floor_divide(-a, b)),
-    )
-
-    def number(expression: Any) -> Any:
-        if isinstance(expression, ir.AffineConstantExpr):
-            return np.int64(ir.AffineConstantExpr(expression).value)
-        if isinstance(expression, ir.AffineDimExpr):
-            return numbers[ir.AffineDimExpr(expression).position]
-        if isinstance(expression, ir.AffineSymbolExpr):
-            return numbers[affine_map.n_dims + ir.AffineSymbolExpr(expression).position]
-        for kind, operator in operators:
-            if isinstance(expression, kind):
-                binary = kind(expression)
-                return operator(number(binary.lhs), number(binary.rhs))
-        return None
-
-    result: np.ndarray | None = number(affine_map.results[0])
-    return result
+def _to_zero(a: Array, b: Array) -> Array:
+    return np.asarray((a - np.fmod(a, b)) // b)
 
 
-def _rounded_to_zero(a: Any, b: Any) -> Any:
-    return (a - np.fmod(a, b)) // b
-
-
-_NUMPY: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(ADD, np.add),
-    **dict.fromkeys(SUB, np.subtract),
-    **dict.fromkeys(MUL, np.multiply),
-    **dict.fromkeys(CASTS, lambda a: a),
-    **dict.fromkeys(("arith.divui", "index.divu", "arith.floordivsi"), np.floor_divide),
-    **dict.fromkeys(("arith.divsi", "index.divs"), _rounded_to_zero),
-    # fmod has the sign of the dividend.
-    **dict.fromkeys(REMAINDERS, np.fmod),
-    "arith.shli": np.left_shift,
-    "arith.shrui": np.right_shift,
-    "arith.andi": np.bitwise_and,
-    "arith.ori": np.bitwise_or,
-    "arith.xori": np.bitwise_xor,
-    "arith.select": lambda c, a, b: np.where(c != 0, a, b),
-    "arith.minui": np.minimum,
-    "arith.minsi": np.minimum,
-    "arith.maxui": np.maximum,
-    "arith.maxsi": np.maximum,
+_ROUNDED: dict[str, Callable[[Array, Array], Array]] = {
+    "down": np.floor_divide,
+    "up": lambda a, b: np.floor_divide(a, b) + (np.mod(a, b) != 0).astype(a.dtype),
+    "zero": _to_zero,
+}
+_COMPARED: dict[str, Callable[[Array, Array], Any]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
 }

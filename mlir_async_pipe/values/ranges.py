@@ -5,39 +5,25 @@
 
 An unbounded end is None. Integers are held as signed numbers: what does not provably fit its type
 has the whole range of it; of 64 bits that are only numbers whose ends are known to be too large.
-i1 has no range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
-from mlir_async_pipe.values.index_splitting import (
-    JOIN,
-    SPLIT,
-    parts_of,
-    weights_of,
-)
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.values.domains import Domain, Typed, typed
+from mlir_async_pipe.values.index_splitting import Part
 from mlir_async_pipe.values.integer_ops import (
-    ADD,
-    CASTS,
-    DIVISIONS,
-    FOLLOWED,
     INDEX_BITS,
-    MUL,
-    REMAINDERS,
-    SUB,
-    UNSIGNED,
-    ZERO_EXTENDING,
     bits_of,
-    does_not_wrap,
+    integer_constant,
     is_induction_variable,
     is_size,
 )
 from mlir_async_pipe.values.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.values.operator_table import OPERATORS
 
 Interval = tuple[int | None, int | None]
 ANYTHING: Interval = (None, None)
@@ -51,174 +37,228 @@ def scale_range(interval: Interval, factor: int) -> Interval:
     return (a, b) if factor >= 0 else (b, a)
 
 
+def fits(interval: Interval, bits: int) -> bool:
+    """Whether all numbers of an interval are numbers of a type: for 64 bits those are that
+    nothing bounds, sizes and what is made of them."""
+    low, high = interval
+    if bits < INDEX_BITS and (low is None or high is None):
+        return False
+    least, most = type_range(bits)
+    return (low is None or low >= least) and (high is None or high <= most)
+
+
+def type_range(bits: int) -> tuple[int, int]:
+    """The smallest and the largest number of a type."""
+    half = 1 << (bits - 1)
+    return (0, 1) if bits == 1 else (-half, half - 1)
+
+
+def stored(interval: Interval, bits: int) -> Interval:
+    """What numbers are as bits of a type: themselves where they fit."""
+    return interval if fits(interval, bits) else type_range(bits)
+
+
+class Ranges(Domain[Interval, None]):
+    """Intervals."""
+
+    def constant(self, number: int) -> Interval:
+        """One number."""
+        return number, number
+
+    def exact(self, op: Typed, v: list[Interval]) -> Interval:
+        """The interval of the number that an op computes, before it is fitted into a type."""
+        return super().evaluate(op, v, None) or ANYTHING
+
+    def evaluate(self, op: Typed, v: list[Interval], known: None = None) -> Interval:
+        """The interval of an op's result."""
+        return stored(self.exact(op, v), op.bits)
+
+    def add(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Sums of the ends."""
+        (a, b), (c, d) = v
+        return (
+            None if a is None or c is None else a + c,
+            None if b is None or d is None else b + d,
+        )
+
+    def sub(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Differences of the ends."""
+        return self.add(op, [v[0], scale_range(v[1], -1)], known)
+
+    def mul(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """The least and the largest product of ends."""
+        for one, other in (v, v[::-1]):
+            if one[0] is not None and one[0] == one[1]:
+                return scale_range(other, one[0])
+        return _corners(lambda x, y: x * y, *v)
+
+    def div(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Of a divisor above 0: each rounding grows with the dividend."""
+        (a, b), (c, d) = (_read(op, interval) for interval in v)
+        if c is None or c <= 0:
+            return ANYTHING
+        round_ = _ROUNDED[op.row.rounding]
+        if d is not None:
+            lows = None if a is None else min(round_(a, c), round_(a, d))
+            return lows, None if b is None else max(round_(b, c), round_(b, d))
+        if a is not None and a >= 0:
+            return 0, None if b is None else round_(b, c)
+        return ANYTHING
+
+    def rem(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Of a divisor above 0; rounded to zero it has the sign of the dividend."""
+        (a, b), (c, d) = (_read(op, interval) for interval in v)
+        if c is None or c <= 0:
+            return ANYTHING
+        most = None if d is None else d - 1
+        if a is not None and a >= 0:
+            return 0, _least(b, most)
+        if op.row.rounding == "down":
+            return 0, most
+        least = None if most is None else -most
+        low = least if a is None else a if least is None else max(a, least)
+        return low, 0 if b is not None and b <= 0 else _least(b, most)
+
+    def and_(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """No larger than an operand that is not negative."""
+        masks = [high for low, high in v if low is not None and low >= 0 and high is not None]
+        return (0, min(masks)) if masks else ANYTHING
+
+    def or_(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """No longer than the longer operand."""
+        (a, b), (c, d) = v
+        if a is None or c is None or a < 0 or c < 0 or b is None or d is None:
+            return ANYTHING
+        return 0, (1 << max(b.bit_length(), d.bit_length())) - 1
+
+    xor = or_
+
+    def shl(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Products with powers of two."""
+        return _shifted(op, v[0], v[1], lambda x, y: x << y)
+
+    def shr(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Quotients by powers of two, rounded down."""
+        return _shifted(op, _read(op, v[0]), v[1], lambda x, y: x >> y)
+
+    def min(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """No larger than the largest number of either."""
+        (a, b), (c, d) = (_read(op, interval) for interval in v)
+        low = None if a is None or c is None else min(a, c)
+        return _as_bit(op, (low, _least(b, d)))
+
+    def max(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """No smaller than the smallest number of either."""
+        (a, b), (c, d) = (_read(op, interval) for interval in v)
+        low = c if a is None else a if c is None else max(a, c)
+        return _as_bit(op, (low, None if b is None or d is None else max(b, d)))
+
+    def select(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """Either one."""
+        (a, b), (c, d) = v[1], v[2]
+        low = None if a is None or c is None else min(a, c)
+        return low, None if b is None or d is None else max(b, d)
+
+    def cmp(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """A bit."""
+        return 0, 1
+
+    def cast(self, op: Typed, v: list[Interval], known: None) -> Interval:
+        """The number; cut bits are the same read either way."""
+        return _read(op, v[0]) if op.bits > op.given else v[0]
+
+    def part(self, op: Typed, part: Part, v: list[Interval], known: None) -> Interval:
+        """Below the size that the op gives."""
+        found = super().part(op, part, v, known) or ANYTHING
+        if part.bound is None:
+            return found
+        return max(found[0] or 0, 0), _least(found[1], part.bound - 1)
+
+
+RANGES = Ranges()
+
+_ROUNDED: dict[str, Callable[[int, int], int]] = {
+    "down": lambda a, b: a // b,
+    "up": lambda a, b: -(-a // b),
+    "zero": lambda a, b: a // b if a >= 0 else -(-a // b),
+}
+
+
+def _read(op: Typed, interval: Interval) -> Interval:
+    """What an op reads of numbers in an interval: by its sign, -1 or 0 of a signed bit."""
+    if op.row.sign == "u":
+        return as_unsigned(interval, op.given)
+    return scale_range(interval, -1) if op.given == 1 else interval
+
+
+def _as_bit(op: Typed, interval: Interval) -> Interval:
+    """The number that stands for a signed bit."""
+    return scale_range(interval, -1) if op.given == 1 and op.row.sign == "s" else interval
+
+
+def _shifted(
+    op: Typed, interval: Interval, by: Interval, shift: Callable[[int, int], int]
+) -> Interval:
+    least, most = by
+    if least is None or most is None or least < 0 or most >= op.given:
+        return ANYTHING
+    low, high = interval
+    return (
+        None if low is None else min(shift(low, least), shift(low, most)),
+        None if high is None else max(shift(high, least), shift(high, most)),
+    )
+
+
+def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
+    (a, b), (c, d) = first, second
+    if a is None or b is None or c is None or d is None:
+        return ANYTHING
+    found = [function(x, y) for x in (a, b) for y in (c, d)]
+    return min(found), max(found)
+
+
+def _least(first: int | None, second: int | None) -> int | None:
+    """The smaller one of what is given."""
+    return second if first is None else first if second is None else min(first, second)
+
+
 def range_step(
     value: Value,
     get: Callable[[Value], Interval],
     block_size: tuple[int, int, int] | None,
 ) -> Interval:
     """The interval of one value; `get` gives those of others, its operands above all."""
-    bits = bits_of(value.type)
-    if bits == 1:
-        return ANYTHING
-    exact = _exact_range(value, get, block_size)
-    return exact if fits(exact, bits) else _type_range(bits)
-
-
-def fits(interval: Interval, bits: int) -> bool:
-    """Whether all numbers of an interval are signed numbers of a type: for 64 bits those are
-    that nothing bounds, sizes and what is made of them."""
-    low, high = interval
-    half = 1 << (bits - 1)
-    if bits < INDEX_BITS and (low is None or high is None):
-        return False
-    return (low is None or low >= -half) and (high is None or high < half)
-
-
-def _type_range(bits: int) -> Interval:
-    half = 1 << (bits - 1)
-    return -half, half - 1
-
-
-def is_exact(op: Any, get: Callable[[Value], Interval]) -> bool:
-    """Whether the result of an op with one is the number that it computes, and not only the same
-    modulo 2^bits; `get` gives the intervals of its operands."""
-    bits = bits_of(op.results[0].type)
-    if bits == 1 or any(bits_of(operand.type) == 1 for operand in op.operands):
-        return False
-    if op.name in ZERO_EXTENDING and bits > bits_of(op.operands[0].type):
-        low, _ = get(op.operands[0])
-        return low is not None and low >= 0
-    if does_not_wrap(op):
-        return True
-    return fits(_operator_range(op, op.name, [get(operand) for operand in op.operands]), bits)
-
-
-def _exact_range(
-    value: Value, get: Callable[[Value], Interval], block_size: tuple[int, int, int] | None
-) -> Interval:
-    constant = constant_value(value)
+    constant = integer_constant(value)
     if constant is not None:
         return constant, constant
     known = launch_id(value)
     if known is not None:
-        return _launch_range(known, block_size)
+        return _launch_range(known, block_size, bits_of(value.type))
     op = defining_op(value)
     if op is None:
-        return (0, None) if is_size(value) else _induction_range(value, get)
-    name = op.name
-    if name == "memref.dim":
+        found = (0, None) if is_size(value) else _induction_range(value, get)
+        return stored(found, bits_of(value.type))
+    if op.name == "memref.dim":
         return 0, None
-    if name not in FOLLOWED:
+    if op.name not in OPERATORS:
+        return stored(ANYTHING, bits_of(value.type))
+    one = typed(op)
+    if not one.scalar:
         return ANYTHING
-    ranges = [get(operand) for operand in op.operands]
-    if name == SPLIT:
-        return _part_range(value, op, ranges[0])
-    if name == JOIN:
-        return _joined_range(op, ranges)
-    return _operator_range(op, name, ranges)
+    return RANGES.result(value, one, [get(operand) for operand in op.operands], None) or ANYTHING
 
 
-def _launch_range(
-    known: LaunchId, block_size: tuple[int, int, int] | None
-) -> tuple[int, int | None]:
+def _launch_range(known: LaunchId, block_size: tuple[int, int, int] | None, bits: int) -> Interval:
+    """Hardware has no more than 2^31 - 1 of anything: ids are not negative in 32 bits either."""
     if known.kind == "lane":
         return 0, 63
     if block_size is None or known.kind not in ("thread", "block_size"):
-        return 0, None
+        return 0, None if bits == INDEX_BITS else type_range(bits)[1]
     size = block_size[known.axis]
     return (0, size - 1) if known.kind == "thread" else (size, size)
 
 
-def _part_range(
-    value: Value, op: Any, whole: tuple[int | None, int | None]
-) -> tuple[int | None, int | None]:
-    parts = parts_of(op)
-    if parts is None:
-        return None, None
-    part = parts[ir.OpResult(value).result_number]
-    highs = [] if part.bound is None else [part.bound - 1]
-    if whole[0] is not None and whole[0] >= 0 and whole[1] is not None:
-        highs.append(whole[1] // part.stride)
-    if part.modulus is None and (whole[0] is None or whole[0] < 0) and part.bound is None:
-        return None, None
-    return 0, min(highs, default=None)
-
-
-def _joined_range(
-    op: Any, ranges: list[tuple[int | None, int | None]]
-) -> tuple[int | None, int | None]:
-    weights = weights_of(op)
-    if weights is None:
-        return None, None
-    scaled = [scale_range(r, w) for r, w in zip(ranges, weights, strict=False)]
-    lows, highs = zip(*scaled, strict=True)
-    return (
-        None if None in lows else sum(low or 0 for low in lows),
-        None if None in highs else sum(high or 0 for high in highs),
-    )
-
-
-def _operator_range(op: Any, name: str, ranges: list[Interval]) -> Interval:
-    """The interval of the number that an op computes, before it is fitted into a type."""
-    given = bits_of(op.operands[0].type)
-    if name in CASTS:
-        return _as_unsigned(ranges[0], given) if name in ZERO_EXTENDING else ranges[0]
-    if name == "arith.select":
-        return _joint(ranges[1], ranges[2])
-    if len(ranges) != 2:
-        return ANYTHING
-    if name in UNSIGNED:
-        ranges = [_as_unsigned(interval, given) for interval in ranges]
-    (a, b), (c, d) = ranges
-    if name in ADD:
-        return (
-            None if a is None or c is None else a + c,
-            None if b is None or d is None else b + d,
-        )
-    if name in SUB:
-        return (
-            None if a is None or d is None else a - d,
-            None if b is None or c is None else b - c,
-        )
-    if name in REMAINDERS and c is not None and c == d and c > 0 and a is not None and a >= 0:
-        return 0, c - 1 if b is None else min(b, c - 1)
-    if name == "arith.andi":
-        masks = [high for low, high in ranges if low is not None and low >= 0 and high is not None]
-        return (0, min(masks)) if masks else ANYTHING
-    if name in ("arith.minui", "arith.minsi") and a is not None and c is not None:
-        highs = [h for h in (b, d) if h is not None]
-        return min(a, c), (min(highs) if highs else None)
-    if name == "arith.shli" and (c is None or d is None or c < 0 or d >= given):
-        return ANYTHING
-    if a is None or b is None or c is None or d is None:
-        return ANYTHING
-    if name in MUL:
-        corners = (a * c, a * d, b * c, b * d)
-        return min(corners), max(corners)
-    if name == "arith.shli":
-        return min(a << c, a << d), max(b << c, b << d)
-    if a < 0 or c < 0:
-        return ANYTHING
-    if name in DIVISIONS and c > 0:
-        return a // d, b // c
-    if name == "arith.shrui":
-        return a >> d, b >> c
-    if name in ("arith.ori", "arith.xori"):
-        return 0, (1 << max(b.bit_length(), d.bit_length())) - 1
-    if name in ("arith.maxui", "arith.maxsi"):
-        return max(a, c), max(b, d)
-    return ANYTHING
-
-
-def _joint(first: Interval, second: Interval) -> Interval:
-    (a, b), (c, d) = first, second
-    return (
-        None if a is None or c is None else min(a, c),
-        None if b is None or d is None else max(b, d),
-    )
-
-
-def _as_unsigned(interval: Interval, bits: int) -> Interval:
+def as_unsigned(interval: Interval, bits: int) -> Interval:
     """What unsigned ops read of signed numbers in an interval."""
     low, high = interval
     if low is not None and low >= 0:
@@ -237,5 +277,5 @@ def _induction_range(value: Value, get: Callable[[Value], Interval]) -> Interval
     lower, upper = get(loop.operands[0]), get(loop.operands[1])
     if "unsignedCmp" in loop.attributes:
         bits = bits_of(value.type)
-        lower, upper = _as_unsigned(lower, bits), _as_unsigned(upper, bits)
+        lower, upper = as_unsigned(lower, bits), as_unsigned(upper, bits)
     return lower[0], (None if upper[1] is None else upper[1] - 1)

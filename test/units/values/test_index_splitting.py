@@ -29,9 +29,11 @@ func.func @f(%out : memref<64xindex>, %n : index) {{
 # The value %x for thread t of 64, and the range that can be known of it.
 VALUES = [
     ("%x = affine.apply affine_map<(d0)[s0] -> (d0 * 4 + s0 + 3)>(%t)[%c0]", lambda t: 4 * t + 3, (3, 255)),
-    ("%x = affine.apply affine_map<(d0) -> (d0 floordiv 8)>(%t)", lambda t: t // 8, (None, None)),
-    ("%x = affine.apply affine_map<(d0) -> ((d0 + 5) mod 7)>(%t)", lambda t: (t + 5) % 7, (None, None)),
-    ("%x = affine.apply affine_map<(d0) -> (d0 ceildiv 8)>(%t)", lambda t: -(-t // 8), (None, None)),
+    ("%x = affine.apply affine_map<(d0) -> (d0 floordiv 8)>(%t)", lambda t: t // 8, (0, 7)),
+    ("%x = affine.apply affine_map<(d0) -> ((d0 + 5) mod 7)>(%t)", lambda t: (t + 5) % 7, (0, 6)),
+    ("%x = affine.apply affine_map<(d0) -> (d0 ceildiv 8)>(%t)", lambda t: -(-t // 8), (0, 8)),
+    ("%x = affine.min affine_map<(d0) -> (d0 * 2, 40 - d0, 30)>(%t)", lambda t: min(2 * t, 40 - t, 30), (-23, 30)),
+    ("%x = affine.max affine_map<(d0) -> (d0 - 9, 8)>(%t)", lambda t: max(t - 9, 8), (8, 54)),
     ("%x, %y = affine.delinearize_index %t into (16, 4) : index, index", lambda t: t // 4, (0, 15)),
     ("%x, %y = affine.delinearize_index %t into (4) : index, index", lambda t: t // 4, (0, 15)),
     ("%y, %x = affine.delinearize_index %t into (4) : index, index", lambda t: t % 4, (0, 3)),
