@@ -23,21 +23,18 @@ from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
-from mlir_async_pipe.checker.widths import typed
-
-_PRODUCTS = ("arith.muli", "llvm.mul")
-_QUOTIENTS = ("arith.divui", "llvm.udiv")
-_CASTS = ("arith.index_cast", "arith.index_castui", "llvm.sext", "llvm.zext", "llvm.trunc")
+from mlir_async_pipe.values.domains import typed
+from mlir_async_pipe.values.integer_ops import bits_of
+from mlir_async_pipe.values.operator_table import OPERATORS, is_operator
 
 
 def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:
     """The ranges of block ids whose products with constants do not overflow."""
     found: dict[Atom, Known] = {}
     for step in flow.blocks[0].steps:
-        if not isinstance(step, Run) or step.op.name not in _PRODUCTS:
+        if not isinstance(step, Run) or not is_operator(step.op.name, "mul"):
             continue
         product, factor = typed(step.op), _constant(step.op)
-        # An id has 31 bits: casts to fewer would lose some.
         if not product.nsw or product.bits < 32 or factor is None or factor < 1:
             continue
         quotient = ((1 << (product.bits - 1)) - 1) // factor
@@ -61,9 +58,8 @@ def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
         source: Value = operand
         above = defining_op(source)
         divisor = 1
-        while above is not None and above.name in (*_CASTS, *_QUOTIENTS):
-            if above.name in _QUOTIENTS:
-                divisor *= max(constant_value(above.operands[1]) or 0, 0)
+        while above is not None and (found := _divided_by(above)) is not None:
+            divisor *= found
             source = above.operands[0]
             above = defining_op(source)
         form = argument_form(source, threads) if above is None else id_form(above, threads)
@@ -72,3 +68,14 @@ def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
         ((atom, _),) = form.terms
         if atom in LAUNCH_FACTS and LAUNCH_FACTS[atom].low == 0:
             yield atom, divisor
+
+
+def _divided_by(op: Operation) -> int | None:
+    """1 for a cast that keeps the 31 bits of an id, the constant of a division, 0 for another
+    divisor; None for other ops."""
+    row = OPERATORS.get(op.name)
+    if row is None or row.method not in ("cast", "div") or row.rounding == "up":
+        return None
+    if row.method == "div":
+        return max(constant_value(op.operands[1]) or 0, 0)
+    return 1 if bits_of(op.results[0].type) >= 32 else None

@@ -15,7 +15,8 @@ from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.type_kinds import is_integer
-from mlir_async_pipe.checker.widths import Rule, Typed, signed, stored, unsigned
+from mlir_async_pipe.checker.widths import signed, stored, unsigned
+from mlir_async_pipe.values.domains import Typed
 
 
 class UndecidedError(Exception):
@@ -77,19 +78,15 @@ def wrapped(v: list[Form], facts: Facts) -> Form | None:
     return operators.modulo(x, versions.constant, facts)
 
 
-def extreme(name: str, sign: str) -> Rule:
-    """The rule of "min" or "max" of signed or unsigned numbers."""
-
-    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-        if sign == "u":
-            a, b = (unsigned(x, op.bits, facts) for x in v)
-        else:
-            a, b = (signed(x, op.bits) for x in v)
-        if a is None or b is None:
-            return None
-        return stored(_least(name, a, b, facts), op.bits, facts)
-
-    return rule
+def extreme(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """The smaller or the larger one, as the row says, of signed or unsigned numbers."""
+    if op.row.sign == "u":
+        a, b = (unsigned(x, op.bits, facts) for x in v)
+    else:
+        a, b = (signed(x, op.bits) for x in v)
+    if a is None or b is None:
+        return None
+    return stored(_least(op.row.method, a, b, facts), op.bits, facts)
 
 
 def _least(name: str, a: Form, b: Form, facts: Facts) -> Form:

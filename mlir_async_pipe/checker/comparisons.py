@@ -12,13 +12,12 @@ from __future__ import annotations
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.widths import (
-    Typed,
-    constant_attribute,
     in_64_bits,
     signed,
     unsigned,
 )
-from mlir_async_pipe.values.integer_ops import INDEX_BITS, PREDICATES
+from mlir_async_pipe.values.domains import Typed
+from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 ONE = Form(1)
 
@@ -99,14 +98,6 @@ def both(a: Form, b: Form) -> Form:
 
 
 def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """The rule of arith.cmpi, llvm.icmp and index.cmp."""
-    name = predicate_of(op)
+    """A comparison by the predicate of its op."""
+    name = op.detail
     return None if name is None else compare(name, v[0], v[1], facts, op.given)
-
-
-def predicate_of(op: Typed) -> str | None:
-    """The name of an op's predicate."""
-    if op.op.name != "index.cmp":
-        return PREDICATES[constant_attribute(op.op, "predicate")]
-    text = str(op.op.attributes["pred"])
-    return next((p for p in PREDICATES if f" {p}" in text or f"({p})" in text), None)

@@ -5,20 +5,22 @@
     arith.floordivsi                     a div b of a as a signed one
     arith.divsi                          the same, where a is not negative
 
-`divide` and its like make the rules of `arithmetic`.
+`divide` and its like are methods of `arithmetic.Forms`.
 """
 
 from __future__ import annotations
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
-from mlir_async_pipe.checker.widths import Rule, Typed, in_64_bits, signed, stored, unsigned
+from mlir_async_pipe.checker.widths import in_64_bits, signed, stored, unsigned
+from mlir_async_pipe.values.domains import Typed
+from mlir_async_pipe.values.operator_table import Row
 
 
-def _read(op: Typed, v: list[Form], facts: Facts, sign: str) -> tuple[Form, Form] | None:
+def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
     0 (which is undefined)."""
-    if sign == "u":
+    if op.row.sign == "u":
         a, b = (unsigned(x, op.bits, facts) for x in v)
     else:
         a, b = (signed(x, op.bits) for x in v)
@@ -33,35 +35,30 @@ def _not_negative(form: Form, facts: Facts) -> bool:
     return low is not None and low >= 0
 
 
-def divide(sign: str, *, down: bool = False, up: bool = False) -> Rule:
-    """The rule of a division; `down`: it rounds down for negative numbers too."""
-
-    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-        found = _read(op, v, facts, sign)
-        if found is None or not (down or _not_negative(found[0], facts)):
+def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A quotient."""
+    found = _read(op, v, facts)
+    if found is None or (op.row.rounding == "zero" and not _not_negative(found[0], facts)):
+        return None
+    a, b = found
+    if op.row.rounding == "up":
+        a = forms.add(a, forms.add(b, Form(-1)))
+        if not in_64_bits(a, facts):
             return None
-        a, b = found
-        if up:
-            a = forms.add(a, forms.add(b, Form(-1)))
-            if not in_64_bits(a, facts):
-                return None
-        if not (b.is_constant or _not_negative(a, facts)):
-            return None
-        return stored(operators.apply("quotient", (a, b), facts), op.bits, facts)
-
-    return rule
+    if not (b.is_constant or _not_negative(a, facts)):
+        return None
+    return stored(operators.apply("quotient", (a, b), facts), op.bits, facts)
 
 
-def remainder(sign: str) -> Rule:
-    """The rule of a remainder, which is one for numbers that are not negative."""
-
-    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-        found = _read(op, v, facts, sign)
-        if found is None or not _not_negative(found[0], facts):
-            return None
-        return stored(operators.apply("remainder", found, facts), op.bits, facts)
-
-    return rule
+def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A remainder: of numbers that are not negative, or rounded down by a constant."""
+    found = _read(op, v, facts)
+    if found is None:
+        return None
+    down = op.row.rounding == "down" and found[1].is_constant
+    if not (down or _not_negative(found[0], facts)):
+        return None
+    return stored(operators.apply("remainder", found, facts), op.bits, facts)
 
 
 def is_shift(op: Typed, form: Form) -> bool:
@@ -69,13 +66,9 @@ def is_shift(op: Typed, form: Form) -> bool:
     return form.is_constant and 0 <= form.constant < min(op.bits, 63)
 
 
-def shift_right(sign: str) -> Rule:
-    """The rule of a shift to the right: a division by a power of two that rounds down."""
-    division = divide(sign, down=True)
-
-    def rule(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-        if op.bits == 1 or not is_shift(op, v[1]):
-            return None
-        return division(op, [v[0], Form(1 << v[1].constant)], facts)
-
-    return rule
+def shift_right(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A division by a power of two that rounds down."""
+    if op.bits == 1 or not is_shift(op, v[1]):
+        return None
+    division = op._replace(row=Row("div", op.row.sign, "down"))
+    return divide(division, [v[0], Form(1 << v[1].constant)], facts)

@@ -11,6 +11,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 
@@ -107,7 +108,7 @@ def _step_between(flow: Flow, target: int, source: int, handed_on: dict[int, int
     """c if source = target + c, else None."""
     frame, value = flow.values[source]
     op = defining_op(value)
-    if op is None or op.name not in ("arith.addi", "index.add", "llvm.add"):
+    if op is None or not is_operator(op.name, "add"):
         return None
     for argument, other in (op.operands, reversed(list(op.operands))):
         number, seen = flow.number(frame, argument), set()

@@ -13,9 +13,8 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.thread_ids import differs
+from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.vocabulary import accesses
-
-_SUMS = ("arith.addi", "index.add")
 
 
 def copies_the_same(op: Any, frame: int) -> bool:
@@ -38,7 +37,7 @@ def _follows(index: Any, places: list[Any], frame: int) -> bool:
     if index in places or not differs(index, frame):
         return True
     op = defining_op(index)
-    if op is None or op.name not in _SUMS:
+    if op is None or not is_operator(op.name, "add"):
         return False
     one, other = op.operands
     return (_follows(one, places, frame) and not differs(other, frame)) or (

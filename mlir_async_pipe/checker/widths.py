@@ -11,36 +11,14 @@ are looked at: the others, sizes and iteration numbers times strides, are taken 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
+from mlir_async_pipe.values.domains import Typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, bits_of
 
-
-class Typed(NamedTuple):
-    """An op with what its rule asks of types and flags: `bits` of its result, `given` those of
-    its first operand; `nsw`, `nuw`: a result that does not fit, as a signed or an unsigned
-    number, does not occur."""
-
-    op: Any
-    bits: int = INDEX_BITS
-    given: int = INDEX_BITS
-    nsw: bool = False
-    nuw: bool = False
-
-
 Rule = Callable[[Typed, list[Form], Facts], Form | None]
-
-
-def typed(op: Any) -> Typed:
-    """Read the types and flags of an op with one result."""
-    flags = str(op.attributes["overflowFlags"]) if "overflowFlags" in op.attributes else ""
-    bits = bits_of(op.results[0].type)
-    operands = op.operands
-    given = bits_of(operands[0].type) if len(operands) else bits
-    return Typed(op, bits, given, "nsw" in flags, "nuw" in flags)
 
 
 def values_of(kind: Any) -> Known | None:
@@ -102,8 +80,3 @@ def unsigned(form: Form, bits: int, facts: Facts) -> Form | None:
     if bits == 1 or (low is not None and low >= 0):
         return form
     return operators.modulo(form, 1 << bits, facts) if bits < INDEX_BITS else None
-
-
-def constant_attribute(op: Any, name: str) -> int:
-    """An integer attribute of an op."""
-    return int(ir.IntegerAttr(op.attributes[name]).value)

@@ -98,12 +98,12 @@ class Domain(Generic[T, K]):
         """A number."""
         raise NotImplementedError
 
-    def evaluate(self, op: Typed, v: list[T], known: K) -> T | None:
+    def evaluate(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """What an op with one result makes of its operands."""
         made: T | None = getattr(self, op.row.method)(op, v, known)
         return made
 
-    def result(self, value: Value, op: Typed, v: list[T], known: K) -> T | None:
+    def result(self, value: Value, op: Typed, v: list[T], known: K, /) -> T | None:
         """What an op makes of its operands, for one of its results."""
         if op.row.method != "split":
             return self.evaluate(op, v, known)
@@ -113,81 +113,81 @@ class Domain(Generic[T, K]):
 
     # -- operators ----------------------------------------------------------------------------
 
-    def add(self, op: Typed, v: list[T], known: K) -> T | None:
+    def add(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A sum."""
         return None
 
-    def sub(self, op: Typed, v: list[T], known: K) -> T | None:
+    def sub(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A difference."""
         return None
 
-    def mul(self, op: Typed, v: list[T], known: K) -> T | None:
+    def mul(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A product."""
         return None
 
-    def div(self, op: Typed, v: list[T], known: K) -> T | None:
+    def div(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A quotient, rounded as the row says."""
         return None
 
-    def rem(self, op: Typed, v: list[T], known: K) -> T | None:
+    def rem(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """What the quotient leaves."""
         return None
 
-    def and_(self, op: Typed, v: list[T], known: K) -> T | None:
+    def and_(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """Bits that both have."""
         return None
 
-    def or_(self, op: Typed, v: list[T], known: K) -> T | None:
+    def or_(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """Bits that one has."""
         return None
 
-    def xor(self, op: Typed, v: list[T], known: K) -> T | None:
+    def xor(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """Bits that one of the two has alone."""
         return None
 
-    def shl(self, op: Typed, v: list[T], known: K) -> T | None:
+    def shl(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A shift to the left; by the width or more it is poison."""
         return None
 
-    def shr(self, op: Typed, v: list[T], known: K) -> T | None:
+    def shr(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A shift to the right; by the width or more it is poison."""
         return None
 
-    def min(self, op: Typed, v: list[T], known: K) -> T | None:
+    def min(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """The smaller one."""
         return None
 
-    def max(self, op: Typed, v: list[T], known: K) -> T | None:
+    def max(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """The larger one."""
         return None
 
-    def select(self, op: Typed, v: list[T], known: K) -> T | None:
+    def select(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """The second operand where the first is 1, else the third."""
         return None
 
-    def cmp(self, op: Typed, v: list[T], known: K) -> T | None:
+    def cmp(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """A comparison by the predicate in `detail`."""
         return None
 
-    def cast(self, op: Typed, v: list[T], known: K) -> T | None:
+    def cast(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """The operand in another type: extended as the row says, or cut."""
         return None
 
     # -- made of these ------------------------------------------------------------------------
 
-    def apply(self, op: Typed, v: list[T], known: K) -> T | None:
+    def apply(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.apply."""
         return self._expression(op, op.detail[0], v, known)
 
-    def apply_least(self, op: Typed, v: list[T], known: K) -> T | None:
+    def apply_least(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.min: the smallest result of a map."""
         return self._extreme(op, LEAST, v, known)
 
-    def apply_largest(self, op: Typed, v: list[T], known: K) -> T | None:
+    def apply_largest(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.max: the largest result of a map."""
         return self._extreme(op, LARGEST, v, known)
 
-    def join(self, op: Typed, v: list[T], known: K) -> T | None:
+    def join(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.linearize_index."""
         if op.detail is None:
             return None
@@ -197,7 +197,7 @@ class Domain(Generic[T, K]):
         )
         return reduce(lambda a, b: self._binary(op, SUM, a, b, known), scaled)
 
-    def part(self, op: Typed, part: Part, v: list[T], known: K) -> T | None:
+    def part(self, op: Typed, part: Part, v: list[T], known: K, /) -> T | None:
         """One result of affine.delinearize_index."""
         found = self._binary(op, FLOOR_DIVISION, v[0], self.constant(part.stride), known)
         if part.modulus is None:
