@@ -10,7 +10,6 @@ blocks; one that never reads it runs as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings import ir
@@ -24,14 +23,12 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.values.integer_ops import thread_dimension
+from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, Kind, id_of
 from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes
 
 OWN = "own of block"
 EVERYWHERE = "own of thread"
-
-_BLOCK_IDS = ("gpu.block_id", "nvvm.read.ptx.sreg.ctaid.", "rocdl.workgroup.id.")
-_GRID_SIZES = ("gpu.grid_dim", "nvvm.read.ptx.sreg.nctaid.")
-_BLOCK_SIZES = ("gpu.block_dim", "nvvm.read.ptx.sreg.ntid.", "rocdl.workgroup.dim.")
 
 
 @dataclass(frozen=True)
@@ -77,11 +74,11 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     for block in flow.blocks:
         for step in block.steps:
             if isinstance(step, Run) and any(_is_used(result) for result in step.op.results):
-                axis = _axis(step.op.name, _BLOCK_IDS)
-                if axis is None and step.op.name in ("gpu.block_id", "gpu.global_id"):
-                    axis = "xyz".index(str(step.op.attributes["dimension"]).rstrip(">")[-1])
-                if axis is not None:
-                    found.add(axis)
+                known = id_of(step.op)
+                if step.op.name == "gpu.global_id":
+                    found.add(thread_dimension(step.op))
+                elif known is not None and known.kind == "block":
+                    found.add(known.axis)
     if kernel.name == "gpu.launch":
         arguments = list(kernel.regions[0].blocks[0].arguments)[:3]
         found |= {n for n, a in enumerate(arguments) if _is_used(a)}
@@ -92,16 +89,9 @@ def _is_used(value: Value) -> bool:
     return next(iter(value.uses), None) is not None
 
 
-def _axis(name: str, names: Iterable[str]) -> int | None:
-    """The axis that a name ends in, if it is one of `names`."""
-    if any(name.startswith(known) for known in names if known.endswith(".")):
-        return "xyz".index(name[-1])
-    return None
-
-
 def block_axis(atom: Atom) -> int | None:
     """The axis of a block id."""
-    return _axis_of(atom, _BLOCK_IDS)
+    return _axis_of(atom, "block")
 
 
 def distinct_axis(atom: Atom) -> int | None:
@@ -129,14 +119,14 @@ def is_own_of_block(atom: Atom) -> bool:
 
 def is_of_launch(atom: Atom) -> bool:
     """Whether the atom is the size of the grid or of a block."""
-    return _axis_of(atom, (*_GRID_SIZES, *_BLOCK_SIZES)) is not None
+    return _axis_of(atom, "grid_size", "block_size") is not None
 
 
-def _axis_of(atom: Atom, names: Iterable[str]) -> int | None:
+def _axis_of(atom: Atom, *kinds: Kind) -> int | None:
     if atom.kind != "symbol" or not isinstance(atom.key, tuple) or len(atom.key) != 2:
         return None
     name, axis = atom.key
-    if isinstance(name, str) and any(name.startswith(known) for known in names):
+    if any(name == LAUNCH_SYMBOLS[kind] for kind in kinds):
         return int(axis)
     return None
 
@@ -150,7 +140,7 @@ def own_number(lower: Form, step: Form, own: tuple[str, object]) -> Form | None:
     """
     blocks = {a: axis for a in forms.atoms_of(lower) if (axis := block_axis(a)) is not None}
     sizes = {
-        axis: a for a in forms.atoms_of(step) if (axis := _axis_of(a, _GRID_SIZES)) is not None
+        axis: a for a in forms.atoms_of(step) if (axis := _axis_of(a, "grid_size")) is not None
     }
     for block, axis in blocks.items():
         if axis not in sizes:
@@ -189,7 +179,7 @@ def _start_of_block(atom: Atom) -> int | None:
         return None
     parts = [next(iter(form.terms)) for form in inner]
     axes = {distinct_axis(a) for a, c in parts if c == 1} - {None}
-    sizes = {_axis_of(a, _BLOCK_SIZES) for a, c in parts if c == 1} - {None}
+    sizes = {_axis_of(a, "block_size") for a, c in parts if c == 1} - {None}
     return axes.pop() if len(axes) == 1 and axes == sizes else None
 
 

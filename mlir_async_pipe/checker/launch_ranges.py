@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, Kind
 
 SIZE = Known(0, None)
 
@@ -20,12 +21,14 @@ _BLOCK_ID = Known(0, _LARGEST_GRID - 1)
 _GRID_SIZE = Known(1, _LARGEST_GRID)
 _BLOCK_SIZE = Known(1, 1024)
 
-_OF_GPU_OPS = {
-    "gpu.block_id": _BLOCK_ID,
-    "gpu.grid_dim": _GRID_SIZE,
-    "gpu.block_dim": _BLOCK_SIZE,
+_OF_KINDS: dict[Kind, Known] = {
+    "block": _BLOCK_ID,
+    "grid_size": _GRID_SIZE,
+    "block_size": _BLOCK_SIZE,
 }
 # The symbols of `thread_ids` for these.
 LAUNCH_FACTS: Mapping[Atom, Known] = {
-    Atom("symbol", (name, axis)): known for name, known in _OF_GPU_OPS.items() for axis in range(3)
+    Atom("symbol", (LAUNCH_SYMBOLS[kind], axis)): known
+    for kind, known in _OF_KINDS.items()
+    for axis in range(3)
 }

@@ -38,6 +38,7 @@ from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.checker.views import View
 from mlir_async_pipe.values.integer_ops import is_size
+from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.values.launch_ids import is_id
 from mlir_async_pipe.values.memory_roots import root_of
 
@@ -232,7 +233,7 @@ class Values:
             return lambda state: addresses.dimension(self, state, numbers)
         if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
             return lambda state: addresses.address(self, state, op, numbers)
-        if op.name == "arith.select" and str(op.operands[0].type) != "i1":
+        if is_operator(op.name, "select") and str(op.operands[0].type) != "i1":
             return lambda state: None
         rule = arithmetic.rule_of(op)
         if rule is None:
@@ -248,7 +249,7 @@ class Values:
         operands = [self.form(state, number) for number in numbers]
         if arithmetic.folds_remainders(op.name):
             return rule(operands, without_iterations(state.facts))
-        if op.name == "arith.select":
+        if is_operator(op.name, "select"):
             following = wrapped(operands, without_iterations(state.facts))
             if following is not None:
                 return following
@@ -294,7 +295,7 @@ class Values:
         fixed only where thread ids are all they depend on.
         """
         op = run.op
-        if len(run.results) != 1 or op.name == "arith.select":
+        if len(run.results) != 1 or is_operator(op.name, "select"):
             return False
         value: Value | None = id_form(op, self.threads)
         if value is None:

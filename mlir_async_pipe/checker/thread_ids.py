@@ -14,14 +14,8 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.integer_ops import thread_dimension
-from mlir_async_pipe.values.launch_ids import id_of, launch_id
+from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, id_of, launch_id
 from mlir_async_pipe.values.uniformity import sources
-
-_LAUNCH_SYMBOLS = {
-    "block": "gpu.block_id",
-    "grid_size": "gpu.grid_dim",
-    "block_size": "gpu.block_dim",
-}
 
 
 def argument_form(value: Any, threads: Threads) -> Form | None:
@@ -33,7 +27,7 @@ def argument_form(value: Any, threads: Threads) -> Form | None:
         return _id_of(threads, known.axis)
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
-    name = _LAUNCH_SYMBOLS.get(known.kind)
+    name = LAUNCH_SYMBOLS.get(known.kind)
     return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
 
 
@@ -41,8 +35,8 @@ def id_form(op: Any, threads: Threads) -> Form | None:
     """The form of an op that says where in the launch a thread stands; None for other ops."""
     if op.name == "gpu.global_id":
         axis = thread_dimension(op)
-        block = forms.of_atom(Atom("symbol", ("gpu.block_id", axis)))
-        size = forms.of_atom(Atom("symbol", ("gpu.block_dim", axis)))
+        block = forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS["block"], axis)))
+        size = forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS["block_size"], axis)))
         start = (
             forms.call("mul", block, size)
             if threads.size is None
@@ -58,7 +52,7 @@ def id_form(op: Any, threads: Threads) -> Form | None:
         return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
-    name = _LAUNCH_SYMBOLS.get(known.kind, op.name)
+    name = LAUNCH_SYMBOLS.get(known.kind, op.name)
     return forms.of_atom(Atom("symbol", (name, known.axis)))
 
 

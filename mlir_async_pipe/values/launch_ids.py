@@ -75,6 +75,12 @@ _OPS: dict[str, LaunchId] = {
     "nvvm.read.ptx.sreg.laneid": LaunchId("lane"),
     "nvvm.read.ptx.sreg.warpid": LaunchId("subgroup"),
 }
+# The ops that stand for all others of their kind, as symbols of the checker.
+LAUNCH_SYMBOLS: dict[Kind, str] = {
+    "block": "gpu.block_id",
+    "grid_size": "gpu.grid_dim",
+    "block_size": "gpu.block_dim",
+}
 # The block arguments of gpu.launch, three of each; attributions come behind them.
 _ARGUMENTS: tuple[Kind, ...] = ("block", "thread", "grid_size", "block_size")
 
