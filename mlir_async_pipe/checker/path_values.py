@@ -38,9 +38,9 @@ from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.checker.views import View
 from mlir_async_pipe.values.integer_ops import is_size
-from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.values.launch_ids import is_id
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.operator_table import is_operator
 
 Evaluation = Callable[[State], Value | None]
 
