@@ -4,7 +4,14 @@
 
 `module` is an ir.Module or a module op of the bindings in use; its context has to allow
 unregistered dialects where the abstract ops of `async_pipe` occur. Handles to ops inside of
-functions are dead after a call that rewrote the module, as after any pass; after an error they live.
+functions are dead after a call that rewrote the module, as after any pass; after an error they
+live.
+
+Every call takes `target`, a `Target` or its text ("nvvm:sm_80"; `Target.parse` lists what there
+is); without one each abstract queue is a FIFO of its own and no chip's limits hold. Every call
+raises UsageError for what is no module (not-a-module), an unknown target (unknown-target) and bad
+values of options (bad-option-value). Numbers of stages, groups and versions are counts, memory is
+in bytes, times are in cycles.
 """
 
 from __future__ import annotations
@@ -40,13 +47,21 @@ def pipeline(
 ) -> Report:
     """Pipeline all annotated loops, count their waits exactly and check the result.
 
-    `num_stages` replaces the number on loops that carry one (0 keeps it). `smem_limit` is the
-    workgroup memory of a block in bytes (0: what the chip has). `max_stages` and `cost`
-    ("op=cycles,…") are for loops scheduled by latencies. `overlap_outer` lets a loop in a
-    sequential loop begin its next execution in this one's epilogue. `check` makes hazards errors
-    or warnings, or leaves the check out. Without `witnesses` the records of waits have no reason and
-    no path that attains the count, which saves time on large modules. The report holds remarks, and records of the kinds
-    "schedules", "loops", "waits", "drains", "simplifications", "hazards" and "checks". On an error the module is as it was. Raises AsyncPipeError, HazardError if the result may race.
+    `num_stages`: replaces the number of stages on loops that carry one (0 keeps it).
+    `max_stages`: the most stages that a schedule by latencies may have.
+    `smem_limit`: workgroup memory of a block in bytes (0: what the chip has).
+    `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
+    `overlap_outer`: a loop in a sequential loop begins its next execution in this one's epilogue.
+    `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
+    `witnesses`: without them the records of waits have no reason and no path that attains the
+    count, which saves time on large modules.
+
+    The report holds remarks and warnings, and records of the kinds "schedules", "loops", "waits",
+    "relaxed", "drains", "simplifications", "hazards" and "checks" (see `Report.of`).
+
+    On an error the module is as it was. Raises InputError for annotations that are wrong,
+    PipelineError for loops that cannot be pipelined as they say, HazardError if the result may
+    race; all are AsyncPipeErrors with a code and a place.
     """
     options = {
         "num_stages": num_stages,
@@ -70,11 +85,16 @@ def count_waits(
 ) -> Report:
     """Give every token wait its exact count of groups that may stay in flight.
 
-    `check` verifies the counts that stand there instead of writing. With `mode` "dynamic" groups
-    that are committed under conditions are counted at run time. `keep_given` leaves waits alone
-    that have a count. Without `witnesses` the records have no reason and no path that attains the
-    count, which saves up to two thirds of the time. The report holds records of the kind "waits". On an error the module is as
-    it was. Raises AsyncPipeError.
+    `check`: verifies the counts that stand there instead of writing; one that is too large is an
+    error.
+    `mode`: with "dynamic" groups that are committed under conditions are counted at run time, and
+    waits switch on that number.
+    `keep_given`: leaves waits alone that have a count.
+    `witnesses`: without them the records have no reason and no path that attains the count, which
+    saves up to two thirds of the time.
+
+    The report holds records of the kind "waits": for each its count, in groups. On an error the
+    module is as it was. Raises AsyncPipeError.
     """
     options = {"check": check, "mode": mode, "keep_given": keep_given}
     return _rewrite("async-pipe-count-waits", module, target, options, witnesses)
@@ -90,11 +110,14 @@ def check(
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
-    Hazards are errors among the report's diagnostics, nothing is raised for them.
     `assume_noalias_arguments`: no two arguments of a function point to the same memory.
-    `assume_several_blocks`, `assume_several_threads`: a grid, a block of unknown size may have
-    several blocks, threads along axes that the kernel never reads. The report holds records of the
-    kinds "hazards" and "checks".
+    `assume_several_blocks`: a grid of unknown size may have several blocks along axes that the
+    kernel never reads.
+    `assume_several_threads`: the same of a block of unknown size and its threads.
+
+    The report holds records of the kinds "hazards" (an access that may race, with both ends) and
+    "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
+    among the report's diagnostics; nothing is raised for them.
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.async_pipe_pass import CHECK, run_check
@@ -118,10 +141,13 @@ def lower(
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
 
-    "ptx" and "cubin" need an NVIDIA target, "isa" and "hsaco" an AMD one, "llvm" is the LLVM
-    dialect of either. With `strict` a scope that the chip cannot run asynchronously is an error.
-    The result has the text or bytes, and the waits and resources of each kernel as read back from
-    it. Raises LoweringError, UsageError for a kind that the target does not have.
+    `emit`: "ptx" and "cubin" need an NVIDIA target, "isa" and "hsaco" an AMD one, "llvm" is the
+    LLVM dialect of either.
+    `strict`: a scope that the chip cannot run asynchronously is an error, not a remark.
+
+    The result has the text, or the bytes of a "cubin" or "hsaco", and the waits, registers and
+    shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
+    or its tools refuse the module, UsageError for a kind that the target does not have.
     """
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     _root(module)

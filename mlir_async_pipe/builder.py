@@ -31,6 +31,9 @@ from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 class Pipeline:
     """One queue of groups with `depth` slots; `queue` tells pipelines of a function apart.
 
+    `depth`: slots of the ring, so at most as many groups are produced and not yet released.
+    `queue`: the number of an abstract queue, from 0.
+
     Raises UsageError (bad-argument) if `depth` is below 1 or `queue` below 0.
     """
 
@@ -47,7 +50,10 @@ class Pipeline:
 
     @contextmanager
     def produce(self) -> Iterator[None]:
-        """Acquire a slot, issue what the block emits asynchronously, commit it as one group."""
+        """Acquire a slot, issue what the block emits asynchronously, commit it as one group.
+
+        `with pipe.produce():` emits at the current insertion point, as do all methods.
+        """
         self.producer_acquire()
         with self.issue():
             yield
@@ -83,7 +89,7 @@ class Pipeline:
         self._emit("consumer_wait")
 
     def wait(self, *tokens: Value) -> None:
-        """Wait for the groups of these tokens."""
+        """Wait for the groups of these tokens, which `commit` returned."""
         self._emit("wait_queue", operands=tokens)
 
     def consumer_release(self) -> None:

@@ -6,9 +6,9 @@ Back ends end their process on a fatal error ("Cannot select"), and crash on wha
 lowered; a child keeps that away from the caller. Since only text is handed over, the module
 may live in one MLIR stack and its code come from another one.
 
-The child (`python -m mlir_async_pipe.bindings.back_end_process STACK`) reads a request as JSON on its standard
-input and answers as JSON on its standard output. It imports nothing but the bindings, and does
-so before it reads: a child that `warm_up` started early is ready when it is needed.
+The child (`python -m mlir_async_pipe.bindings.back_end_process STACK`) reads a request as JSON on
+its standard input and answers as JSON on its standard output. It imports nothing but the bindings,
+and does so before it reads: a child that `warm_up` started early is ready when it is needed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Questions about IR that nobody edits for a while are answered once.
 
     with unchanged():
-        plan = make_plan(loop)         root_of(%b) follows the views of %b the first time it is asked
+        plan = make_plan(loop)         root_of(%b) follows the views of %b once
 
-Planning a loop asks for the root of a buffer and the maker of a value some hundred times, at 2 to
-14 microseconds through the bindings. Answers are forgotten at the end of the block: a handle does
+Planning a loop asks for the root of a buffer and the maker of a value some hundred times, and
+questions to the bindings are dear (docs/speed.md). Answers are forgotten at the end of the block: a handle does
 not outlive an edit. Outside of such a block nothing is remembered.
 """
 

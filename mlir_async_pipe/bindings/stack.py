@@ -115,7 +115,7 @@ def allow_stub_parents() -> None:
 def without_op_classes() -> None:
     """Let every op stay a plain one: the stack's modules of op classes are never imported.
 
-    They take 0.1 s for a GEMM down to LLVM, and nothing here uses them. Like stub parents,
+    They take long to import (docs/speed.md), and nothing here uses them. Like stub parents,
     only a process that owns itself may do without them."""
     global _op_classes
     _op_classes = False

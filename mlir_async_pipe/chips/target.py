@@ -26,7 +26,10 @@ class Target:
 
     @staticmethod
     def parse(text: str) -> Target:
-        """Read `lowering:chip`; raises UsageError (unknown-target) for anything else."""
+        """Read "LOWERING:CHIP": "nvvm" or "rocdl", and a chip of that vendor in `CHIPS`.
+
+        Raises UsageError (unknown-target) for anything else; its advice lists all targets.
+        """
         lowering, _, name = text.partition(":")
         chip = CHIPS.get(name)
         if chip is None or chip.lowering != lowering:

@@ -8,7 +8,8 @@
 
 Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on.
 Subviews with unit strides, casts and views that regroup dimensions (`reshapes`) are followed;
-any other view keeps its own coordinates (`base`), so that two accesses through different such views cannot be compared.
+any other view keeps its own coordinates (`base`), so that two accesses through different such
+views cannot be compared.
 """
 
 from __future__ import annotations

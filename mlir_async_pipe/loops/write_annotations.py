@@ -25,9 +25,14 @@ def annotate(
 ) -> None:
     """Write annotations on an scf.for.
 
-    `stage` and `order` have one entry a statement, `async_stages` lists stage numbers,
-    `num_stages` is the number of buffers. `options` are `wait_at`, `independent`,
-    `epilogue`, `short_trip`.
+    `loop`: an scf.for, as an op or a view of one.
+    `stage`, `order`: one number a statement: how many steps of the kernel it runs after stage 0,
+    and its place among the statements of a step.
+    `async_stages`: the numbers of the stages that complete later.
+    `num_stages`: the number of stages, instead of the above; copies then run num_stages - 1
+    iterations ahead.
+    `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
+    `short_trip` ("version", "predicate" or "assume"), `independent` (True).
 
     Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations); the loop is as it was then.

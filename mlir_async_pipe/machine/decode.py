@@ -1,6 +1,6 @@
 """Turns functions of a module into instructions, once, before anything runs.
 
-Reading MLIR through the bindings costs about a microsecond a question, so every question is
+Questions to the bindings are dear beside what the machine does (docs/speed.md), so every one is
 asked here. What stays is plain Python: no handle of the module lives longer than the decoding.
 """
 

@@ -81,15 +81,26 @@ def run(
 ) -> RunResult:
     """Run `function` of `module` on the CPU.
 
-    `arguments`: a NumPy array for each memref (bf16 and 8-bit floats as arrays of their bit
-    patterns, uint16 and uint8), a number for each scalar; the arrays given are not changed.
-    `threads` are threads of a block and `grid` blocks, as a number or (x, y, z); without
-    `threads` it is the block size that the function states, else 1. `completion`
-    is "eager", "late" or "random" (with `seed`); `schedule` one of `schedule.SCHEDULES`.
-    `warp` is the number of lanes of a warp, by default the target chip's, else 32.
+    `module`: an ir.Module or a module op; it stays as it is.
+    `function`: its symbol name, with or without "@"; None where the module has one with a body.
+    `arguments`: a NumPy array for each memref, of its shape and element type (bf16 and 8-bit
+    floats as arrays of their bit patterns, uint16 and uint8; a dynamic size is that of the array),
+    a number for each scalar. The arrays given are not changed: `arrays` of the result are copies.
+    `threads`, `grid`: threads of a block and blocks, a number or (x, y, z); without `threads` it
+    is the block size that the function states, else 1.
+    `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
+    at a moment drawn with `seed`.
+    `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`; random
+    ones are drawn with `seed`.
+    `target`: where the module is going, a `Target` or its text: says which queues share a FIFO.
+    `warp`: lanes of a warp, by default the target chip's, else 32.
+    `dynamic_shared_bytes`: dynamic workgroup memory of a block in bytes, by default what the
+    function states.
+    `step_limit`: ops that the run may execute; threads that run together count once.
 
-    Raises UsageError for wrong arguments, MachineError for programs that it cannot run; races
-    are no exceptions but `races` of the result.
+    Raises UsageError for wrong arguments (bad-argument, no-function, unknown-target), MachineError
+    for programs that it cannot run and for more than `step_limit` steps; races are no exceptions
+    but `races` of the result.
     """
     if isinstance(target, str):
         target = Target.parse(target)

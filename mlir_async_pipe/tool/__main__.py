@@ -75,8 +75,8 @@ def _choose_bindings(options: Options) -> None:
     if not options.load:
         bindings.without_op_classes()
     if not options.load and options.run is None:
-        # NumPy's import starts a thread a core for matrix products, which only the machine makes:
-        # 25 ms in this process, and in the back end's, which inherits it.
+        # NumPy's import starts a thread a core for matrix products, which only the machine makes;
+        # the back end's process inherits this.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if options.bindings is not None:
         bindings.use(options.bindings, stub_parents=True)

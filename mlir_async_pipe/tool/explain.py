@@ -4,8 +4,8 @@
     gemm.mlir:35:16: note: buffer 'a_shared' has 3 versions of 8192 bytes
 
 Passes add what they know, since the session asks them to: the count pass tells for each wait
-the path that attains its count. `--explain=NAME` keeps what concerns the function of that name, `--explain=LINE` the loop that
-stands in that line.
+the path that attains its count. `--explain=NAME` keeps what concerns the function of that name,
+`--explain=LINE` the loop that stands in that line.
 """
 
 from __future__ import annotations

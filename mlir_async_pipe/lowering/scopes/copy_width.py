@@ -1,7 +1,7 @@
-"""How many bytes one asynchronous copy of a chip moves, where a load and a store are to become copies.
+"""How many bytes one asynchronous copy of a chip moves, where a load and a store become copies.
 
     vector.load %A[%i] : vector<8xf16>       aligned to 16 and 16: one copy of 16 bytes
-    vector.store %tile[%j]                   aligned to  8 and 16: two copies of 8, narrowed by the load
+    vector.store %tile[%j]                   aligned to  8 and 16: two copies of 8 (the load)
 
 Both addresses must be known to be aligned to the copy's size (PTX ISA, cp.async), from what
 `alignment` proves and from the `alignment` that the load or store itself states.

@@ -27,7 +27,8 @@ def packer(site: Site) -> Any:
 
 @semantics("scf.for")
 def for_loop(site: Site) -> Execute:
-    """iv = lb, lb + step, … while iv < ub, where sums do not wrap; lanes that are done wait for the others."""
+    """iv = lb, lb + step, … while iv < ub, where sums do not wrap; lanes that are done wait for
+    the others."""
     body = site.region()
     pack = packer(site)
     read = unsigned if site.has("unsignedCmp") else _as_is
