@@ -54,7 +54,7 @@ config.substitutions += [
     (r"\basync-pipe-opt\b", f"{sys.executable} -m mlir_async_pipe.tool"),
 ]
 
-for name in (bindings.ENVIRONMENT_VARIABLE,):
+for name in (bindings.ENVIRONMENT_VARIABLE, "PYTHONPATH"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

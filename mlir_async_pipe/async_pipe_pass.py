@@ -15,6 +15,7 @@ from typing import Any
 
 from mlir_async_pipe.ask_checker.recount_existing import keep_existing
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.schedule.fall_back import candidates, expand_or_fall_back
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
@@ -63,16 +64,23 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
     keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
-    for found, handed_on in members(options):
+    _pipeline(module, options, session)
+    for found, handed_on in members(options)[2:]:
         run_member = run_check if found.name == CHECK else found.run
         run_member(module, handed_on, session)
 
 
+def _pipeline(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Schedule and expand."""
+    (schedule, scheduling), (expand, expanding) = members(options)[:2]
+    open_forms = candidates(module, options.num_stages)
+    schedule.run(module, scheduling, session)
+    expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
+
+
 def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
     """Schedule and expand a copy of the module, which tells nobody what it finds."""
-    quiet = Session(target=session.target)
-    for found, handed_on in members(options)[:2]:
-        found.run(module, handed_on, quiet)
+    _pipeline(module, options, Session(target=session.target))
 
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:

@@ -326,7 +326,7 @@ func.func @nothing_to_copy(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf3
     %a = memref.load %A[%i] : memref<16xf32>
     // expected-note @below {{statement 1}}
     memref.store %a, %C[%i] : memref<16xf32>
-  } {async_pipe.num_stages = 3}
+  } {async_pipe.stage_through = "async", async_pipe.num_stages = 3}
   return
 }
 

@@ -59,7 +59,9 @@ class Planner:
             case AnyIteration(loop, variable):
                 return partial(self.iterations.any_iteration, loop, variable)
             case Bracket(kind, op, _):
-                return own(lambda state: self.effects.groups.bracket(state, kind, op))
+                bracket = partial(self.effects.groups.bracket, kind=kind, op=op)
+                # Calls move queues, which are the first thread's; scopes hold every thread.
+                return bracket if kind in ("scope", "end scope") else own(bracket)
             case Lost():
                 return lambda state: self.lost.setdefault(step)
 

@@ -138,7 +138,9 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
     try:
         return make_plan(loop, limits, session.diagnostics, around)
     except AsyncPipeError as error:
-        raise refusal(error, loop, around) from error
+        refused = refusal(error, loop, around)
+        refused.loop = loop
+        raise refused from error
 
 
 def _expand_round(plans: list[Plan], module: Any) -> list[int]:

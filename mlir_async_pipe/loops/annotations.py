@@ -34,6 +34,7 @@ INDEPENDENT = "async_pipe.independent"
 PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
+STAGE_THROUGH = "async_pipe.stage_through"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"
@@ -61,6 +62,7 @@ LOOP_NAMES = (
     INDEPENDENT,
     EPILOGUE,
     SHORT_TRIP,
+    STAGE_THROUGH,
     LATENCY,
     CYCLES,
     PART_STAGES,
@@ -83,6 +85,7 @@ CHOICES = {
     WAIT_AT: ("consumer", "iteration"),
     EPILOGUE: ("peel", "predicate"),
     SHORT_TRIP: ("version", "predicate", "assume"),
+    STAGE_THROUGH: ("auto", "async", "registers"),
 }
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
@@ -100,6 +103,7 @@ class LoopAnnotations:
     independent: bool
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
+    stage_through: Literal["auto", "async", "registers"]
 
     @property
     def in_loop_form(self) -> bool:
@@ -175,6 +179,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         independent=INDEPENDENT in loop.attributes,
         epilogue=_choice(loop, EPILOGUE) or "peel",
         short_trip=_choice(loop, SHORT_TRIP) or "version",
+        stage_through=_choice(loop, STAGE_THROUGH) or "auto",
     )
     if annotations.num_stages is not None:
         check_num_stages(annotations.num_stages, loop)

@@ -1,14 +1,18 @@
-"""Which statements of a loop copy from global to workgroup memory.
+"""Which statements of a loop copy from global to workgroup memory, and which only load.
 
     nvgpu.device_async_copy %A[…], %a[…]          one statement
     %v = vector.load %A[…]; vector.store %v, %a[…]  two: they become one async copy later
     %v = arith.select %inside, %loaded, %zeros    the load may be masked like that on its way
+    scf.if %inside { load; store }                one: a guarded copy
+    %v = load; scf.if %inside { store %v, … }     two
 
-A copy may stand in regions (grouped, or under a guard); a statement that does anything else
-to memory is none.
+A copy may stand in regions (grouped, under a guard, in a loop over rows); a statement that does
+anything else to memory is none.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -19,30 +23,77 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.statements import Body, Statement, synchronisation_in
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+
+# What may stand around copies that are made asynchronous.
+CONTROL = ("scf.if", "scf.for", "scf.index_switch", "scf.execute_region")
+LOOPS = frozenset(
+    row.op for row in REGION_ROWS.values() if row.flow in ("for", "while", "parallel")
+)
 
 
-def copies_of(body: Body) -> list[Statement]:
-    """The statements that copy from global to workgroup memory, or are half of such a copy."""
-    copies = [s for s in body.statements if is_copy(s.op)]
-    return copies + [s for pair in load_store_copies(body) for s in pair]
+@dataclass(frozen=True)
+class Copies:
+    """The statements that copy, and the pairs of a load and a store that are to become one copy."""
+
+    statements: list[Statement]
+    pairs: tuple[tuple[Operation, Operation], ...]
 
 
-def only_reads_workgroup(op: Operation) -> bool:
-    """Whether a statement loads fragments: it reads workgroup memory and writes none."""
-    found = [access for inner in walk(op) for access in accesses(inner)]
-    return bool(found) and all(
-        not access.writes and root_of(access.memory).space == "workgroup" for access in found
+def copies_of(body: Body) -> Copies:
+    """The statements that do nothing but copy from global to workgroup memory, by ops that are
+    asynchronous or can be made so, or are half of such a copy. What waits for its own copies is
+    done when it ends, so it is none."""
+    touching = {
+        s.number: [inner for inner in walk(s.op) if accesses(inner)] for s in body.statements
+    }
+    holder = {op: number for number, ops in touching.items() for op in ops}
+    pairs = [
+        (load, store)
+        for ops in touching.values()
+        for store in ops
+        if (load := _copied_load(store)) is not None and load in holder
+    ]
+    halves = {op for pair in pairs for op in pair}
+    copying = {
+        s.number
+        for s in body.statements
+        if touching[s.number]
+        and synchronisation_in(s.op) is None
+        and all(op in halves or _can_be_async_copy(op) for op in touching[s.number])
+        and (halves.isdisjoint(touching[s.number]) or _runs_in_order(s.op))
+    }
+    while True:
+        # The other half stands in a statement that does something else too.
+        torn = {
+            holder[op]
+            for pair in pairs
+            if not {holder[op] for op in pair} <= copying
+            for op in pair
+        } & copying
+        if not torn:
+            break
+        copying -= torn
+    return Copies(
+        [s for s in body.statements if s.number in copying],
+        tuple(pair for pair in pairs if holder[pair[0]] in copying),
     )
 
 
-def is_copy(op: Operation) -> bool:
-    """Whether a statement does nothing to memory but copy it from global to workgroup memory,
-    by ops that are asynchronous or can be made so; the copies may stand in regions (grouped, or
-    under a guard). What waits for its own copies is done when it ends, so it is none."""
-    if synchronisation_in(op) is not None:
-        return False
-    touching = [inner for inner in walk(op) if accesses(inner)]
-    return bool(touching) and all(_can_be_async_copy(inner) for inner in touching)
+def _runs_in_order(statement: Operation) -> bool:
+    """Whether all regions of a statement are such as a scope may have."""
+    return all(op.name in CONTROL for op in walk(statement) if len(op.regions))
+
+
+def only_reads(statement: Statement, space: str) -> bool:
+    """Whether all that a statement does to memory is to load from one space, outside of loops."""
+    inner = list(walk(statement.op))
+    found = [access for op in inner for access in accesses(op)]
+    return (
+        bool(found)
+        and not any(op.name in LOOPS for op in inner)
+        and all(not a.writes and root_of(a.memory).space == space for a in found)
+    )
 
 
 def _can_be_async_copy(op: Operation) -> bool:
@@ -59,24 +110,23 @@ def _can_be_async_copy(op: Operation) -> bool:
     )
 
 
-def load_store_copies(body: Body) -> list[tuple[Statement, Statement]]:
-    """Pairs of a load from global and the store of just that value to workgroup memory."""
-    by_op = {s.op: s for s in body.statements}
-    pairs = []
-    for statement in body.statements:
-        found = accesses(statement.op)
-        if len(found) != 1 or not found[0].writes or found[0].asynchronous:
-            continue
-        if root_of(found[0].memory).space != "workgroup":
-            continue
-        load = _stored_load(statement.op)
-        if load is None or load not in by_op or len(users(load.results[0])) != 1:
-            continue
-        source = [access for inner in walk(load) for access in accesses(inner)]
-        reads_one = len(source) == 1 and not source[0].writes
-        if reads_one and root_of(source[0].memory).space == "global":
-            pairs.append((by_op[load], statement))
-    return pairs
+def _copied_load(store: Operation) -> Operation | None:
+    """The load from global memory whose value, and nothing else, a store writes to workgroup
+    memory; None if that is not what `store` does."""
+    found = accesses(store)
+    if len(found) != 1 or not found[0].writes or found[0].asynchronous or not store.operands:
+        return None
+    if root_of(found[0].memory).space != "workgroup":
+        return None
+    source = _stored_load(store)
+    if source is None or len(source.results) != 1 or len(users(source.results[0])) != 1:
+        return None
+    loads = [inner for inner in walk(source) if accesses(inner)]
+    if len(loads) != 1:
+        return None
+    (access, *others) = accesses(loads[0])
+    reads = not others and not access.writes and root_of(access.memory).space == "global"
+    return loads[0] if reads else None
 
 
 def _stored_load(store: Operation) -> Operation | None:

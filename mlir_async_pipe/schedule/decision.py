@@ -48,7 +48,13 @@ def write(decision: Decision) -> None:
         loop,
         [
             name
-            for name in (names.STAGE, names.ORDER, names.ASYNC_STAGES, names.NUM_STAGES)
+            for name in (
+                names.STAGE,
+                names.ORDER,
+                names.ASYNC_STAGES,
+                names.NUM_STAGES,
+                names.STAGE_THROUGH,
+            )
             if name in loop.attributes
         ],
     )

@@ -7,10 +7,8 @@
     } {stage = [0, 0, 1], async_stages = [0]}        } {wait_at = "consumer"}
 
 The arrays count statements, which clean-ups may change; attributes on the ops survive them.
-`num_stages = S` stands for: copies from global to workgroup memory and what they depend on
-in stage 0 and first in order, everything else in stage S - 1, one wait and one barrier at
-the top of the iteration. A loop without such copies loads its fragments from workgroup memory
-ahead instead, into registers. `latency` on the ops lets the package `modulo` find the schedule.
+`num_stages` stands for the schedule that `by_count` makes; `latency` on the ops lets the package
+`modulo` find one.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, find_loops, read_loop
-from mlir_async_pipe.loops.copy_statements import copies_of, only_reads_workgroup
 from mlir_async_pipe.loops.mark_independent import mark_independent
-from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
+from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -98,7 +96,7 @@ def decide(
     if not found.in_loop_form:
         return _decide_by_latency(body, options, session, around)
     if found.num_stages is not None:
-        return _decide_by_count(loop, body, options.num_stages or found.num_stages, found, session)
+        return decide_by_count(body, options.num_stages or found.num_stages, found, session)
     return _decide_by_arrays(loop, body, found)
 
 
@@ -188,55 +186,6 @@ def _check_op_form(body: Body) -> None:
             )
 
 
-def _decide_by_count(
-    loop: Operation, body: Body, stages: int, found: LoopAnnotations, session: Session
-) -> Decision | None:
-    names.check_num_stages(stages, loop)
-    if found.order is not None or found.async_stages is not None:
-        raise InputError(
-            f"'{names.NUM_STAGES}' makes its own order and async stages",
-            code="conflicting-annotations",
-            at=loop,
-        )
-    copies = copies_of(body)
-    ahead = copies or [s for s in body.statements if only_reads_workgroup(s.op)]
-    if not ahead:
-        raise InputError(
-            "cannot pipeline: the loop copies nothing from global to workgroup memory, and loads "
-            "nothing from workgroup memory",
-            code="no-copies",
-            at=loop,
-            notes=numbering(body),
-            advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
-        )
-    if stages == 1:
-        session.diagnostics.remark(
-            "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=loop
-        )
-        return None
-    first = with_producers(body, {s.number for s in ahead})
-    if len(first) == len(body.statements):
-        raise InputError(
-            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
-            "is left to overlap with them",
-            code="no-consumers",
-            at=loop,
-            notes=numbering(body),
-        )
-    asynchronous = {s.number for s in copies}
-    ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
-    place = {statement.number: rank for rank, statement in enumerate(ranked)}
-    slots = tuple(
-        Slot(
-            0 if s.number in first else stages - 1,
-            place[s.number],
-            s.number in asynchronous,
-        )
-        for s in body.statements
-    )
-    return Decision(body, slots, found.wait_at or "iteration")
-
-
 def _decide_by_latency(
     body: Body, options: ScheduleOptions, session: Session, around: Surroundings
 ) -> Decision | None:
@@ -277,6 +226,9 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 "--scf-forall-to-for), and annotate that",
             )
     loops = find_loops(module)
+    for loop in loops:
+        if names.NUM_STAGES in loop.attributes:
+            simplify_guards(loop)
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     decisions = []

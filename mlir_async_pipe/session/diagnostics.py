@@ -102,8 +102,11 @@ class AsyncPipeError(Exception):
     """Root of all errors that this package raises on purpose.
 
     `at` is an op, a location or a Place; `notes` are (message, at) pairs; `advice` becomes
-    a last note at the same place that says what the user can do.
+    a last note at the same place that says what the user can do. `loop` is the one that was
+    refused, where it was one.
     """
+
+    loop: Any = None
 
     def __init__(
         self,

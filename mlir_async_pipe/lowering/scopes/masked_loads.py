@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
     operations,
+    parent,
     terminator,
     users,
 )
@@ -93,7 +94,8 @@ def loaded_value(store: Operation) -> LoadedValue | NotLoaded:
         if len(users(value)) > 1:
             return NotLoaded(f"the value that '{op.name}' gives has another use", op)
         if op.name in _LOADS:
-            if op.block != store.block and (not through or op.block != _then(through[-1])):
+            guarded = _reaches(op.block, store) and not through
+            if not guarded and op.block != store.block and not _is_then(op.block, through):
                 return NotLoaded(f"'{op.name}' stands in another block than the store", op)
             found = _kept_by_load(op)
             if isinstance(found, NotLoaded):
@@ -110,8 +112,21 @@ def loaded_value(store: Operation) -> LoadedValue | NotLoaded:
     return NotLoaded(f"the value that '{store.name}' writes is computed, not loaded", store)
 
 
-def _then(op: Operation) -> Any:
-    return op.regions[0].blocks[0] if op.name == "scf.if" else None
+def _reaches(block: Any, store: Operation) -> bool:
+    """Whether `store` stands in `block`, or in it under conditions: if it runs, it runs once."""
+    current = store
+    while current.block != block:
+        above = parent(current)
+        if above is None or above.name != "scf.if":
+            return False
+        current = above
+    return True
+
+
+def _is_then(block: Any, through: list[Operation]) -> bool:
+    return (
+        bool(through) and through[-1].name == "scf.if" and through[-1].regions[0].blocks[0] == block
+    )
 
 
 _Step = tuple[Value, tuple[Part, ...]]
@@ -124,7 +139,7 @@ def _selected(select: Operation) -> _Step | NotLoaded | None:
     loaded, other = (first, second) if holds else (second, first)
     if not _may_be_loaded(loaded):
         return None
-    if not _is_zero(other):
+    if not is_zero(other):
         if _is_constant(other):
             return _nonzero(select)
         return None
@@ -143,11 +158,11 @@ def _conditional(op: Operation) -> _Step | NotLoaded | None:
     source = defining_op(loaded)
     if source is None or source.name not in _LOADS or source.block != block:
         return None
-    if not all(_may_move(inner) for inner in operations(block)[:-1] if inner != source):
+    if not all(may_move(inner) for inner in operations(block)[:-1] if inner != source):
         return None
-    if not all(_may_move(inner) for inner in operations(otherwise)[:-1]):
+    if not all(may_move(inner) for inner in operations(otherwise)[:-1]):
         return None
-    if not _is_zero(other):
+    if not is_zero(other):
         return _nonzero(op)
     return loaded, (AllIf(op.operands[0], True),)
 
@@ -157,7 +172,7 @@ def _may_be_loaded(value: Value) -> bool:
     return op is not None and op.name in (*_LOADS, "scf.if", "arith.select")
 
 
-def _may_move(op: Operation) -> bool:
+def may_move(op: Operation) -> bool:
     """Whether an op may run where its condition does not hold."""
     plain = is_pure(op) and len(op.regions) == 0
     return plain and not any(part in op.name for part in _DIVISIONS)
@@ -180,7 +195,7 @@ def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotLoaded:
         if not in_bounds(load):
             (access,) = accesses(load)
             kept = (*kept, UntilEnd(access.memory, access.indices[-1]))
-    if kept and not _is_zero(otherwise):
+    if kept and not is_zero(otherwise):
         return _nonzero(load)
     return kept
 
@@ -211,7 +226,7 @@ def _is_constant(value: Value) -> bool:
     return op is not None and op.name == "arith.constant"
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
     """Whether all bits of the value are 0 (-0.0 has one), or may be: ub.poison."""
     op = defining_op(value)
     if op is None:
@@ -219,7 +234,7 @@ def _is_zero(value: Value) -> bool:
     if op.name == "ub.poison":
         return True
     if op.name in ("vector.broadcast", "vector.splat"):
-        return _is_zero(op.operands[0])
+        return is_zero(op.operands[0])
     return op.name == "arith.constant" and _is_zero_attribute(op.attributes["value"])
 
 

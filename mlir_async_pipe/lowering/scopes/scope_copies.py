@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.loops.copy_statements import CONTROL
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     SYNC_FALLBACK,
@@ -36,7 +37,7 @@ from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
 
 SCOPE = "async_pipe.scope"
 _STORES = ("memref.store", "vector.store", "vector.transfer_write")
-_CONTROL = ("scf.if", "scf.for", "scf.index_switch", "cf.br", "cf.cond_br", "cf.switch")
+_CONTROL = (*CONTROL, "cf.br", "cf.cond_br", "cf.switch")
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def _modes(
 
 def asynchronous_statements(body: Body) -> frozenset[Operation]:
     """Copies from global to workgroup memory, and what the input marks as asynchronous."""
-    found = [s.op for s in copies_of(body)]
+    found = [s.op for s in copies_of(body).statements]
     found += [s.op for s in body.statements if is_async(s.op)]
     return frozenset(found)
 

@@ -3,7 +3,8 @@
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
-Covers: expand/plan/units.py, loops/copy_statements.py
+Covers: expand/plan/units.py, loops/copy_statements.py, schedule/by_count.py,
+schedule/fall_back.py, schedule/guarded_stores.py
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ import pytest
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
+from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
+from mlir_async_pipe.session.report import Session
 
 ROW = "memref<32xf32, #gpu.address_space<workgroup>>"
 ARRAY = "memref<1024xf32>"
@@ -55,6 +61,7 @@ OTHER_THREAD = f"""%z = arith.subi %c31, %t : index
       memref.store %w, %C[%x] : {ARRAY}"""
 LOAD = f"%v = memref.load %A[%x] : {ARRAY}"
 STORE = f"memref.store %v, %s[%t] : {ROW}"
+ZEROS = f"memref.store %zero, %s[%t] : {ROW}"
 
 
 def own_element(guard: str) -> str:
@@ -101,6 +108,68 @@ ASYNC = {
     "selected": Form(
         f"%l = memref.load %A[%x] : {ARRAY}\n%v = arith.select %inside, %l, %zero : f32\n{STORE}"
     ),
+    "a guard": Form(f"scf.if %inside {{ {LOAD}\n{STORE} }}", own_element("%inside")),
+    "a guard of the counter": Form(f"scf.if %early {{ {LOAD}\n{STORE} }}", own_element("%early")),
+    "a guard that all threads share": Form(
+        f"scf.if %some {{ {LOAD}\n{STORE} }}", own_element("%some")
+    ),
+    "guards in guards": Form(
+        f"scf.if %early {{ scf.if %inside {{ {LOAD}\n{STORE} }} }}",
+        f"%both = arith.andi %early, %inside : i1\nscf.if %early {{ {own_element('%inside')} }}",
+    ),
+    "a guard that holds": Form(f"scf.if %true {{ {LOAD}\n{STORE} }}"),
+    "two copies under one guard": Form(
+        f"scf.if %inside {{ {LOAD}\n{STORE}\n%v2 = memref.load %B[%x] : {ARRAY}\n"
+        f"memref.store %v2, %q[%t] : {ROW} }}",
+        own_element("%inside"),
+    ),
+    "a guarded store": Form(f"{LOAD}\nscf.if %inside {{ {STORE} }}", own_element("%inside")),
+    "a guard, else zeros": Form(f"scf.if %inside {{ {LOAD}\n{STORE} }} else {{ {ZEROS} }}"),
+    "zeros, then a guard": Form(f"{ZEROS}\nscf.if %row {{ {LOAD}\n{STORE} }}"),
+    "a guarded load, else zero": Form(
+        f"%v = scf.if %row -> f32 {{\n%l = memref.load %A[%x] : {ARRAY}\nscf.yield %l : f32\n"
+        f"}} else {{ scf.yield %zero : f32 }}\n{STORE}"
+    ),
+    "two rows, else zeros": Form(
+        f"scf.if %row {{ {LOAD}\n{STORE}\n%v2 = memref.load %B[%x] : {ARRAY}\n"
+        f"memref.store %v2, %q[%t] : {ROW} }} else {{ {ZEROS}\n{ZEROS.replace('%s', '%q')} }}",
+        f"""%z = arith.subi %c31, %t : index
+        %w = memref.load %s[%z] : {ROW}
+        %w2 = memref.load %q[%z] : {ROW}
+        %sum = arith.addf %w, %w2 : f32
+        memref.store %sum, %C[%x] : {ARRAY}""",
+    ),
+    "transfers": Form(
+        f"%v = vector.transfer_read %A[%x], %zero {{in_bounds = [true]}} : {ARRAY}, vector<1xf32>\n"
+        f"vector.transfer_write %v, %s[%t] {{in_bounds = [true]}} : vector<1xf32>, {ROW}"
+    ),
+    "masked": Form(
+        "%m = vector.create_mask %n : vector<1xi1>\n%p = arith.constant dense<0.0> : vector<1xf32>\n"
+        f"%v = vector.maskedload %A[%x], %m, %p : {ARRAY}, vector<1xi1>, vector<1xf32> into "
+        f"vector<1xf32>\nvector.store %v, %s[%t] : {ROW}, vector<1xf32>"
+    ),
+    "an index that is loaded": Form(
+        "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
+        f"%v = memref.load %A[%k] : {ARRAY}\n{STORE}"
+    ),
+}
+REGISTERS = {
+    "converted": Form(f"%l = memref.load %A[%x] : {ARRAY}\n%v = arith.addf %l, %l : f32\n{STORE}"),
+    "something else than zeros": Form(
+        f"{LOAD}\n%one = arith.constant 1.0 : f32\n%u = arith.select %inside, %v, %one : f32\n"
+        + STORE.replace("%v", "%u")
+    ),
+    "another use": Form(f"{LOAD}\n{STORE}\nmemref.store %v, %q[%t] : {ROW}"),
+    "no workgroup memory": Form(
+        LOAD, f"%w = arith.addf %v, %v : f32\nmemref.store %w, %C[%x] : {ARRAY}"
+    ),
+    "a sum": Form(
+        LOAD + f"\n%b = memref.load %B[%x] : {ARRAY}\n%w = arith.addf %v, %b : f32",
+        f"memref.store %w, %C[%x] : {ARRAY}",
+    ),
+    "a place that is not proven to be overwritten": Form(
+        f"{LOAD}\n%y = arith.remui %x, %c32 : index\nmemref.store %v, %s[%y] : {ROW}"
+    ),
 }
 
 
@@ -133,5 +202,90 @@ def test_copies_are_issued_two_iterations_ahead(form, target):
         report = pipeline(module, target)
         assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
         assert [check.unknown for check in report.of("checks")] == [0]
-        assert {"async_pipe.scope"} <= {op.name for op in walk(module.operation)}
         same_results(text, module)
+        chip = Target.parse(target).chip
+        lower_abstract_ops(module.operation, chip, Session(), strict=True)
+        assert "nvgpu.device_async_copy" in {op.name for op in walk(module.operation)}
+        same_results(text, module)
+
+
+@pytest.mark.parametrize("form", REGISTERS)
+def test_other_loads_run_two_iterations_ahead_into_registers(form):
+    with new_context():
+        text = REGISTERS[form].text()
+        module = ir.Module.parse(text)
+        report = pipeline(module, "nvvm:sm_80")
+        assert [d.code for d in report.diagnostics] == ["through-registers"]
+        assert all(loop.carried_registers > 0 for loop in report.of("loops"))
+        assert [check.unknown for check in report.of("checks")] == [0]
+        same_results(text, module)
+
+
+AS_WRITTEN = {
+    "a store between": f"{ZEROS}\nmemref.store %one, %s[%t] : {ROW}\n"
+    f"scf.if %row {{ {LOAD}\n{STORE} }}",
+    "a barrier between": f"{ZEROS}\ngpu.barrier\nscf.if %row {{ {LOAD}\n{STORE} }}",
+    "zeros elsewhere": f"scf.if %row {{ {LOAD}\n{STORE} }} else {{\n"
+    f"memref.store %zero, %s[%z0] : {ROW} }}",
+    "ones": f"scf.if %row {{ {LOAD}\n{STORE} }} else {{ memref.store %one, %s[%t] : {ROW} }}",
+    "more zeros than copies": f"scf.if %row {{ {LOAD}\n{STORE} }} else {{ {ZEROS}\n"
+    f"memref.store %zero, %q[%t] : {ROW} }}",
+    "another effect": f"scf.if %row {{ {LOAD}\n{STORE}\nmemref.store %v, %C[%x] : {ARRAY} }} "
+    f"else {{ {ZEROS} }}",
+    "a value that is used again": f"scf.if %row {{ {LOAD}\n{STORE}\n"
+    f"memref.store %v, %q[%t] : {ROW} }} else {{ {ZEROS} }}",
+}
+
+
+@pytest.mark.parametrize("fill", AS_WRITTEN)
+def test_guards_that_say_something_else_stay(fill):
+    with new_context():
+        text = KERNEL.format(
+            fill="%one = arith.constant 1.0 : f32\n%z0 = arith.subi %c31, %t : index\n"
+            + AS_WRITTEN[fill],
+            use="",
+        )
+        module = ir.Module.parse(text)
+        (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
+        simplify_guards(loop)
+        assert str(module) == str(ir.Module.parse(text))
+
+
+def test_one_form_can_be_asked_for():
+    with new_context():
+        copying = ASYNC["as upstream writes it"].text()
+        asked = copying.replace("num_stages", 'stage_through = "registers", async_pipe.num_stages')
+        module = ir.Module.parse(asked)
+        report = pipeline(module, "nvvm:sm_80")
+        assert report.of("waits") == ()
+        assert "asks for it" in report.diagnostics[0].message
+        same_results(copying, module)
+        loading = REGISTERS["converted"].text()
+        module = ir.Module.parse(
+            loading.replace("num_stages", 'stage_through = "async", async_pipe.num_stages')
+        )
+        with pytest.raises(InputError) as caught:
+            pipeline(module, "nvvm:sm_80")
+        assert caught.value.code == "no-copies"
+
+
+def test_a_chip_without_asynchronous_copies_loads_into_registers():
+    with new_context():
+        text = ASYNC["as upstream writes it"].text()
+        module = ir.Module.parse(text)
+        report = pipeline(module, "rocdl:gfx1100")
+        assert "gfx1100 has no asynchronous copy" in report.diagnostics[0].message
+        same_results(text, module)
+
+
+def test_too_little_memory_for_versions_is_no_refusal():
+    with new_context():
+        text = ASYNC["as upstream writes it"].text()
+        module = ir.Module.parse(text)
+        report = pipeline(module, "nvvm:sm_80", smem_limit=300)
+        assert [d.code for d in report.diagnostics] == ["through-registers"]
+        same_results(text, module)
+        asked = text.replace("num_stages", 'stage_through = "async", async_pipe.num_stages')
+        with pytest.raises(PipelineError) as caught:
+            pipeline(ir.Module.parse(asked), "nvvm:sm_80", smem_limit=300)
+        assert caught.value.code == "smem-limit"

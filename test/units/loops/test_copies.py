@@ -77,7 +77,7 @@ def copies(body: str) -> list[int]:
     """The numbers of the statements that copy."""
     module = ir.Module.parse(LOOP.format(body=body), new_context())
     (loop,) = find_loops(module.operation)
-    return [statement.number for statement in copies_of(read_body(loop))]
+    return [statement.number for statement in copies_of(read_body(loop)).statements]
 
 
 @pytest.mark.parametrize("kind", COPIES)

@@ -1,0 +1,184 @@
+"""The schedule that a number of stages stands for.
+
+    scf.for … { load A; store tile; load tile; … } {num_stages = S}
+
+    copies from global to workgroup memory, and what they need     stage 0, async, first in order
+    everything else                                                stage S - 1
+
+with one wait and one barrier at the top of the iteration. A loop without such copies takes its
+loads from global memory ahead instead, into registers (global -> register -> whatever the loop
+makes of it: values travel S - 1 iterations, buffers keep one version), and one without these its
+loads of fragments from workgroup memory. `async_pipe.stage_through` asks for one of the forms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import LoopAnnotations
+from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
+from mlir_async_pipe.loops.needed_statements import with_producers
+from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
+from mlir_async_pipe.lowering.scopes.copy_width import copy_width
+from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.schedule.decision import Decision, Slot
+from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The statements that run ahead. `why` says why they are no asynchronous copies, "" if
+    they are; `at` is the op that it is about."""
+
+    statements: list[Statement]
+    why: str = ""
+    at: Operation | None = None
+
+
+def decide_by_count(
+    body: Body, stages: int, found: LoopAnnotations, session: Session
+) -> Decision | None:
+    """The schedule of a loop that carries `num_stages`; None leaves it as it is.
+
+    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies, no-consumers.
+    """
+    names.check_num_stages(stages, body.loop)
+    if found.order is not None or found.async_stages is not None:
+        raise InputError(
+            f"'{names.NUM_STAGES}' makes its own order and async stages",
+            code="conflicting-annotations",
+            at=body.loop,
+        )
+    ahead = _ahead(body, found.stage_through, session)
+    if stages == 1:
+        session.diagnostics.remark(
+            "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
+        )
+        return None
+    first = with_producers(body, {s.number for s in ahead.statements})
+    if len(first) == len(body.statements):
+        raise InputError(
+            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
+            "is left to overlap with them",
+            code="no-consumers",
+            at=body.loop,
+            notes=numbering(body),
+        )
+    if ahead.why:
+        stay = _loads_that_stay(body) if only_reads(ahead.statements[0], "workgroup") else []
+        remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
+    asynchronous = set() if ahead.why else {s.number for s in ahead.statements}
+    ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
+    place = {statement.number: rank for rank, statement in enumerate(ranked)}
+    slots = tuple(
+        Slot(
+            0 if s.number in first else stages - 1,
+            place[s.number],
+            s.number in asynchronous,
+        )
+        for s in body.statements
+    )
+    return Decision(body, slots, found.wait_at or "iteration")
+
+
+def through_registers(loop: Operation, stages: int, found: LoopAnnotations) -> Decision | None:
+    """The schedule that stages through registers, for a loop that was to copy asynchronously;
+    None if it has no loads from global memory that could run ahead on their own."""
+    body = read_body(loop)
+    if not any(only_reads(s, "global") for s in body.statements):
+        return None
+    quiet = Session()
+    try:
+        asked = replace(found, stage_through="registers")
+        return decide_by_count(body, stages, asked, quiet)
+    except InputError:
+        return None
+
+
+def remark_registers(
+    loop: Operation,
+    stages: int,
+    why: str,
+    at: Any,
+    session: Session,
+    stay: list[tuple[str, Operation]] | None = None,
+) -> None:
+    """Tell which form was taken instead of asynchronous copies, and why; `stay` are loads that do
+    not run ahead."""
+    session.diagnostics.remark(
+        f"the loads of this loop run {stages - 1} iterations ahead, into registers: {why}",
+        code="through-registers",
+        at=loop,
+        notes=(("because of this", at), *(stay or ())),
+    )
+
+
+def _ahead(body: Body, through: str, session: Session) -> Ahead:
+    """What runs ahead; raises InputError (no-copies) if the loop has nothing of what is asked."""
+    copies = copies_of(body) if through != "registers" else Copies([], ())
+    hindered = _not_issued(copies, session) if through == "auto" else None
+    if copies.statements and hindered is None:
+        return Ahead(copies.statements)
+    if hindered is not None:
+        why, at = hindered
+    elif through == "registers":
+        why, at = f"'{names.STAGE_THROUGH}' asks for it", None
+    else:
+        why, at = "nothing that it loads goes to workgroup memory unchanged", None
+    for space in ("global", "workgroup") if through != "async" else ():
+        loads = [s for s in body.statements if only_reads(s, space)]
+        if loads:
+            return Ahead(loads, why, at if at is not None else loads[0].op)
+    if copies.statements:
+        # They run in place, which the lowering says where it finds it.
+        return Ahead(copies.statements)
+    nothing = {
+        "async": "copies nothing from global to workgroup memory",
+        "registers": "has no statement that only loads",
+        "auto": "copies nothing from global to workgroup memory, and has no statement that only "
+        "loads",
+    }
+    raise InputError(
+        f"cannot pipeline: the loop {nothing[through]}",
+        code="no-copies",
+        at=body.loop,
+        notes=(*_loads_that_stay(body), *numbering(body)),
+        advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+    )
+
+
+def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
+    """Why the chip cannot issue one of the copies, and the op that it is about; None if it can."""
+    chip = None if session.target is None else session.target.chip
+    if chip is None or not copies.pairs:
+        return None
+    if not chip.copy_bytes:
+        return f"{chip.name} has no asynchronous copy to workgroup memory", copies.pairs[0][0]
+    arithmetic = Arithmetic()
+    for load, store in copies.pairs:
+        found = loaded_value(store)
+        if isinstance(found, NotLoaded):
+            return found.reason, found.at
+        (source,), (target,) = accesses(load), accesses(store)
+        width = copy_width(source, target, chip, arithmetic)
+        if isinstance(width, str):
+            return width, load
+    return None
+
+
+def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
+    """Loads from global memory in statements that do more than load."""
+    return [
+        (f"this loads from global memory, but its statement '{s.op.name}' does more than that", op)
+        for s in body.statements
+        for op in walk(s.op)
+        if op != s.op
+        and any(not a.writes and root_of(a.memory).space == "global" for a in accesses(op))
+    ]

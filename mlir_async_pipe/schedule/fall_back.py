@@ -1,0 +1,68 @@
+"""Loops whose copies cannot be asynchronous stage their loads through registers instead.
+
+expand: refused, smem-limit    -->    remark through-registers; expand the schedule that loads
+                                      into registers, where buffers keep one version
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, operations
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import LoopAnnotations, find_loops, read_loop
+from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
+from mlir_async_pipe.schedule.decision import write
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.report import Session
+
+# What forbids several versions of a buffer, but not loads into registers.
+VERSION_CODES = ("smem-limit", "not-privatisable", "escapes")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A loop that asks for a number of stages and leaves the form open."""
+
+    loop: Operation
+    stages: int
+    found: LoopAnnotations
+
+
+def candidates(module: Any, num_stages: int) -> list[Candidate]:
+    """The loops that may change their form; to be asked before they are scheduled."""
+    return [
+        Candidate(loop, num_stages or found.num_stages, found)
+        for loop in find_loops(module)
+        if (found := read_loop(loop)).num_stages is not None and found.stage_through == "auto"
+    ]
+
+
+def expand_or_fall_back(
+    expand: Callable[[], None], candidates: list[Candidate], session: Session
+) -> None:
+    """Expand; where a loop is refused for its versions, let it go through registers and try
+    again. Raises what `expand` raises for loops that cannot."""
+    left = list(candidates)
+    while True:
+        told = len(session.diagnostics.items)
+        try:
+            return expand()
+        except PipelineError as error:
+            if error.loop is None or error.code not in VERSION_CODES:
+                raise
+            candidate = next((c for c in left if c.loop == error.loop), None)
+            if candidate is None:
+                raise
+            decision = through_registers(candidate.loop, candidate.stages, candidate.found)
+            if decision is None:
+                raise
+            left.remove(candidate)
+            del session.diagnostics.items[told:]
+            for op in operations(candidate.loop.regions[0].blocks[0]):
+                names.remove(op, (names.ASYNC,))
+            write(decision)
+            why = error.diagnostic.message.removeprefix("cannot pipeline: ")
+            remark_registers(candidate.loop, candidate.stages, why, error.diagnostic.place, session)
