@@ -135,7 +135,7 @@ class Divisors(Domain[Multiple, None]):
 
     def cast(self, op: Typed, v: list[Multiple], known: None) -> Multiple:
         """The number that is read."""
-        return _of(_read(op, v[0]))
+        return _of(_read(op, v[0]) if op.bits > op.given else v[0].divisor)
 
 
 DIVISORS = Divisors()
