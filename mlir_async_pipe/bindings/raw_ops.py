@@ -137,7 +137,9 @@ def users(value: Value) -> list[Operation]:
 
 def terminator(block: Block) -> Operation:
     """The last op of a block."""
-    return operations(block)[-1]
+    ops = block.operations
+    # The list is linked: its length counts without a handle for each op.
+    return ops[len(ops) - 1].operation
 
 
 def integer_attribute(op: Operation, name: str) -> int | None:

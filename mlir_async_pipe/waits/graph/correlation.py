@@ -190,6 +190,11 @@ def sources_of(values: TokenValues, value: int) -> list[tuple[int, Node, int]]:
         return []
     if found.item is not None and found.item.kind == "call":
         return [(source, found.node, found.position) for source in found.item.operands.values()]
+    node = found.node
+    if found.kind == "argument" and node is not node.frame.entry:
+        place = next(number for number, given in node.arguments.items() if given == value)
+        edges = values.edges_into(node)
+        return [(edge.values[place], at, END) for at, edge in edges if place in edge.values]
     graph = values.graph
     sources = []
     for source, at in origins(values.handle(value)).handed:

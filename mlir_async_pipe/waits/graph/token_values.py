@@ -207,7 +207,7 @@ class TokenValues:
                     node.leaving[number] = self.use(operands[first + number], node)
 
     def _follow_predecessors(self, node: Node, place: int) -> None:
-        for source, edge in self._edges_into(node):
+        for source, edge in self.edges_into(node):
             known = self._passed.get(source)
             if known is None:
                 known = self._passed[source] = self.graph.passed(source)
@@ -220,7 +220,8 @@ class TokenValues:
                 else:
                     edge.values = {place: value}
 
-    def _edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
+    def edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
+        """The edges that come to a block, with the blocks that they come from."""
         into = self._predecessors.get(node.frame)
         if into is None:
             into = {}
