@@ -36,16 +36,16 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
     if not kept:
         return
     functions = frozenset(function_name(loop) for loop, _ in kept)
-    gained = _gain_of_tokens(module, functions, session) + [
+    better = _gain_of_tokens(module, functions, session) + [
         (str(wait.place), wait.before, wait.after)
         for wait in relax(module, session.target, session, functions)
     ]
     for loop, error in kept:
-        if not gained:
+        if not better:
             raise error
         session.diagnostics.remark(
             "the loop is pipelined already and keeps its pipeline; larger counts: "
-            + ", ".join(f"{before} -> {after} ({place})" for place, before, after in gained),
+            + ", ".join(f"{before} -> {after} ({place})" for place, before, after in better),
             code="recounted",
             at=loop,
         )

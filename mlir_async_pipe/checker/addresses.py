@@ -2,7 +2,7 @@
 
 memref.subview, memref.view, casts, reshapes      a view of the same root
 memref.dim                                        a size, or a symbol of its own
-llvm.getelementptr, llvm.ptrtoint and back        bytes behind the start of a root
+llvm.getelementptr, llvm.ptrtoint and back        bytes after the start of a root
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ STATE = 10
 QUESTION = 30
 POSITIONS = 50
 
-# A point is about 10 microseconds. Right kernels take some thousand points.
+# How long a point takes stands in docs/speed.md. Right kernels take some thousand points.
 SYMBOLIC_POINTS = 40_000
 POINTS = 200_000
 POINTS_OF_A_STEP = 400

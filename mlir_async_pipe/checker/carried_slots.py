@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.residues import LARGEST_PERIOD
 from mlir_async_pipe.checker.state import Ring
 from mlir_async_pipe.checker.step_graph import Flow, Run
 
-# A slot's next value is an addition, a comparison and a selection behind it.
+# A slot's next value is an addition, a comparison and a selection after it.
 DEEPEST = 8
 
 Numbers = dict[int, int]

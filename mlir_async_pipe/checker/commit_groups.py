@@ -24,7 +24,8 @@ from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 class _Waited(NamedTuple):
     """A wait for groups of `queue`: its form, the count that it was `given`, the value number
-    of one that is an operand, the tokens that say one (None: they do not), whether sources only are known to be reusable, its number."""
+    of one that is an operand, the tokens that say one (None: they do not), whether sources only
+    are known to be reusable, its number."""
 
     queue: str
     form: str

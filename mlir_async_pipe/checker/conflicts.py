@@ -1,7 +1,7 @@
 """Judges one access against everything that may be in flight or unpublished around it.
 
     copy of an earlier group, still in flight     wait missing, too weak, or in the wrong place
-    copy waited for by its own thread only        barrier missing behind the wait
+    copy waited for by its own thread only        barrier missing after the wait
     synchronous access of this barrier interval   barrier missing before the copy that reuses it
     the same op in another thread                 two threads write to one place at once
 
@@ -60,7 +60,7 @@ class Finding:
 
     `age` is the smallest count that some path would have needed at the later access; `wait`
     the wait op in force there and `wait_age` the count that it would have needed (negative:
-    the group was committed behind it). `certain` False: it cannot be told, for `reason`.
+    the group was committed after it). `certain` False: it cannot be told, for `reason`.
     """
 
     later: int

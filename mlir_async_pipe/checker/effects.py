@@ -247,5 +247,5 @@ class Effects:
 
 
 def _taint(state: State) -> None:
-    """Some threads wait for some others: what races behind it cannot be told for certain."""
+    """Some threads wait for some others: what races after it cannot be told for certain."""
     state.tainted = True

@@ -210,7 +210,7 @@ class Explorer:
                     again.uneven |= apart
                     left.uneven |= apart
                 # The body is followed first: of the states that leave the loop the last is
-                # the most general, and covers what comes behind it.
+                # the most general, and covers what comes after it.
                 if left is not None:
                     self._follow(out, left)
                 if again is not None:

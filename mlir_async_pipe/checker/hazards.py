@@ -29,7 +29,7 @@ class Hazard:
     """One pair of accesses that may race.
 
     `verdict` "unsafe": there is a path on which they do. "unknown": it could not be told, for
-    `reason`. `count` is the largest count of a wait that would do in front of `op` (None: a
+    `reason`. `count` is the largest count of a wait that would do before `op` (None: a
     barrier is missing, not a wait). `function` is the kernel's symbol name.
     """
 
@@ -132,7 +132,7 @@ def record_of(finding: Finding, sites: list[Site], ops: list[Any], function: str
 
 
 def needed_count(finding: Finding) -> int | None:
-    """The largest count that would do: at the wait in force, else in front of the access."""
+    """The largest count that would do: at the wait in force, else before the access."""
     if finding.wait_age is not None and finding.wait_age >= 0:
         return finding.wait_age
     return finding.age

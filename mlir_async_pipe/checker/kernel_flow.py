@@ -1,6 +1,6 @@
 """Builds a kernel's flat graph, whatever mix of scf, cf and calls it is written in.
 
-    scf.for        header (loop test) -> body -> header …  and header -> behind it
+    scf.for        header (loop test) -> body -> header …  and header -> after it
     scf.if         two edges and a join;  cf.br, cf.cond_br: edges
     call of a known function: its body stands in place, with names of its own (a *frame*)
 
@@ -101,7 +101,7 @@ class Builder:
         )
 
     def region(self, region: Any, frame: int, entry: Block, leave: Leave) -> None:
-        """Put a region behind `entry`; `leave(block, terminator)` ends the ways out of it."""
+        """Put a region after `entry`; `leave(block, terminator)` ends the ways out of it."""
         blocks = list(region.blocks)
         mapped = {blocks[0]: entry}
         for extra in blocks[1:]:

@@ -66,7 +66,7 @@ def is_value_op(op: Any) -> bool:
 
 
 def find_merges(flow: Flow) -> None:
-    """Mark the blocks in which paths meet: those of all iterations behind a loop, too."""
+    """Mark the blocks in which paths meet: those of all iterations after a loop, too."""
     seen: set[int] = set()
     for block in flow.blocks:
         for edge in flow.edges(block):

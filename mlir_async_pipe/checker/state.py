@@ -86,7 +86,7 @@ class Ring(NamedTuple):
 
 
 class PartingEvent(NamedTuple):
-    """An access on one side of a parting, `interval` barriers behind it. `plain`: nothing else
+    """An access on one side of a parting, `interval` barriers after it. `plain`: nothing else
     was decided on the way."""
 
     event: Event
@@ -98,7 +98,7 @@ class PartingEvent(NamedTuple):
 @dataclass(eq=False)
 class Parting:
     """One time that the threads of a block go different ways, up to the block `join` (None:
-    until paths meet). `facts` are those in front of it, `threads` what each side knows of its
+    until paths meet). `facts` are those before it, `threads` what each side knows of its
     threads; `even`: all sides pass equally many barriers."""
 
     join: int | None

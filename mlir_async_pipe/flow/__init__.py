@@ -2,6 +2,6 @@
 
 Made from the rows of `vocabulary.control_flow`, so an op with regions or successors that gets a
 row there is followed by every analysis; one without is an `UNKNOWN` frame of the graph. Public:
-`origins`, `flow_graph` (with `items`, `layout`, `conditions`), `algorithms`, `solver`. Imports bindings,
-session and vocabulary; nothing here knows what an analysis is for.
+`origins`, `flow_graph` (with `items`, `layout`, `conditions`), `algorithms`, `solver`. Imports
+bindings, session and vocabulary; nothing here knows what an analysis is for.
 """

@@ -3,8 +3,8 @@
 One walk over the module keeps commits, waits, calls, branches and the ops with regions
 around them; everything else is skipped by its name. `token_values` adds the values.
 
-The walk itself costs 0.4 us an op. What is asked of a handle beyond its name costs 0.1 to
-2 us, so it is asked once, of the ops that are kept only.
+The walk asks for names only; what else is asked of a handle costs more (docs/speed.md), so it
+is asked for once, of the ops that are kept.
 """
 
 from __future__ import annotations

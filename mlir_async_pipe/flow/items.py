@@ -19,7 +19,7 @@ from mlir_async_pipe.vocabulary import Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import UNKNOWN, RegionRow
 
 END = 1 << 60
-"""The position of a terminator: behind everything in its block."""
+"""The position of a terminator: after everything in its block."""
 
 ItemKind = Literal["commit", "wait", "slot", "call", "nested"]
 
@@ -39,7 +39,9 @@ NO_VALUES = _NoValues()
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """One op that matters ("slot": a slot is acquired or released). `queue` is None for calls, nested ops and dynamic queues.
+    """One op that matters ("slot": a slot is acquired or released).
+
+    `queue` is None for calls, nested ops and dynamic queues.
 
     `results` and `operands` map result and operand numbers to the ids of those token values
     that some wait can see (operands of loops: by the number of the carried value).
@@ -108,7 +110,7 @@ class Node:
 @dataclass(eq=False, slots=True)
 class Frame:
     """Region `number` of `item`. `captured` are the token values that its ops see from
-    outside, `first_carried` how many arguments of its entry block stand in front of those
+    outside, `first_carried` how many arguments of its entry block stand before those
     that a loop carries and some wait sees."""
 
     item: Item

@@ -41,7 +41,7 @@ class IntegerWriter:
         self._known.pop()
 
     def value_of(self, value: Value) -> int | None:
-        """The number that a value is known to be; each value is asked once."""
+        """The number that a value is known to be; each value is looked at once."""
         if value not in self._values:
             self._values[value] = constant_value(value)
         return self._values[value]

@@ -81,7 +81,7 @@ LAUNCH_SYMBOLS: dict[Kind, str] = {
     "grid_size": "gpu.grid_dim",
     "block_size": "gpu.block_dim",
 }
-# The block arguments of gpu.launch, three of each; attributions come behind them.
+# The block arguments of gpu.launch, three of each; attributions come after them.
 _ARGUMENTS: tuple[Kind, ...] = ("block", "thread", "grid_size", "block_size")
 
 

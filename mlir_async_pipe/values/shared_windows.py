@@ -40,7 +40,7 @@ def overlapping_windows(op: Operation, root: Root) -> bool:
 
 
 def end_of_windows(function: Operation, without: frozenset[Any]) -> int:
-    """The first byte behind all windows but those in `without`, rounded up to 16.
+    """The first byte after all windows but those in `without`, rounded up to 16.
 
     Windows of unknown place overlap everything, so a function that has one never gets here.
     """

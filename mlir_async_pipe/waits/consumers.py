@@ -2,7 +2,7 @@
 
     count = producer head - consumer head, the minimum over all paths
 
-Each consumer_wait takes the oldest group that none took before, so behind the m-th one the
+Each consumer_wait takes the oldest group that none took before, so after the m-th one the
 groups younger than number m may stay in flight: groups committed minus groups taken. In the
 same way slots acquired minus slots released must never exceed the `depth` of an acquire.
 """
@@ -49,7 +49,7 @@ def takes_next(item: Item) -> bool:
 
 
 def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:
-    """Producer head minus consumer head behind each wait, the least over all paths."""
+    """Producer head minus consumer head after each wait, the least over all paths."""
     commits = {item for item in analysis.graph.commits if item.queue == queue}
     takes = set(waits)
     taking = _functions_with(analysis, takes)

@@ -51,7 +51,7 @@ class Analysis:
         self._follow_tokens()
 
     def _follow_tokens(self) -> None:
-        # Printing a type takes 6 us, comparing it 0.1 us.
+        # Types are compared, since printing one takes long (docs/speed.md).
         tokens: list[Any] = []
         use = self.values.use
         for item in self.graph.waits:

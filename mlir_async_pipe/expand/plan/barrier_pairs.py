@@ -39,7 +39,7 @@ class BarrierPair:
 
 @dataclass(frozen=True)
 class Boundary:
-    """The memory spaces that one barrier before the prologue and one behind the epilogue have to
+    """The memory spaces that one barrier before the prologue and one after the epilogue have to
     fence, for accesses outside the loop; none: no barrier."""
 
     before: frozenset[Space] = frozenset()

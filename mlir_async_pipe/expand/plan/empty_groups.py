@@ -48,7 +48,7 @@ def _first(group: Group, groups: tuple[Group, ...]) -> int:
 
 
 def _empty_behind(wait: Wait, groups: tuple[Group, ...], last_stage: int) -> int:
-    """The empty groups that are younger than what the wait's first turn waits for."""
+    """The empty groups that are younger than what the wait's first iteration waits for."""
     commit = max(last_stage - wait.lag, wait.group.stage)
     return sum(
         group.queue == wait.group.queue and (t > commit or group.position > wait.group.position)

@@ -23,7 +23,7 @@ from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC
 class Group:
     """One commit group of the kernel.
 
-    `members` in kernel order; the commit stands behind the last one, so `position` is that
+    `members` in kernel order; the commit stands after the last one, so `position` is that
     unit's. `queue` names the FIFO; `physical` groups are committed by
     nvgpu.device_async_create_group, the others by async_pipe.commit_queue.
     """

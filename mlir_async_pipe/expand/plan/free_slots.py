@@ -1,4 +1,4 @@
-"""Whether the copies of a predicated kernel have a free place behind the last iteration.
+"""Whether the copies of a predicated kernel have a free place after the last iteration.
 
 There they read nothing and fill their destination with zeros (see `guards`). That is right
 only in a slot that nobody reads any more, and inside of it: a destination that moves with the
@@ -48,7 +48,7 @@ def _error(region: Region, what: str) -> PipelineError:
 
 
 def _stays_inside(region: Region, index: LoopIndex) -> bool:
-    """Whether the destination is inside of the buffer also for iterations behind the last."""
+    """Whether the destination is inside of the buffer also for iterations after the last."""
     if region.subscripts is None or region.extent is None:
         return False
     shape = static_shape(region.base, region)

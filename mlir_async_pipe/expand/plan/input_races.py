@@ -4,7 +4,7 @@
     memref.load %tile[127 - %tid]          no barrier in between: remark `input-race`
 
 The pipeline keeps every barrier of the input, and invents none: what the input leaves to
-chance inside one iteration stays as it is. Only what is proven is said: a known block size,
+chance inside one iteration stays as it is. Only what is proven is reported: a known block size,
 subscripts that can be enumerated, accesses that always happen.
 """
 

@@ -1,7 +1,7 @@
 """Which barriers of the input are kept as they are instead of derived again.
 
     func.call @produce()             statement 0
-    gpu.barrier                      kept, in front of statement 1 and in its stage
+    gpu.barrier                      kept, before statement 1 and in its stage
     func.call @consume()             statement 1
 
 What such calls touch is not known, so neither is what the barrier between them is for: it
@@ -22,7 +22,7 @@ from mlir_async_pipe.vocabulary import row_of
 
 @dataclass(frozen=True)
 class KeptBarrier:
-    """A barrier of the input and the unit in front of which it stands; `spaces` it fences."""
+    """A barrier of the input and the unit before which it stands; `spaces` it fences."""
 
     op: Operation
     unit: Unit
@@ -56,8 +56,8 @@ def kept_barriers(units: Units, regions: list[Region]) -> tuple[KeptBarrier, ...
 def _check_sides(
     barrier: KeptBarrier, in_front: list[Operation], behind: list[Operation], units: Units
 ) -> None:
-    """T(a, k) < T(barrier, k) < T(a, k + 1) for a in front of it, and
-    T(barrier, k) <= T(b, k) < T(barrier, k + 1) for b behind."""
+    """T(a, k) < T(barrier, k) < T(a, k + 1) for a before it, and
+    T(barrier, k) <= T(b, k) < T(barrier, k + 1) for b after."""
     time, following = _times(barrier.unit)
     for top in in_front:
         own, following_own = _times(units.unit_of(top))

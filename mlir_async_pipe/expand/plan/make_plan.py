@@ -163,9 +163,9 @@ def _check_inner_loops(loop: Operation) -> None:
 
 
 def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
-    """Leave out the barrier before a loop where the one behind the loop in front does for both.
+    """Leave out the barrier before a loop where the one after the loop in front does for both.
 
-    Behind a loop that may be too short for its pipeline stands no barrier on every path."""
+    After a loop that may be too short for its pipeline stands no barrier on every path."""
     behind = {plan.loop: plan.boundary.behind for plan in plans if not plan.may_be_short}
     shared = []
     for plan in plans:

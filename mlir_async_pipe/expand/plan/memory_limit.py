@@ -1,8 +1,8 @@
 """Fits the versions of a loop into a limit of workgroup memory: fewer versions, tighter waits.
 
     tile A: 3 or 2 versions, tile B: 3 or 2 versions, 8 KiB each, limit 40 KiB
-        A 3, B 2: a wait in front of B's copy leaves fewer groups in flight
-        A 2, B 3: … in front of A's
+        A 3, B 2: a wait before B's copy leaves fewer groups in flight
+        A 2, B 3: … before A's
         A 2, B 2: both
 
 Of the choices that fit, the one is taken whose strictest wait leaves the most groups in flight,

@@ -1,7 +1,7 @@
 """The option `overlap-outer`: each loop of tiles becomes one loop where that can be pipelined.
 
 Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
-what stands behind the inner loop may touch what the next tile's copies read, the tiles stay
+what stands after the inner loop may touch what the next tile's copies read, the tiles stay
 apart and a remark says why.
 """
 

@@ -46,5 +46,5 @@ class Plan:
 
     @property
     def peeled_epilogue(self) -> int:
-        """How many steps stand behind the kernel; a predicated kernel runs them itself."""
+        """How many steps stand after the kernel; a predicated kernel runs them itself."""
         return 0 if self.epilogue == "predicate" else self.last_stage

@@ -39,7 +39,7 @@ class Obstacle:
 class Privatisation:
     """Which roots (by identity) may have a version an iteration, and what stands against the
     other owned ones. Of those in `seen_behind` the last iteration's version has to lie in
-    slot 0, where reads behind the loop find it."""
+    slot 0, where reads after the loop find it."""
 
     private: frozenset[Any]
     seen_behind: frozenset[Any]

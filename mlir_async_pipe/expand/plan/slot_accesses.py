@@ -77,7 +77,7 @@ def _direct_accesses(
     op: Operation, by_key: dict[Any, VersionedBuffer], moved: set[Value]
 ) -> list[Access]:
     """Accesses that name the buffer itself, last operand first: each is moved on its own,
-    and moving one shifts the operands behind it."""
+    and moving one shifts the operands after it."""
     found = [
         access
         for access in accesses(op)

@@ -19,7 +19,7 @@ Pairs = frozenset[tuple[int, int]]
 
 
 def earlier_writes(regions: tuple[Region, ...], index: LoopIndex) -> Pairs:
-    """Every write in front of a read that may touch its elements in the same iteration: no
+    """Every write before a read that may touch its elements in the same iteration: no
     read sees more than these."""
     return frozenset(
         (i, j)

@@ -60,9 +60,9 @@ def is_physical(op: Operation) -> bool:
 
 
 def physical_copy(op: Operation) -> Operation | None:
-    """The first async copy that an op is, or leaves in flight behind its regions.
+    """The first async copy that an op is, or leaves in flight after its regions.
 
-    A guarded copy (`scf.if` around it) is committed behind the region, whether or not the
+    A guarded copy (`scf.if` around it) is committed after the region, whether or not the
     guard let it happen, so that every iteration has its group. What waits inside its own
     regions, like the kernel of an inner pipeline, leaves nothing to be committed.
     """

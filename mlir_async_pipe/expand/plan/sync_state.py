@@ -1,4 +1,4 @@
-"""What a step of a pipeline waits for, and what is known to be over in front of it.
+"""What a step of a pipeline waits for, and what is known to be over before it.
 
 Times count steps relative to the current one (0), so the state of the previous step is the
 same state shifted by -1.
@@ -41,7 +41,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Before:
-    """What stands in front of one unit: waits, then a barrier."""
+    """What stands before one unit: waits, then a barrier."""
 
     waits: tuple[Wait, ...] = ()
     barrier: bool = False
@@ -58,7 +58,7 @@ class Before:
 
 @dataclass(frozen=True)
 class State:
-    """What is known in front of a step.
+    """What is known before a step.
 
     `retired` is the youngest commit of each queue that is known to be over, `barrier` the
     last barrier, `histories` when which commit was retired: one for each way to get here.
@@ -137,7 +137,7 @@ class Draining:
 
 @dataclass
 class Step:
-    """The synchronisation of one step: what stands in front of each unit (by position)."""
+    """The synchronisation of one step: what stands before each unit (by position)."""
 
     before: dict[int, Before] = field(default_factory=dict)
 

@@ -1,18 +1,18 @@
 """Where waits and barriers stand in each step: prologue, kernel and epilogue alike.
 
 A step is walked in kernel order with what is known so far: how far each queue has been
-retired, and where the last barrier stood. A wait is emitted in front of the first unit that
-needs a group not known to be over, a barrier in front of the first unit that must not run
+retired, and where the last barrier stood. A wait is emitted before the first unit that
+needs a group not known to be over, a barrier before the first unit that must not run
 before what another thread did. So nothing redundant is emitted, and nothing is moved over
 a commit. With `wait_at = "iteration"` the waits of a step stand together at its top.
 
 Example (three stages, copy in stage 0, reader in stage 2, three slots): at the top of the
 kernel one wait for the group of two steps ago; then, before the copy overwrites the slot
 that was read one step ago, one barrier; the reader needs nothing more, because that barrier
-stands behind the wait.
+stands after the wait.
 
 The kernel's entry state is the weaker of "coming from the prologue" and "coming from the kernel
-itself". Where that makes it wait for what, in its first turns, never was (a later stage of the
+itself". Where that makes it wait for what, in its first iterations, never was (a later stage of the
 same queue had not begun), those turns are played one by one instead.
 """
 
@@ -106,10 +106,10 @@ class _Walker:
         return self.without_waits_for_nothing(entry, step) or (step, end)
 
     def without_waits_for_nothing(self, entry: State, step: Step) -> tuple[Step, State] | None:
-        """Where a wait of `step` looks back, in the first turns of the kernel, at an iteration
+        """Where a wait of `step` looks back, in the first iterations of the kernel, at an iteration
         before a later stage's first: a step without such waits, if there is one.
 
-        It has the waits of a kernel that never began, and what its first turns need besides:
+        It has the waits of a kernel that never began, and what its first iterations need besides:
         these are played one by one, until they know as much as the later ones."""
         first = Filled(self.plan.last_stage)
         if not step.waits_for_nothing(first):
@@ -173,7 +173,7 @@ class _Walker:
         return step, state
 
     def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
-        """The state behind given waits; those for what never was retire nothing."""
+        """The state after given waits; those for what never was retire nothing."""
         real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
         found = tuple((now, w.group.queue, w.commit) for w in real)
         retired = dict(state.retired)
@@ -187,7 +187,7 @@ class _Walker:
         return [need for need in needs if phase.existed(need.group.stage, need.lag)]
 
     def _keeps_barrier(self, unit: Unit) -> bool:
-        """Whether a barrier of the input stands in front of the unit and fences all that the
+        """Whether a barrier of the input stands before the unit and fences all that the
         derived ones do."""
         if not self.plan.kept_barriers:
             return False
@@ -230,7 +230,7 @@ class _Walker:
 
     def without_idle_barrier(self, state: State) -> State:
         """If nothing of the prologue asks for a barrier, entering the kernel is like coming
-        right behind one."""
+        right after one."""
         latest = [
             (-1.0, float(pair.first.position))
             for pair in self.plan.barriers
@@ -242,7 +242,7 @@ class _Walker:
         return replace(state, barrier=(-1, END))
 
     def unfinished(self, state: State) -> tuple[Group, ...]:
-        """Behind the loop: the youngest group of each queue that is not known to be over.
+        """After the loop: the youngest group of each queue that is not known to be over.
 
         `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
         last instance of a group in stage s was committed in epilogue step s, `last_stage - s`

@@ -10,8 +10,8 @@
 
 Pipelined as any loop is, its copies run S - 1 steps ahead, over the end of a tile too: no tile
 but the first waits for its first copies, the counts are those of the kernel everywhere, and
-no buffer needs another version. What stands in front of the inner loop is pure and computed
-again in every step; what stands behind it is one statement, in the last stage and order.
+no buffer needs another version. What stands before the inner loop is pure and computed
+again in every step; what stands after it is one statement, in the last stage and order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mlir_async_pipe.vocabulary import row_of
 class Nest:
     """A scheduled loop in a loop that runs it for one tile after the other.
 
-    `front` are the ops in front of the inner loop, `behind` those behind it. `tiles` and `steps`
+    `front` are the ops before the inner loop, `behind` those after it. `tiles` and `steps`
     are the trip counts, None if not constant.
     """
 
@@ -83,7 +83,7 @@ def _obstacle(nest: Nest) -> str:
     if any("unsignedCmp" in loop.attributes for loop in (nest.outer, nest.inner)):
         return "a loop counts unsigned"
     if names.INDEPENDENT in nest.inner.attributes:
-        return "what the inner loop is vouched to be independent of is not said of the outer one"
+        return "the inner loop is declared independent, the outer one is not"
     for op in nest.front:
         if is_statement(op) or is_synchronisation(op):
             return f"'{op.name}' before the inner loop is not pure"

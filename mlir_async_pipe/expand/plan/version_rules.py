@@ -10,7 +10,7 @@ and no extra wait is needed iff, besides, every async access y of the slot is ov
 write w of another iteration reuses it,
 
     async:   for d = the smallest m V, m != 0, with T(y, k) < T(w, k + d), some wait on y's queue
-             retires y in front of T(w, k + d)
+             retires y before T(w, k + d)
 
 (s stage, o order). With one writer both are lower bounds of V:
 
@@ -23,7 +23,7 @@ write w of another iteration reuses it,
 Worked example: copy in stage 0 and first in order, reader in stage 2: the next two copies run
 before the reader, V >= 2 - 0 + 1 = 3. If the reader comes before the copy in order,
 V >= 2 - 0 + 0 = 2. Two writers that take turns, w and its reader in stage 0, w' and its reader
-behind them in stage 3: no value lives while another one is made, V = 1.
+after them in stage 3: no value lives while another one is made, V = 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Contents:
     """What is known of the values in a slot.
 
     `meets(x, y)`: both may touch a common element; `sees(r, w)`: r may read what w wrote in the
-    same iteration; `remains(w)`: what w wrote in the last iteration may be read behind the loop.
+    same iteration; `remains(w)`: what w wrote in the last iteration may be read after the loop.
     """
 
     meets: Callable[[Use, Use], bool] = lambda x, y: True
@@ -148,14 +148,14 @@ def taken_distances(uses: list[Use], contents: Contents) -> frozenset[int]:
 
 
 def next_turn(x: Use, w: Use, versions: int) -> int:
-    """The smallest d = m V, m != 0, for which w of iteration k + d runs behind x of k."""
+    """The smallest d = m V, m != 0, for which w of iteration k + d runs after x of k."""
     least = x.stage - w.stage + (0 if w.order > x.order else 1)
     return -(-least // versions) * versions or versions
 
 
 def turns(x: Use, w: Use, versions: int) -> range:
-    """The distances d at which w of iteration k + d may be the first to run behind x of k and in
-    its slot: `next_turn`, and where that lies before x's iteration, which behind the last
+    """The distances d at which w of iteration k + d may be the first to run after x of k and in
+    its slot: `next_turn`, and where that lies before x's iteration, which after the last
     iteration no x has, all up to the first one that does not."""
     first = next_turn(x, w, versions)
     return range(first, max(first, versions) + 1, versions)
@@ -168,5 +168,5 @@ def _retires(wait: GroupWait, x: Use, w: Use, distance: int) -> bool:
     behind = x.stage - wait.group_stage + after(x.group, wait.group)
     waiting = wait.distance + max(min(0, distance), behind)
     # The loop may end with the later of both iterations. The statement that waits may be w
-    # itself: then its wait stands in front of the write.
+    # itself: then its wait stands before the write.
     return waiting <= max(0, distance) and (wait.stage + waiting, wait.order) <= w.time(distance)

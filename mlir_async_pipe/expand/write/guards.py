@@ -1,4 +1,4 @@
-"""Makes what a step runs conditional: its iteration may lie behind the loop's end.
+"""Makes what a step runs conditional: its iteration may lie after the loop's end.
 
     copy A -> %b[%slot], 8            copy A -> %b[%slot], 8, select(%exists, 8, 0)
     memref.store …             -->    scf.if %exists { memref.store … }

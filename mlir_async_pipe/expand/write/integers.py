@@ -103,7 +103,7 @@ class Integers(IntegerWriter):
 
     def end_of_all_but(self, last: int) -> Value:
         """lb + max(trips - last, 0) * step: an induction variable below it has `last` more
-        iterations behind it."""
+        iterations after it."""
         enough = self.has_iteration(last)
         count = self.subtract(self.trips(), self.constant(last, self.kind))
         end = self.add(self.lower, self.multiply(count, self.step))
@@ -124,7 +124,7 @@ class Integers(IntegerWriter):
         return self.constant(number, self.index)
 
     def next_slot(self, slot: Value, versions: int) -> Value:
-        """slot + 1, back to 0 behind the last version; powers of two mask instead."""
+        """slot + 1, back to 0 after the last version; powers of two mask instead."""
         following = self.add(slot, self.slot(1))
         if versions & (versions - 1) == 0:
             return self.binary("arith.andi", following, self.slot(versions - 1))

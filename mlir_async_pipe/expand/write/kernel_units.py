@@ -8,7 +8,7 @@
 
 Slot indices are placeholders (`async_pipe.slot`) that the emitter replaces by the slot of
 the stage that asks. Waits and barriers of the input go, and the
-emitter writes new ones; barriers that are kept belong to the unit behind them.
+emitter writes new ones; barriers that are kept belong to the unit after them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KernelUnit:
     """One piece of the kernel, ready to be cloned.
 
     `ops` are cloned together, in this order; `position` is the unit's place in kernel order
-    (None for a commit, which stands behind the last unit of its group).
+    (None for a commit, which stands after the last unit of its group).
     """
 
     ops: tuple[Operation, ...]
@@ -185,7 +185,7 @@ def _hand_on_cycles(group: Operation, members: list[Operation]) -> None:
 
 
 def _scope(unit: Unit, ops: list[Operation]) -> Operation:
-    """Move the ops of an async unit into an async_pipe.scope in front of the last one; a
+    """Move the ops of an async unit into an async_pipe.scope before the last one; a
     scope of the input goes to the queue of its stage as it is."""
     last = ops[-1]
     context = last.context
@@ -216,7 +216,7 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
 
 
 def _commit(group: Group, members: list[Operation], behind: Operation) -> Operation:
-    """Write the commit of a group behind its last member."""
+    """Write the commit of a group after its last member."""
     context = behind.context
     token = ir.Type.parse(TOKEN_TYPE, context)
     ip = after(behind)

@@ -19,7 +19,7 @@ from mlir_async_pipe.expand.write.integers import Integers
 class Recurrence:
     """A current value and `width - 1` older ones, bound anew in each part of the pipeline.
 
-    `has_results`: a result of the loop may ask for the value behind the last step.
+    `has_results`: a result of the loop may ask for the value after the last step.
     """
 
     has_results = True
@@ -76,7 +76,7 @@ class Recurrence:
     def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
         """Compute the next step's values without binding them (others may still ask).
 
-        Behind the kernel nothing is carried, so older values are kept, too: a result of the loop
+        After the kernel nothing is carried, so older values are kept, too: a result of the loop
         asks in the last stage for what an early stage held before the epilogue."""
         self._following = [self.following(integers, others), *self._held]
 
@@ -86,7 +86,7 @@ class Recurrence:
 
 
 class NextSlot:
-    """The slot behind another one, written where it is first used: the last epilogue steps
+    """The slot after another one, written where it is first used: the last epilogue steps
     use fewer and fewer of them."""
 
     def __init__(self, before: Value | NextSlot, versions: int, integers: Integers) -> None:
@@ -148,7 +148,7 @@ class SlotRecurrence(Recurrence):
         return _slot_value(super().in_step(stage))
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
-        """The next slot, back to 0 behind the last."""
+        """The next slot, back to 0 after the last."""
         return integers.next_slot(self.current, self.versions)
 
     def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:

@@ -159,14 +159,14 @@ class Sources:
             self._need_register(self.token(wait), wait.stage, late)
         for argument, result in zip(self.arguments, self.loop.results, strict=True):
             if list(result.uses):
-                # The result is the argument of one more iteration, read behind the epilogue.
+                # The result is the argument of one more iteration, read after the epilogue.
                 self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
         for group in self.synchronisation.drains:
             token = self.last_token(group)
             self._need_register(token, self.last_stage, self.epilogue_steps)
 
     def _need_register(self, source: Any, stage: int, late: int) -> None:
-        """`late`: how many steps behind the kernel's end the earliest use stands."""
+        """`late`: how many steps after the kernel's end the earliest use stands."""
         if isinstance(source, Source):
             lag = self.lag(source, stage) - late
             self.registers[source.line] = max(self.registers.get(source.line, 0), lag)
@@ -174,7 +174,7 @@ class Sources:
             source.need(source.lag(stage) - late)
 
     def _kernel_and_epilogue_waits(self) -> list[tuple[Wait, int]]:
-        """Each wait, and how many steps behind the kernel's end it stands: in the epilogue
+        """Each wait, and how many steps after the kernel's end it stands: in the epilogue
         part of what it looks back at is the epilogue itself."""
         steps = (
             (self.synchronisation.kernel, 0),
@@ -192,7 +192,7 @@ class Sources:
         return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
 
     def last_token(self, group: Group) -> Source:
-        """The youngest instance of a group, for a user behind the last step: that of the last
+        """The youngest instance of a group, for a user after the last step: that of the last
         iteration, or with a predicated kernel that of the last step."""
         late = self.epilogue_steps or min(self.last_stage, group.stage)
         return Source(self.kernel.tokens[group.number], (), late + 1 - self.last_stage)

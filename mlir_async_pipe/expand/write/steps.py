@@ -1,9 +1,9 @@
 """Writes one step of a pipeline: its units, and the waits, barriers and groups around them.
 
-wait %token                     in front of the first unit that needs the group
-barrier                         in front of the first unit that another thread must not meet
+wait %token                     before the first unit that needs the group
+barrier                         before the first unit that another thread must not meet
 copy A[%k + 64] -> %a[%slot]    the unit, cloned
-group                           behind the last unit of the group
+group                           after the last unit of the group
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ class StepWriter:
         create(name, [value], (), attributes, ip=self.integers.ip, loc=self.location)
 
     def drain(self, group_token: Value, value: Value) -> None:
-        """The same behind the loop, marked so that a later pass may find it superfluous."""
+        """The same after the loop, marked so that a later pass may find it superfluous."""
         name, attributes = self._wait_op(group_token)
         marked = attributes | {DRAIN: ir.UnitAttr.get(self.context)}
         create(name, [value], (), marked, ip=self.integers.ip, loc=self.location)
 
     def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
-        """Name and attributes of the op that waits for a group; each group is asked once."""
+        """Name and attributes of the op that waits for a group; found once a group."""
         if group_token not in self._wait_ops:
             maker = defining_op(group_token)
             assert maker is not None

@@ -67,7 +67,7 @@ class Rooms:
     def __init__(self, plans: list[tuple[Operation, tuple[BufferPlan, ...]]]) -> None:
         """Make room for the buffers of each loop, as many versions as any of its loops needs.
 
-        Windows of dynamic shared memory that grow are laid out anew behind those that stay."""
+        Windows of dynamic shared memory that grow are laid out anew after those that stay."""
         self._rooms: dict[Any, VersionedBuffer] = {}
         functions: dict[Any, list[tuple[Operation, BufferPlan]]] = {}
         for loop, buffers in plans:

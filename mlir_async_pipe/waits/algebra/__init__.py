@@ -1,1 +1,2 @@
-"""The min-plus algebra of counts: rows of distances, summaries of loops and functions, their solution."""
+"""The min-plus algebra of counts: rows of distances, summaries of loops and functions, and
+their solution."""

@@ -8,7 +8,7 @@ vector.
     turn(columns, state, n)       state ⊗ M^n          exactly n iterations
     turn_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
 
-A depth-4 shift register with one group an iteration that turned 10^9 times takes 30 squarings.
+A depth-4 shift register with one group an iteration of 10^9 iterations takes 30 squarings.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TurnsUpTo:
 
     def path(self, slot: int) -> list[int]:
         """The slots that hold the value of `slot` one iteration after another; a path of one
-        slot stays in front of the loop."""
+        slot stays before the loop."""
         turned = self._turned.get(slot, 0)
         slots = [slot]
         while turned:
@@ -121,7 +121,7 @@ class ExactTurns:
 
     def path(self, slot: int) -> tuple[list[int], int]:
         """The slots in the last iterations, or from `FRESH` (0) on, and how many iterations
-        run in front of the first one shown."""
+        run before the first one shown."""
         slots = [slot]
         for before, after in zip(self._states[-2::-1], self._states[:0:-1], strict=True):
             target = slots[-1]
@@ -137,7 +137,7 @@ class ExactTurns:
         return slots[::-1], self._iterations + 1 - len(slots)
 
     def before(self, slot: int) -> tuple[int, int]:
-        """Where the value of a slot at the first iteration shown was in front of the loop, and
+        """Where the value of a slot at the first iteration shown was before the loop, and
         the groups committed since."""
         skipped = max(0, self._iterations - SHOWN_ITERATIONS)
         reached = self._states[0][slot]

@@ -16,7 +16,8 @@ FRESH = 0
 
 NO_ROW: Row = {}
 FRESH_ROW: Row = {FRESH: 0}
-"""The rows of what no path brings, and of a group where it is committed. Rows are shared, so nothing changes one."""
+"""The rows of what no path brings, and of a group where it is committed. Rows are shared, so
+nothing changes one."""
 
 FOREVER = 1 << 61
 """The cost of control that never comes out again (an endless loop)."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def live_values(summaries: Summaries, frame: Frame) -> dict[Node, set[int]]:
-    """The token values that each block of a frame sees from the blocks in front of it."""
+    """The token values that each block of a frame sees from the blocks before it."""
     found = summaries.live.get(frame)
     if found is not None:
         return found

@@ -142,7 +142,7 @@ def _make(summaries: Summaries, item: Item, assumption: Assumption) -> Loop:
 def _both_regions(
     summaries: Summaries, item: Item, assumption: Assumption, kept: set[int]
 ) -> tuple[int, dict[int, Row]]:
-    """One turn of an scf.while: its cost, and the rows of what its end hands on."""
+    """One iteration of an scf.while: its cost, and the rows of what its end hands on."""
     second = item.frames[1]
     body = before_condition(summaries, item, assumption, True)
     after = summaries.passage(second, assumption)

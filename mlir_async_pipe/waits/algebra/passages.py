@@ -36,9 +36,9 @@ committed up to there, the number of the event)"""
 class BlockPassage:
     """One pass through a block under one assumption.
 
-    `before[i]` is what the block has committed in front of its event i, `cost` all of it
+    `before[i]` is what the block has committed before its event i, `cost` all of it
     (FOREVER: its end is not reached). `waits` are those that are reached, with what has been
-    committed in front of them. `reads` are the rows of the values that other items read, and
+    committed before them. `reads` are the rows of the values that other items read, and
     `turns` the states that loops of unknown trip counts turn them into, by source.
     """
 
@@ -58,7 +58,7 @@ class BlockPassage:
         return row if cost == reached else shifted(row, cost - reached)
 
     def cost_before(self, number: int) -> int:
-        """What the block has committed in front of an event, or of its end."""
+        """What the block has committed before an event, or of its end."""
         return self.before[number] if number < len(self.before) else self.cost
 
     def end(self, value: int) -> Row:
@@ -86,23 +86,23 @@ class Loop:
         return self._numbers[argument]
 
     def steady(self) -> carried.State:
-        """The least costs of groups that the loop itself commits, after any number of turns."""
+        """The least costs of groups that the loop itself commits, after any number of iterations."""
         if self._steady is None:
             self._steady = self.up_to({FRESH: 0}, None)
         return self._steady
 
     def up_to(self, state: carried.State, turns: int | None) -> carried.State:
-        """The cheapest state over 0 to `turns` turns (None: any number)."""
+        """The cheapest state over 0 to `turns` iterations (None: any number)."""
         if self._targets is None:
             self._targets = carried.targets(self.columns)
         return carried.turn_up_to(self._targets, state, turns)
 
     def turned(self, states: dict[int, carried.State]) -> dict[int, carried.State]:
-        """The cheapest states over any number of turns."""
+        """The cheapest states over any number of iterations."""
         return {source: self.up_to(state, None) for source, state in states.items()}
 
     def state(self, here: dict[int, int]) -> carried.State:
-        """The slots as they stand in front of the loop, where values have the costs `here`."""
+        """The slots as they stand before the loop, where values have the costs `here`."""
         found = {value: here[value] for value in self.kept if value in here}
         for slot, value in self.start.items():
             if value in here:
@@ -111,11 +111,11 @@ class Loop:
         return found
 
     def state_from(self, source: int, reads: dict[int, Row]) -> carried.State:
-        """The slots as they stand in front of the loop, for one source that `reads` names."""
+        """The slots as they stand before the loop, for one source that `reads` names."""
         return self.states(reads).get(source, {})
 
     def states(self, reads: dict[int, Row]) -> dict[int, carried.State]:
-        """The slots as they stand in front of the loop, for each source that `reads` names."""
+        """The slots as they stand before the loop, for each source that `reads` names."""
         found: dict[int, carried.State] = {FRESH: {FRESH: 0}}
         for slot, value in (*zip(self.kept, self.kept, strict=True), *self.start.items()):
             for source, cost in reads.get(value, NO_ROW).items():

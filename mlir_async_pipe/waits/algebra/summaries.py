@@ -2,7 +2,7 @@
 
     straight line    each commit adds 1 to the cost of every token in sight
     branch           elementwise minimum
-    loop             the carried values turn: power for static trips, star for unknown ones
+    loop             the carried values iterate: power for static trips, star for unknown ones
     blocks           Dijkstra's search on (block, token value)
     call             what the callee's summary says
 

@@ -19,7 +19,7 @@ from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
-# Counting again takes as long as the pass: behind so many tries the other commits stay.
+# Counting again takes as long as the pass: after so many tries the other commits stay.
 MOST_TRIES = 64
 
 Positions = frozenset[int]

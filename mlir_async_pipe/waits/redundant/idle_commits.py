@@ -66,7 +66,7 @@ def _between(node: Node, first: Item, last: Item) -> bool:
 
 def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
     """Whether the ops of both groups are known and touch no common memory with a write.
-    The commits in `joined` go, so their ops are part of the group behind them."""
+    The commits in `joined` go, so their ops are part of the group after them."""
     commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
     # The first group holds what was issued since the last commit; that is all in this block
     # if the block has such a commit, or is where a thread starts.

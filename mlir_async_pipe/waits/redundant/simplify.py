@@ -4,7 +4,7 @@
     wait 1; wait 0               -->  wait 0                   neighbours: the strictest stays
     commit (nobody waits); commit  -->  commit                 its ops join the next group
 
-A wait goes if an upper bound of the groups in flight in front of it is at most its count.
+A wait goes if an upper bound of the groups in flight before it is at most its count.
 All such waits go at once, since none of them would have blocked. No wait moves. A wait of an
 abstract queue stands in for waits of that queue only: where everything on it runs in place, the
 lowering drops it with its queue. When a
@@ -110,7 +110,7 @@ _SENTENCES = {
 
 
 def redundant_waits(analysis: Analysis) -> list[Item]:
-    """The waits in front of which never more groups are in flight than they allow."""
+    """The waits before which never more groups are in flight than they allow."""
     found: list[Item] = []
     kinds = dict.fromkeys((item.queue, _abstract(item)) for item in analysis.graph.waits)
     for queue, abstract in kinds:

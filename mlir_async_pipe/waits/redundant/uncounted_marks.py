@@ -6,8 +6,8 @@
     return
 
 A queue of function scope counts the marks of its own function body only (LLVM, AMDGPU
-asynchronous operations), so a mark may go if no wait of its queue can run behind it in that
-body: none stands behind it, no block with one can be reached, and no loop around it holds one.
+asynchronous operations), so a mark may go if no wait of its queue can run after it in that
+body: none stands after it, no block with one can be reached, and no loop around it holds one.
 Waits elsewhere keep their counts. A mark that only *some* paths lead from to a wait stays: there
 the wait counts it, and its copies are waited for by nothing else.
 """
@@ -58,7 +58,7 @@ def _waits_on(function: Operation, queue: Queue, target: Target | None) -> Skele
 
 
 def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
-    """Whether a wait may run behind a mark in the same run of the function body."""
+    """Whether a wait may run after a mark in the same run of the function body."""
     op = mark
     while op != waits.root:
         block = op.block

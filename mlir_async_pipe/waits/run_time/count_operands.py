@@ -82,7 +82,7 @@ def wait_for_one_of(wait: Operation, number: Value, counts: dict[int, int], make
 def _wait_like(wait: Operation) -> Any:
     """Makes waits like this one, with a count that is an attribute."""
     kept = attributes_of(wait)
-    # An operand in front of the count is the queue.
+    # An operand before the count is the queue.
     operands = list(wait.operands)[:-1]
 
     def make(count: int, ip: Any) -> None:

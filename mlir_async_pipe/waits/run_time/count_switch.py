@@ -26,7 +26,7 @@ def switch_over_counts(
     at: Operation,
     make_wait: Callable[[int, Any], object],
 ) -> None:
-    """In front of `at`: where the index `number` is one of `cases`, wait with that count, else
+    """Before `at`: where the index `number` is one of `cases`, wait with that count, else
     with `otherwise`; `make_wait(count, insertion point)` makes each wait."""
     switch = create(
         "scf.index_switch",

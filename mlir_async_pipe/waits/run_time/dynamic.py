@@ -145,7 +145,7 @@ class _Plan:
 
     @property
     def foreign(self) -> list[int]:
-        """By queue, how many groups behind the counter a token from elsewhere stands at most."""
+        """By queue, how many groups after the counter a token from elsewhere stands at most."""
         return [-1 if queue.scope == "function" else 0 for queue in self.queues]
 
     def _choose(self, queue: Queue, waits: Written) -> None:

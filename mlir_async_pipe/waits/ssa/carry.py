@@ -56,7 +56,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def over(self, op: Operation, variables: Variables) -> Variables:
-        """Look at an event, which may go; the variables behind it."""
+        """Look at an event, which may go; the variables after it."""
 
     @abstractmethod
     def width_at(self, block: Block) -> int:
@@ -72,7 +72,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def behind_apart(self, op: Operation, variables: Variables) -> Variables:
-        """The variables behind an op with such regions."""
+        """The variables after an op with such regions."""
 
     def width_of_loop(self, op: Operation) -> int:
         """How many variables a counted loop hands on."""
@@ -217,7 +217,7 @@ class Carrier(ABC):
         first, second = (region.blocks[0] for region in op.regions)
         widths = [self.width_at(block) if changed else 0 for block in (first, second)]
         starts = [op.operands[i] for i in row.entry(op)]
-        # What the condition passes on becomes both a result and an argument behind it.
+        # What the condition passes on becomes both a result and an argument after it.
         results = self.accompanied(list(op.results))
         passing = sorted({*results, *self.accompanied(list(second.arguments))})
         turning = self.accompanied(list(first.arguments))
@@ -272,7 +272,7 @@ def _more_arguments(block: Block, kind: Any, count: int) -> list[Value]:
 
 
 def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]) -> Operation:
-    """The op with more operands and results behind its own; its blocks move there."""
+    """The op with more operands and results after its own; its blocks move there."""
     attributes = attributes_of(op)
     if operands and "operandSegmentSizes" in attributes:
         # affine.for: the operands of both bounds, and what is carried.

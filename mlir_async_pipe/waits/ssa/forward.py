@@ -5,7 +5,7 @@
 A `Domain` says what a state is. Loops are followed until nothing changes any more, so joins
 may only ever go one way, a finite number of times; a loop that starts again from a larger state
 goes on from what it had found. With `exact`, loops with a constant trip count turn as often as
-that, or until a turn changes nothing.
+that, or until an iteration changes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 State = TypeVar("State")
 
-# A loop that still changes after so many turns (states count at most 64 groups) is followed
+# A loop that still changes after so many iterations (states count at most 64 groups) is followed
 # like one with an unknown trip count.
 MOST_TURNS = 80
 
@@ -50,13 +50,13 @@ class Domain(Protocol[State]):
     unreached: State | None
 
     def over(self, op: Operation, state: State) -> State:
-        """Behind an event without regions to follow."""
+        """After an event without regions to follow."""
 
     def join(self, first: State, second: State) -> State:
         """Where two paths meet."""
 
     def again(self, first: State, second: State) -> State:
-        """What is noted behind an op that is passed in two turns of a loop around it."""
+        """What is noted after an op that is passed in two iterations of a loop around it."""
 
     def hand(self, targets: Sequence[Value], sources: Sequence[Value], state: State) -> State:
         """`targets` take the values of `sources` (those that have one)."""
@@ -65,12 +65,12 @@ class Domain(Protocol[State]):
         """At the start of a region that another thread runs, or that runs any number of times."""
 
     def behind_apart(self, op: Operation, state: State) -> State:
-        """Behind an op with such regions."""
+        """After an op with such regions."""
 
 
 class Forward(Generic[State]):
     """`at_block` is the state at the start of each block with events around it; `behind` that
-    behind an op with regions, by the first block of its first region; `exits` are the ends of
+    after an op with regions, by the first block of its first region; `exits` are the ends of
     the function."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Forward(Generic[State]):
                 self.exits += self._region(region, start)
 
     def through(self, block: Block, state: State) -> Iterable[tuple[Operation, State]]:
-        """Each event of a block with the state in front of it, for a state at its start."""
+        """Each event of a block with the state before it, for a state at its start."""
         for op in self.skeleton.of(block):
             yield op, state
             state = self._over(op, state)

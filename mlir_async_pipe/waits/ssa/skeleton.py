@@ -31,7 +31,7 @@ class Skeleton:
                 self._place(op, changes(op))
 
     def _place(self, op: Operation, changing: bool) -> None:
-        # In pre-order an op that holds events is met in front of whatever stands behind it.
+        # In pre-order an op that holds events is met before whatever stands after it.
         while op != self.root:
             block = op.block
             here = self.events.setdefault(block, [])

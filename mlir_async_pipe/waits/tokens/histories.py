@@ -56,7 +56,7 @@ class History:
         return min(first, second)
 
     def again(self, first: int, second: int) -> int:
-        """The later turns of a loop know more, and all of it has to be handed on."""
+        """The later iterations of a loop know more, and all of it has to be handed on."""
         return max(first, second)
 
     def hand(self, targets: Sequence[Value], sources: Sequence[Value], state: int) -> int:
@@ -64,7 +64,7 @@ class History:
         return state
 
     def apart(self, op: Operation, state: int) -> int:
-        """Nothing is known about groups in front of such a region."""
+        """Nothing is known about groups before such a region."""
         return 0
 
     def behind_apart(self, op: Operation, state: int) -> int:

@@ -94,7 +94,7 @@ class WayBack:
     def in_block(
         self, node: Node, assumption: Assumption, value: int, number: int, source: int
     ) -> None:
-        """Back inside a block from a value in front of event `number` to `source`."""
+        """Back inside a block from a value before event `number` to `source`."""
         block = self.summaries.block(node, assumption)
         events = self.events.of.get(node, [])
         while True:

@@ -1,6 +1,6 @@
 """Walks a path backwards over the iterations of loops.
 
-wait %x  <-  "next iteration"  <-  "first iteration"  <-  %a in front of the loop
+wait %x  <-  "next iteration"  <-  "first iteration"  <-  %a before the loop
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def over_turns(
     way: WayBack, item: Item, assumption: Assumption, loop: Loop, slots: list[int], cost: int
 ) -> int | None:
-    """Back through the iterations between the slots; the value in front of the loop.
+    """Back through the iterations between the slots; the value before the loop.
 
     `cost` is that of the first slot, as the path brings it into the loop.
     """
@@ -77,7 +77,7 @@ def through_loop(
     source: int,
     assumption: Assumption,
 ) -> int | None:
-    """Back from a result of a loop to a value in front of it, None if the group is found."""
+    """Back from a result of a loop to a value before it, None if the group is found."""
     loop = loop_passages.loop_of(way.summaries, item, assumption)
     trips = item.trips
     if item.row.flow == "for" and trips is not None:

@@ -1,7 +1,7 @@
 """The path that attains a count, found by walking back from the wait to the commit.
 
 The summaries say how cheap every step is; the walk takes, step by step, one that costs what
-the summary says. It visits blocks, not iterations: of a loop that turns 10^9 times the last
+the summary says. It visits blocks, not iterations: of a loop of 10^9 iterations the last
 iterations are shown. On the way it notes what kept the count low.
 """
 

@@ -185,7 +185,7 @@ REFUSALS = {
     ),
     "independent": (
         tiles_of_sums("%m", "%n", f"{stages(3)}, async_pipe.independent"),
-        "what the inner loop is vouched to be independent of is not said of the outer one",
+        "the inner loop is declared independent, the outer one is not",
     ),
     "memory": (
         tiles_of_sums("%m", "%n", stages(3)).replace(" {llvm.noalias}", ""),
