@@ -34,8 +34,9 @@ def collect(kernels: int, seed: int, jobs: int, mutants: int) -> Table:
     starts = range(seed, seed + kernels, PART)
     parts = [list(range(start, min(start + PART, seed + kernels))) for start in starts]
     mutated = [mutants > 0 and number % mutants == 0 for number in range(len(parts))]
-    # A process of its own for each part: what crashes a stack takes one part with it.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=10) as pool:
+    # No max_tasks_per_child: before Python 3.13 an executor that replaces its workers may come to
+    # stand still (cpython 115634).
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         for part in pool.map(_part, parts, mutated):
             table.add(part)
     return table
