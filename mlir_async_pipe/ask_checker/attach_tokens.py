@@ -33,6 +33,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, has_only_a_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form
+from mlir_async_pipe.vocabulary.placeholder_token import no_group
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
@@ -213,13 +214,8 @@ class _Attacher(Carrier):
     def _placeholder(self) -> Value:
         if self._no_group is None:
             root = self.skeleton.root
-            ip, loc = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0]), root.location
-            i32 = ir.IntegerType.get_signless(32, root.context)
-            attributes = {"value": ir.IntegerAttr.get(i32, 0)}
-            zero = create("arith.constant", (), [i32], attributes, ip=ip, loc=loc).results
-            # Tokens are i32 for the back ends, and the cast goes when they are converted.
-            cast = "builtin.unrealized_conversion_cast"
-            self._no_group = create(cast, zero, [self.kind], ip=ip, loc=loc).results[0]
+            ip = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0])
+            self._no_group = no_group(ip, root.location)
         return self._no_group
 
     def width_behind(self, op: Operation) -> int:

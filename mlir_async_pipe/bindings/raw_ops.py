@@ -210,6 +210,12 @@ def create(
     )
 
 
+def constant(number: int, kind: Any, ip: Any, loc: Any) -> Value:
+    """An arith.constant of an integer type or index."""
+    value = {"value": ir.IntegerAttr.get(kind, number)}
+    return create("arith.constant", (), [kind], value, ip=ip, loc=loc).results[0]
+
+
 def before(op: Operation) -> Any:
     """The insertion point before `op`."""
     return ir.InsertionPoint(op)

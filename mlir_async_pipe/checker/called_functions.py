@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     is_function,
@@ -15,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     symbol_name,
 )
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.callees import callee_name
 
 Callees = dict[tuple[Any, str], Any]
 """Functions by the op that holds them (None: nobody) and their name."""
@@ -40,11 +39,4 @@ def callable_functions(module: Any) -> Callees:
 def callee_of(call: Any, callees: Callees) -> Any | None:
     """The function that a call names, which may have no body; None if it is called by a value,
     or not to be seen from here."""
-    attribute = CALL_OPS[call.name]
-    if not attribute or attribute not in call.attributes:
-        return None
-    try:
-        name = str(ir.FlatSymbolRefAttr(call.attributes[attribute]).value)
-    except ValueError:
-        return None
-    return callees.get((enclosing(call, SYMBOL_TABLES), name))
+    return callees.get((enclosing(call, SYMBOL_TABLES), callee_name(call) or ""))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -24,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, EXIT_OPS
 
 
@@ -62,15 +62,9 @@ def touched_by_call(
 
 
 def _callee(call: Operation) -> Operation | None:
-    attribute = CALL_OPS.get(call.name, "")
-    if not attribute or attribute not in call.attributes:
-        return None
-    try:
-        name = str(ir.FlatSymbolRefAttr(call.attributes[attribute]).value)
-    except ValueError:
-        return None
+    name = callee_name(call)
     function = next((above for above in ancestors(call) if is_function(above)), None)
-    if function is None or function.parent is None:
+    if name is None or function is None or function.parent is None:
         return None
     for op in operations(function.block):
         if is_function(op) and symbol_name(op) == name:

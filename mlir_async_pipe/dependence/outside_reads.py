@@ -40,6 +40,7 @@ from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.memory_ops import GLOBAL_ADDRESS_OPS
 
 LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
 
@@ -117,7 +118,7 @@ def user_elsewhere(loop: Operation, root: Root) -> Operation | None:
         (
             op
             for op in everything
-            if op.name in ("memref.get_global", "llvm.mlir.addressof")
+            if op.name in GLOBAL_ADDRESS_OPS
             and root_of(op.results[0]).key == root.key
             and enclosing(op, FUNCTION_OPS) != function
         ),

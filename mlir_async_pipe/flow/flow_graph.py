@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
 from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.kept_ops import OpKind, walk_kept
 from mlir_async_pipe.vocabulary import Queue, queue_of
+from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
-    CALL_OPS,
     DEAD_ENDS,
     EXIT_OPS,
     REGION_ROWS,
@@ -206,13 +205,7 @@ class FlowGraph:
         return position
 
     def _callee(self, call: Item) -> Item | None:
-        attribute = CALL_OPS[call.op.name]
-        if not attribute or attribute not in call.op.attributes:
-            return None
-        try:
-            name = ir.FlatSymbolRefAttr(call.op.attributes[attribute]).value
-        except ValueError:
-            return None
+        name = callee_name(call.op) or ""
         above = self.root_of(call).op.parent
         found = self._functions.get((None if above is None else above.operation, name))
         return found if found is not None and found.frames and found.frames[0].nodes else None

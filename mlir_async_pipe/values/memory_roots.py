@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
+from mlir_async_pipe.vocabulary.memory_ops import global_name
 
 Space = Literal["global", "workgroup", "private"]
 Kind = Literal["allocation", "attribution", "global", "argument", "dynamic", "unknown"]
@@ -90,11 +91,8 @@ def root_of(memory: Value) -> Root:
             continue
         if op.name in ALLOCATION_OPS:
             return Root("allocation", current, current, space_of(current, op))
-        if op.name == "memref.get_global":
-            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-            return Root("global", name, current, space_of(current))
-        if op.name == "llvm.mlir.addressof":
-            name = str(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+        name = global_name(op)
+        if name is not None:
             return Root("global", name, current, space_of(current))
         if op.name == "gpu.dynamic_shared_memory":
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row
@@ -18,9 +19,14 @@ def unmasked(op: Any) -> bool:
     return not str(op.attributes["operandSegmentSizes"]).rstrip("> ").endswith("1")
 
 
-def never(op: Any) -> bool:
-    """The access may leave elements out."""
-    return False
+# Ops that take the address of a global, and the attribute that names it.
+GLOBAL_ADDRESS_OPS = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
+
+
+def global_name(op: Any) -> str | None:
+    """The name of the global whose address an op takes, None for all other ops."""
+    attribute = GLOBAL_ADDRESS_OPS.get(op.name)
+    return None if attribute is None else str(ir.FlatSymbolRefAttr(op.attributes[attribute]).value)
 
 
 def matrix_lanes(op: Any) -> int | None:

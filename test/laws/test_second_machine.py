@@ -24,12 +24,12 @@ from helpers import executable_wait_programs, pipeline_programs, ring_kernels
 from helpers.check_mutants import mutants
 from helpers.machine_loops import Loop, loops
 from helpers.machine_programs import WORKGROUP
+from helpers.mutation_kernels import pipelined
 from helpers.paths import ROOT
 from helpers.random_async_kernels import random_kernel
 from helpers.random_pipelines import FEATURES, programs
 from helpers.second_machine import judge
 from helpers.two_judges import COMPLETIONS, Verdict, compare, generic
-from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
@@ -50,17 +50,6 @@ def agree(verdict: Verdict) -> Verdict:
     """Fail where the two machines differ."""
     assert verdict.disagreements == ()
     return verdict
-
-
-def pipelined(text: str, target: str | None) -> str | None:
-    """The module after the pipeline, None if it is refused."""
-    with new_context():
-        module = ir.Module.parse(text)
-        try:
-            api.pipeline(module, target=target)
-        except AsyncPipeError:
-            return None
-        return str(module)
 
 
 def test_the_second_machine_imports_the_standard_library_only() -> None:

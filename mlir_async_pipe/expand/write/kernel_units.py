@@ -39,8 +39,7 @@ from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
-
-_SYMBOL_VALUES = ("memref.get_global", "llvm.mlir.addressof")
+from mlir_async_pipe.vocabulary.memory_ops import GLOBAL_ADDRESS_OPS
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
 GROUPED = "async_pipe.grouped"
@@ -210,7 +209,7 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
     for op in ops:
         op.move_before(end)
     # From inside an unregistered op MLIR finds no symbol.
-    for op in [op for op in walk(scope) if op.name in _SYMBOL_VALUES]:
+    for op in [op for op in walk(scope) if op.name in GLOBAL_ADDRESS_OPS]:
         op.move_before(scope)
     return scope
 

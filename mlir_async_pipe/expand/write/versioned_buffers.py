@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     before,
+    constant,
     create,
     defining_op,
     enclosing,
@@ -200,9 +201,7 @@ def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Val
     function = enclosing(view, FUNCTION_OPS)
     assert function is not None
     ip, loc, index = before(view), view.location, ir.IndexType.get(view.context)
-    offset = create(
-        "arith.constant", (), [index], {"value": ir.IntegerAttr.get(index, start)}, ip=ip, loc=loc
-    ).results[0]
+    offset = constant(start, index, ip, loc)
     made = create("memref.view", [view.operands[0], offset], [versioned], ip=ip, loc=loc)
     size = product(versioned.shape) * element_bytes(versioned)
     needed = max(start + size, integer_attribute(function, DYNAMIC_SHARED_BYTES) or 0)

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
+    constant,
     constant_value,
     create,
     integer_attribute,
@@ -43,6 +44,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary.memory_ops import global_name
 
 DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"
 WORKGROUP_BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
@@ -150,10 +152,7 @@ def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:
 def _move_globals(function: Operation, offsets: dict[str, int]) -> None:
     """memref.get_global @buffer  -->  memref.view of dynamic shared memory at its offset."""
     for op in list(walk(function)):
-        if op.name != "memref.get_global":
-            continue
-        name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-        if name in offsets:
+        if op.name == "memref.get_global" and (name := global_name(op)) in offsets:
             _replace(op.results[0], offsets[name], function)
             op.erase()
 
@@ -181,13 +180,7 @@ def _replace(memory: Value, offset: int, function: Operation) -> None:
     context, loc = function.context, function.location
     index = ir.IndexType.get(context)
     ip = before(operations(function.regions[0].blocks[0])[0])
-    at = create(
-        "arith.constant",
-        results=[index],
-        attributes={"value": ir.IntegerAttr.get(index, offset)},
-        ip=ip,
-        loc=loc,
-    ).results[0]
+    at = constant(offset, index, ip, loc)
     bytes_type = ir.Type.parse(WORKGROUP_BYTES, context)
     base = create("gpu.dynamic_shared_memory", results=[bytes_type], ip=ip, loc=loc).results[0]
     space = ir.MemRefType(bytes_type).memory_space
@@ -228,13 +221,7 @@ def _ask(launch: Operation, size: int) -> None:
             at=launch,
         )
     i32 = ir.IntegerType.get_signless(32, launch.context)
-    number = create(
-        "arith.constant",
-        results=[i32],
-        attributes={"value": ir.IntegerAttr.get(i32, size)},
-        ip=before(launch),
-        loc=launch.location,
-    ).results[0]
+    number = constant(size, i32, before(launch), launch.location)
     segments[_LAUNCH_SEGMENT] = 1
     attributes = {name: launch.attributes[name] for name in attribute_names(launch)}
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, launch.context)

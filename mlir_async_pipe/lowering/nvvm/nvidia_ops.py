@@ -9,6 +9,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
+    constant,
     create,
     erase,
     operations,
@@ -89,18 +90,8 @@ def _shifted(indices: tuple[Value, ...], offset: int, anchor: Operation) -> list
     if offset == 0:
         return list(indices)
     index = ir.IndexType.get(anchor.context)
-    constant = create(
-        "arith.constant",
-        results=[index],
-        attributes={"value": ir.IntegerAttr.get(index, offset)},
-        ip=before(anchor),
-        loc=anchor.location,
-    )
+    ip, loc = before(anchor), anchor.location
     moved = create(
-        "arith.addi",
-        [indices[-1], constant.results[0]],
-        [index],
-        ip=before(anchor),
-        loc=anchor.location,
+        "arith.addi", [indices[-1], constant(offset, index, ip, loc)], [index], ip=ip, loc=loc
     )
     return [*indices[:-1], moved.results[0]]

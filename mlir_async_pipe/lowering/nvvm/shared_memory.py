@@ -38,6 +38,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
+from mlir_async_pipe.vocabulary.memory_ops import global_name
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -149,7 +150,7 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
     seen: set[str] = set()
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
-            name = _named(op)
+            name = global_name(op)
             if name is not None and name in seen:
                 continue
             if name is not None:
@@ -163,14 +164,6 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
 
 
 _GLOBALS = ("memref.global", "llvm.mlir.global")
-_NAMES = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
-
-
-def _named(op: Operation) -> str | None:
-    """The global whose address an op takes."""
-    if op.name not in _NAMES:
-        return None
-    return str(ir.FlatSymbolRefAttr(op.attributes[_NAMES[op.name]]).value)
 
 
 def _declared(declared: Operation) -> list[SharedBuffer]:

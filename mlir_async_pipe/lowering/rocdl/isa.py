@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 MARKER = "async_pipe.wait"
 
-_COUNTERS = ("vmcnt", "asynccnt", "tensorcnt")
 _MARKER_LINE = re.compile(rf"; {re.escape(MARKER)} (\d+)")
 _WAITCNT = re.compile(r"s_waitcnt\b.*\bvmcnt\((\d+)\)")
 _WAIT_GFX12 = re.compile(r"s_wait_(asynccnt|tensorcnt) (0x[0-9a-f]+|\d+)")

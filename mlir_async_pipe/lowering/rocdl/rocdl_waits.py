@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     before,
+    constant,
     create,
     integer_attribute,
     is_function,
@@ -170,15 +171,7 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
     # Last first: a copy's token has no users once its group is gone.
     for op in reversed(makers):
         if any(len(list(result.uses)) for result in op.results):
-            zero = create(
-                "arith.constant",
-                (),
-                (i32,),
-                {"value": ir.IntegerAttr.get(i32, 0)},
-                ip=before(op),
-                loc=op.location,
-            )
-            op.results[0].replace_all_uses_with(zero.results[0])
+            op.results[0].replace_all_uses_with(constant(0, i32, before(op), op.location))
         op.erase()
 
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
-    create,
     integer_attribute,
     set_integer,
     symbol_name,
@@ -44,6 +42,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
+from mlir_async_pipe.vocabulary.placeholder_token import no_group
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 from mlir_async_pipe.waits.run_time.count_operands import possible_counts, wait_for_one_of
 
@@ -216,27 +215,9 @@ def _check_what_is_left(root: Any, chip: Chip, session: Session) -> None:
 
 
 def _erase_commit(commit: Operation) -> None:
-    """Erase a commit; its token, which no wait needs any more, becomes a constant.
-
-    Tokens are i32 for the back end, and the cast goes when they are converted.
-    """
+    """Erase a commit, whose token no wait needs any more."""
     if len(list(commit.results[0].uses)) > 0:
-        i32 = ir.IntegerType.get_signless(32, commit.context)
-        zero = create(
-            "arith.constant",
-            results=[i32],
-            attributes={"value": ir.IntegerAttr.get(i32, 0)},
-            ip=before(commit),
-            loc=commit.location,
-        )
-        token = create(
-            "builtin.unrealized_conversion_cast",
-            [zero.results[0]],
-            [commit.results[0].type],
-            ip=before(commit),
-            loc=commit.location,
-        )
-        commit.results[0].replace_all_uses_with(token.results[0])
+        commit.results[0].replace_all_uses_with(no_group(before(commit), commit.location))
     commit.erase()
 
 

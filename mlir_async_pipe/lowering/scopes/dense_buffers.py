@@ -30,6 +30,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
+from mlir_async_pipe.vocabulary.memory_ops import global_name
 
 
 def flatten_buffers(gpu_module: Operation) -> None:
@@ -50,12 +51,8 @@ def flatten_buffers(gpu_module: Operation) -> None:
             op.attributes["type"] = ir.TypeAttr.get(_flat(kind, op), op.context)
             renewed.add(symbol_name(op))
     for op in list(walk(gpu_module)) if renewed else []:
-        if op.name == "memref.get_global" and _symbol(op) in renewed:
+        if op.name == "memref.get_global" and global_name(op) in renewed:
             _flatten_address(op)
-
-
-def _symbol(get_global: Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(get_global.attributes["name"]).value)
 
 
 def _is_plain(kind: Any, at: Operation) -> bool:

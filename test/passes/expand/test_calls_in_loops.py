@@ -1,6 +1,6 @@
 """Calls in pipelined loops: a known function touches what it is handed, others may touch anything.
 
-Covers: dependence/known_callees.py
+Covers: dependence/known_callees.py, vocabulary/callees.py
 """
 
 from __future__ import annotations
@@ -80,48 +80,3 @@ def test_a_call_of_which_less_is_known_is_refused(callee):
     with new_context(), pytest.raises(PipelineError) as caught:
         mlir_async_pipe.pipeline(ir.Module.parse(program(callee)))
     assert caught.value.code in ("unproven-independence", "dependence-violated", "opaque-barrier")
-
-
-@pytest.mark.parametrize(
-    ("made", "write", "read"),
-    [
-        (
-            f"memref.expand_shape %B [[0, 1]] output_shape [2, 2] : memref<4xf32, {WG}> "
-            f"into memref<2x2xf32, {WG}>",
-            f"%V[%c1, %c0] : memref<2x2xf32, {WG}>",
-            f"%B[%c2] : memref<4xf32, {WG}>",
-        ),
-        (
-            f"memref.reinterpret_cast %B to offset: [0], sizes: [4], strides: [1] : "
-            f"memref<4xf32, {WG}> to memref<4xf32, strided<[1]>, {WG}>",
-            f"%V[%c2] : memref<4xf32, strided<[1]>, {WG}>",
-            f"%B[%c2] : memref<4xf32, {WG}>",
-        ),
-    ],
-    ids=["expanded", "reinterpreted"],
-)
-def test_a_write_through_a_view_that_regroups_is_seen(made, write, read):
-    text = f"""
-    func.func @f(%A: memref<8xf32> {{llvm.noalias}}, %C: memref<8xf32> {{llvm.noalias}}) {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %c2 = arith.constant 2 : index
-      %c8 = arith.constant 8 : index
-      %B = memref.alloc() : memref<4xf32, {WG}>
-      scf.for %i = %c0 to %c8 step %c1 {{
-        %V = {made}
-        %x = memref.load %A[%i] : memref<8xf32>
-        memref.store %x, {write}
-        %y = memref.load {read}
-        memref.store %y, %C[%i] : memref<8xf32>
-      }} {{async_pipe.stage = [0, 0, 1, 1], async_pipe.order = [0, 1, 2, 3],
-          async_pipe.async_stages = [0]}}
-      return
-    }}"""
-    arrays = [np.arange(8, dtype=np.float32), np.zeros(8, np.float32)]
-    with new_context():
-        module = ir.Module.parse(text)
-        report = mlir_async_pipe.pipeline(module)
-        assert [loop.stages for loop in report.of("loops")] == [2]
-        result = machine.run(module, "f", arrays, completion="late")
-        np.testing.assert_array_equal(result.arrays[1], arrays[0])
