@@ -37,10 +37,24 @@ def layout_of(kind: Any) -> TypeLayout:
     Raises UnknownLayoutError for any other, also for f80 and tf32: registers of other machines
     and of tensor cores, which a GPU's memory does not hold.
     """
-    bits = _FLOAT_BITS.get(str(kind))
+    text = str(kind)
+    if text not in _KNOWN:
+        _KNOWN[text] = _find_layout(kind, text)
+    known = _KNOWN[text]
+    if known is None:
+        raise UnknownLayoutError(f"no layout in memory is known for {kind}")
+    return known
+
+
+# A type's text says all about it, in every context; None: no layout.
+_KNOWN: dict[str, TypeLayout | None] = {}
+
+
+def _find_layout(kind: Any, text: str) -> TypeLayout | None:
+    bits = _FLOAT_BITS.get(text)
     if bits is not None:
         return _scalar(bits)
-    array = _LLVM_ARRAY.match(str(kind))
+    array = _LLVM_ARRAY.match(text)
     if array is not None:
         element = layout_of(ir.Type.parse(array[2], kind.context))
         count = int(array[1])
@@ -62,9 +76,9 @@ def layout_of(kind: Any) -> TypeLayout:
     except UnknownLayoutError:
         raise
     except ValueError:
-        if str(kind).startswith("!llvm.ptr"):
+        if text.startswith("!llvm.ptr"):
             return _scalar(64)
-        raise UnknownLayoutError(f"no layout in memory is known for {kind}") from None
+        return None
     return TypeLayout(2 * part.bits, 2 * part.stride_bytes, part.alignment)
 
 

@@ -25,7 +25,6 @@ def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None
     the chain never ends (arguments that only swap) or ends outside the loop.
     """
     block = units.body.block
-    yielded = list(units.body.terminator.operands)
     chain: list[int] = []
     current = value
     while isinstance(current.owner, ir.Block) and current.owner == block:
@@ -33,7 +32,7 @@ def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None
         if number < 0 or number in chain:
             return None
         chain.append(number)
-        current = yielded[number]
+        current = units.body.terminator.operands[number]
     made = defining_op(current)
     if made is None or made.block != block:
         return None

@@ -144,16 +144,18 @@ class _Walker:
             state = self._apply(given.before[-1], state, (0, -1), phase)
         if at_top and not given.before:
             wanted = [n for unit in units for n in self._needs(unit, phase) if n.lag > 0]
-            waits, state = self._retire(state, wanted, (0, -1))
-            if waits:
-                step.before[-1] = Before(waits)
+            first, state = self._retire(state, wanted, (0, -1))
+            if first:
+                step.before[-1] = Before(first)
         for unit in units:
             now, kept = (0, unit.position - 0.5), self._keeps_barrier(unit)
             if unit.position in given.before:
                 before = given.before[unit.position]
                 state = self._apply(before, state, now, phase)
                 kept = kept or before.barrier
-            waits, state = self._retire(state, self._needs(unit, phase), now)
+            waits: tuple[Wait, ...] = ()
+            if unit.position in self.needs:
+                waits, state = self._retire(state, self._needs(unit, phase), now)
             if at_top and given.before:
                 # Only what the given waits do not see to, wherever they stand.
                 early = tuple(wait for wait in waits if wait.lag > 0)

@@ -57,12 +57,13 @@ class Part:
 
     def value(self, value: Value, stage: int) -> Value:
         """A value of the body, or from outside of it, as a unit of `stage` sees it."""
-        if value == self._sources.induction:
-            return self._induction(self.number - stage)
         source = self._sources.of(value)
-        if source is None:
-            return value
-        return self.made(source, stage) if isinstance(source, Source) else self._of(source, stage)
+        if isinstance(source, Source):
+            return self.made(source, stage)
+        if source is not None:
+            return self._of(source, stage)
+        inside = value == self._sources.induction
+        return self._induction(self.number - stage) if inside else value
 
     def token(self, wait: Wait) -> Value:
         """The token of the group that is waited for."""
