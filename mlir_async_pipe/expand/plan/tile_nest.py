@@ -83,7 +83,7 @@ def _obstacle(nest: Nest) -> str:
     if any("unsignedCmp" in loop.attributes for loop in (nest.outer, nest.inner)):
         return "a loop counts unsigned"
     if names.INDEPENDENT in nest.inner.attributes:
-        return "the inner loop is declared independent, the outer one is not"
+        return "the inner loop is declared independent, which says nothing of the outer one"
     for op in nest.front:
         if is_statement(op) or is_synchronisation(op):
             return f"'{op.name}' before the inner loop is not pure"

@@ -185,7 +185,7 @@ REFUSALS = {
     ),
     "independent": (
         tiles_of_sums("%m", "%n", f"{stages(3)}, async_pipe.independent"),
-        "the inner loop is declared independent, the outer one is not",
+        "the inner loop is declared independent, which says nothing of the outer one",
     ),
     "memory": (
         tiles_of_sums("%m", "%n", stages(3)).replace(" {llvm.noalias}", ""),
