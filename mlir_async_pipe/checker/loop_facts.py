@@ -13,14 +13,10 @@ from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.vocabulary import is_pure, row_of
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
-
-
-# Loops whose iterations come one after the other, in the order of their variable.
-COUNTED = ("scf.for", "affine.for")
 
 
 def carried_into(loop: Any) -> list[Any]:
@@ -37,11 +33,11 @@ def needs_iterations(loop: Any) -> bool:
     """
     has_async = has_sync = conditions = False
     for op in walk(loop):
-        if op.name in COUNTED and any(not is_data(o.type) for o in carried_into(op)):
+        if op.name in COUNTED_LOOPS and any(not is_data(o.type) for o in carried_into(op)):
             return True
         if op.name in CALL_OPS:
             return True
-        if len(op.regions) and op != loop and op.name not in (*COUNTED, "scf.if"):
+        if len(op.regions) and op != loop and op.name not in (*COUNTED_LOOPS, "scf.if"):
             return True
         conditions = conditions or op.name == "scf.if"
         row = row_of(op)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.checker.loop_facts import COUNTED, carried_into
+from mlir_async_pipe.checker.loop_facts import carried_into
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -25,11 +25,11 @@ from mlir_async_pipe.checker.type_kinds import is_bit
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.uniformity import conditions
 from mlir_async_pipe.vocabulary.control_flow import (
+    COUNTED_LOOPS,
     REGION_ROWS,
-    affine_for_bounds,
     branch_regions,
-    region_cases,
 )
+from mlir_async_pipe.vocabulary.loop_bounds import affine_for_bounds
 
 if TYPE_CHECKING:
     from mlir_async_pipe.checker.kernel_flow import Builder
@@ -70,7 +70,7 @@ def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
 
 def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
     """Tell a loop the bounds of a counted one; False if they are no values."""
-    bounds = loop_bounds(op) if op.name in COUNTED else None
+    bounds = loop_bounds(op) if op.name in COUNTED_LOOPS else None
     if bounds is None:
         return False
     loop.lower, loop.upper, loop.step = (builder.flow.number(frame, bound) for bound in bounds)
@@ -183,7 +183,7 @@ def branch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     if is_bit(condition.type):
         current.exit = Branch(number(frame, condition), *sides)
         return after
-    cases = region_cases(op)
+    cases = row.cases(op)
     (rest,) = (side for place, side in enumerate(sides) if place not in cases.values())
     chosen = tuple((value, sides[place]) for value, place in cases.items())
     current.exit = Switch(number(frame, condition), chosen, rest)
@@ -216,7 +216,7 @@ def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
     number = builder.flow.number
     arguments = list(op.regions[0].blocks[0].arguments)
     bounded = _bind_bounds(builder, loop, op, frame)
-    variables = 1 if op.name in COUNTED else len(arguments)
+    variables = 1 if op.name in COUNTED_LOOPS else len(arguments)
     for argument in arguments[:variables]:
         current.steps.append(AnyIteration(loop.number, number(frame, argument)))
     outer, around = builder.maybe, builder.variables

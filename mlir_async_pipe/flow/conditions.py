@@ -97,7 +97,7 @@ class Conditions:
         if item.row.condition is None:
             return None
         value = item.op.operands[item.row.condition]
-        if item.op.name != "scf.if":
+        if not item.row.is_if:
             constant = constant_value(value)
             return None if constant is None else selected_region(item.op, item.row, constant)
         literal = self.literal(value, item, item.node)

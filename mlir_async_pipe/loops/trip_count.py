@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary.control_flow import scf_for_trips
+from mlir_async_pipe.vocabulary.loop_bounds import scf_for_trips
 
 
 def static_trip_count(loop: Operation) -> int | None:

@@ -7,7 +7,6 @@ Ops with regions that have no row may run their regions any number of times, in 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,8 +19,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.vocabulary.loop_bounds import affine_for_trips, scf_for_trips
 
 Flow = Literal["for", "branch", "while", "once", "parallel", "isolated", "unknown"]
+
+
+def true_first(op: Any) -> dict[int, int]:
+    """An i1 picks region 0 where it is true, region 1 where it is not."""
+    return {0: 1}
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,11 @@ class RegionRow:
     "isolated" (another thread or function; values do not pass) or "unknown".
     `entry` numbers the operands that become the last arguments of region 0 and, for loops,
     are carried. `trips` is the static trip count, None if it is dynamic.
-    `condition` is the operand that selects the region, None if no operand does. `masked`: what
-    is accessed in it may leave elements out.
+    `condition` is the operand that selects the region, None if no operand does; `cases` are the
+    places in `branch_regions` of what it selects, by its values: every value that is not in it
+    stands for the place that is left. `may_skip`: it may also run none of them. `carries`: its
+    regions can be given more values on the way in, round and out. `masked`: what is accessed in
+    it may leave elements out.
     """
 
     op: str
@@ -43,80 +51,19 @@ class RegionRow:
     entry: Callable[[Any], range] = lambda op: range(0)
     trips: Callable[[Any], int | None] = lambda op: None
     condition: int | None = None
+    cases: Callable[[Any], dict[int, int]] = true_first
+    may_skip: bool = False
+    carries: bool = False
     masked: bool = False
+
+    @property
+    def is_if(self) -> bool:
+        """Whether an i1 decides which of two regions runs."""
+        return self.condition is not None and self.cases is true_first
 
 
 # An op that no row describes: its regions run in any thread, in any order, any number of times.
 UNKNOWN = RegionRow("", "unknown")
-
-
-def trip_count(lower: int, upper: int, step: int) -> int | None:
-    """How often `for (i = lower; i < upper; i += step)` iterates; None for a step below 1."""
-    if step < 1:
-        return None
-    return (upper - lower - 1) // step + 1 if lower < upper else 0
-
-
-def scf_for_trips(op: Any) -> int | None:
-    """The constant trip count of an scf.for, in its own signedness, else None."""
-    bounds = []
-    # The upper bound first: it is the one that is seldom constant.
-    for number in (1, 0, 2):
-        bound = constant_value(op.operands[number])
-        if bound is None:
-            return None
-        bounds.append(bound)
-    upper, lower, step = bounds
-    if "unsignedCmp" in op.attributes:
-        bits = _index_bits(op.operands[0].type)
-        lower, upper, step = (bound % (1 << bits) for bound in (lower, upper, step))
-    return trip_count(lower, upper, step)
-
-
-def affine_for_trips(op: Any) -> int | None:
-    """The constant trip count of an affine.for with constant bounds, else None."""
-    lower = _constant_map(op.attributes["lowerBoundMap"])
-    upper = _constant_map(op.attributes["upperBoundMap"])
-    if lower is None or upper is None:
-        return None
-    return trip_count(lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value))
-
-
-def affine_for_bounds(op: Any) -> tuple[Any, Any, int] | None:
-    """Lower bound, upper bound and step of an affine.for, each an operand or a number; None
-    where a bound is more than that (a sum, the least of several)."""
-    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    operands = list(op.operands)
-    lower = _simple_bound(op.attributes["lowerBoundMap"], operands[: sizes[0]])
-    upper = _simple_bound(op.attributes["upperBoundMap"], operands[sizes[0] : sizes[0] + sizes[1]])
-    if lower is None or upper is None:
-        return None
-    return lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value)
-
-
-def _simple_bound(attribute: Any, operands: list[Any]) -> Any:
-    constant = _constant_map(attribute)
-    if constant is not None:
-        return constant
-    return operands[0] if _IDENTITY_MAP.fullmatch(str(attribute)) else None
-
-
-def _index_bits(kind: Any) -> int:
-    try:
-        return int(ir.IntegerType(kind).width)
-    except ValueError:
-        return 64
-
-
-def _constant_map(attribute: Any) -> int | None:
-    match = _CONSTANT_MAP.fullmatch(str(attribute))
-    return None if match is None else int(match.group(1))
-
-
-# affine_map<() -> (10)>
-_CONSTANT_MAP = re.compile(r"affine_map<\(\) -> \((-?\d+)\)>")
-# affine_map<(d0) -> (d0)> or affine_map<()[s0] -> (s0)>
-_IDENTITY_MAP = re.compile(r"affine_map<(\(d0\)|\(\)\[s0\]) -> \((d0|s0)\)>")
 
 
 def _from(start: int) -> Callable[[Any], range]:
@@ -128,18 +75,29 @@ def _last_segment(op: Any) -> range:
     return range(len(op.operands) - sizes[-1], len(op.operands))
 
 
+def _switch_cases(op: Any) -> dict[int, int]:
+    cases = ir.DenseI64ArrayAttr(op.attributes["cases"])
+    return {int(value): place for place, value in enumerate(cases, 1)}
+
+
+def _lane_0(op: Any) -> dict[int, int]:
+    return {0: 0}
+
+
 REGION_ROWS = {
     row.op: row
     for row in (
-        RegionRow("scf.for", "for", _from(3), scf_for_trips),
-        RegionRow("affine.for", "for", _last_segment, affine_for_trips),
-        RegionRow("scf.if", "branch", condition=0),
-        RegionRow("affine.if", "branch"),
-        RegionRow("scf.index_switch", "branch", condition=0),
-        RegionRow("gpu.warp_execute_on_lane_0", "branch", condition=0),
-        RegionRow("scf.while", "while", _from(0)),
-        RegionRow("scf.execute_region", "once"),
-        RegionRow("memref.alloca_scope", "once"),
+        RegionRow("scf.for", "for", _from(3), scf_for_trips, carries=True),
+        RegionRow("affine.for", "for", _last_segment, affine_for_trips, carries=True),
+        RegionRow("scf.if", "branch", condition=0, carries=True),
+        RegionRow("affine.if", "branch", carries=True),
+        RegionRow("scf.index_switch", "branch", condition=0, cases=_switch_cases, carries=True),
+        RegionRow(
+            "gpu.warp_execute_on_lane_0", "branch", condition=0, cases=_lane_0, may_skip=True
+        ),
+        RegionRow("scf.while", "while", _from(0), carries=True),
+        RegionRow("scf.execute_region", "once", carries=True),
+        RegionRow("memref.alloca_scope", "once", carries=True),
         RegionRow("async_pipe.scope", "once"),
         RegionRow("vector.mask", "once", masked=True),
         RegionRow("scf.forall", "parallel"),
@@ -154,38 +112,19 @@ REGION_ROWS = {
     )
 }
 
-# Ops whose regions can be given more values on the way in, round and out.
-CARRYING_OPS = (
-    "scf.for",
-    "affine.for",
-    "scf.if",
-    "affine.if",
-    "scf.index_switch",
-    "scf.while",
-    "scf.execute_region",
-    "memref.alloca_scope",
-)
+CARRYING_OPS = tuple(row.op for row in REGION_ROWS.values() if row.carries)
+COUNTED_LOOPS = tuple(row.op for row in REGION_ROWS.values() if row.flow == "for")
 
 
 def branch_regions(op: Any) -> list[Any | None]:
     """The regions of which a "branch" op runs one; None stands for running none."""
     regions = [region if len(list(region.blocks)) else None for region in op.regions]
-    return [*regions, None] if op.name == "gpu.warp_execute_on_lane_0" else regions
-
-
-def region_cases(op: Any) -> dict[int, int]:
-    """The place in `branch_regions` of what a "branch" op runs, by the values of its condition;
-    every value that is not in it stands for the place that is left."""
-    if op.name == "scf.index_switch":
-        cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
-        return {int(value): place for place, value in enumerate(cases, 1)}
-    # Lane 0 of a warp runs the region, an i1 that is not 0 the first one.
-    return {0: 0} if op.name == "gpu.warp_execute_on_lane_0" else {0: 1}
+    return [*regions, None] if REGION_ROWS[op.name].may_skip else regions
 
 
 def selected_region(op: Any, row: RegionRow, value: int) -> int:
     """The place in `branch_regions` that runs if the condition has this constant value."""
-    cases = region_cases(op)
+    cases = row.cases(op)
     rest = next(n for n in range(len(cases) + 1) if n not in cases.values())
     return cases.get(value, rest)
 
@@ -275,7 +214,7 @@ BRANCH_ROWS = {
 }
 
 # Branches that hand on values of LLVM types only: no tokens and no index values.
-LLVM_BRANCHES = ("llvm.br", "llvm.cond_br", "llvm.switch")
+LLVM_BRANCHES = tuple(name for name in BRANCH_ROWS if name.startswith("llvm."))
 
 # Terminators that end a region and hand operands (from this number on) to what follows.
 EXIT_OPS = {

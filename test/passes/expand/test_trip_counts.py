@@ -5,7 +5,7 @@ it should write down is counted here, by stepping from lb to ub; the printed res
 expander is run by `ir_to_python`, which shares no code with the package.
 
 Covers: expand/write/integers.py, expand/write/guards.py, expand/write/branches.py,
-loops/trip_count.py
+loops/trip_count.py, vocabulary/loop_bounds.py
 """
 
 from __future__ import annotations
