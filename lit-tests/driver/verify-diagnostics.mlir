@@ -1,4 +1,4 @@
-// Each part is parsed on its own, and what is said is compared with the comments.
+// Each part is parsed on its own, and its diagnostics are compared with the comments.
 // RUN: async-pipe-opt %s --split-input-file --verify-diagnostics
 
 func.func @undeclared() -> i32 {

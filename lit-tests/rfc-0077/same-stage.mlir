@@ -60,7 +60,7 @@ func.func @by_stage(%A : memref<128x2xf32> {llvm.noalias},
   return
 }
 
-// On the ops, async is said of each: the reader is synchronous, and the only count is 0.
+// On the ops, each is marked async by itself: the reader is synchronous, and the only count is 0.
 // CHECK-LABEL: func.func @by_op
 // CHECK:         scf.for
 // CHECK:           %[[COPIES:.*]] = nvgpu.device_async_create_group

@@ -1,5 +1,5 @@
 // Counts that the chip cannot tell apart are made smaller, or are stricter in the instructions,
-// and are said.
+// and are reported.
 //
 // RUN: async-pipe-opt %s --verify-diagnostics --async-pipe-to-rocdl=chip=gfx942 | FileCheck %s
 

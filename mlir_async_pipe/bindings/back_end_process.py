@@ -52,8 +52,8 @@ class Request:
 def run(request: Request) -> Generator[None, None, bytes]:
     """Ask a child; yields while it works, returns the module's text as UTF-8 or the object's bytes.
 
-    The child is ended if nobody waits for its answer. Raises LoweringError: left-over-op and lowering-failed at their places in the text,
-    codegen-failed where the back end gave up.
+    The child is ended if nobody waits for its answer. Raises LoweringError: left-over-op and
+    lowering-failed at their places in the text, codegen-failed where the back end gave up.
     """
     child = _warm.pop(request.stack, None) or _start(request.stack)
     try:

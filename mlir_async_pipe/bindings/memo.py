@@ -4,8 +4,8 @@
         plan = make_plan(loop)         root_of(%b) follows the views of %b once
 
 Planning a loop asks for the root of a buffer and the maker of a value some hundred times, and
-questions to the bindings are dear (docs/speed.md). Answers are forgotten at the end of the block: a handle does
-not outlive an edit. Outside of such a block nothing is remembered.
+questions to the bindings are dear (docs/speed.md). Answers are forgotten at the end of the block: a
+handle does not outlive an edit. Outside of such a block nothing is remembered.
 """
 
 from __future__ import annotations

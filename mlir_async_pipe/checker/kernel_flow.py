@@ -57,7 +57,7 @@ Leave = Callable[[Block, Any], None]
 
 
 def build(kernel: Any, callees: Callees) -> Flow:
-    """The graph of a function-like op or gpu.launch; `callees` are the functions that it may call."""
+    """The graph of a function-like op or gpu.launch; `callees`: functions that it may call."""
     flow = Flow()
     builder = Builder(flow, callees)
     first = builder.block()

@@ -22,7 +22,7 @@ Rule = Callable[[Typed, list[Form], Facts], Form | None]
 
 
 def values_of(kind: Any) -> Known | None:
-    """What an unknown value of a type can be; None where nothing is gained by saying so."""
+    """What an unknown value of a type can be; None where saying so would help nobody."""
     bits = bits_of(kind)
     if bits >= INDEX_BITS:
         return None

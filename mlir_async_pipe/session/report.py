@@ -78,20 +78,20 @@ class Report:
     def of(self, kind: str) -> tuple[Any, ...]:
         """The records of one kind, in the order in which they were made; () if there are none.
 
-        | kind            | one record for                                      | from               |
+        | kind            | one record for                                   | from               |
         |---|---|---|
-        | schedules       | a loop that was scheduled by latencies              | schedule           |
-        | loops           | a loop that was pipelined                           | expand             |
-        | waits           | a wait, with its count in groups                    | count-waits        |
-        | relaxed         | a wait that names no group and got a larger count   | async-pipe, tokens |
-        | drains          | a wait after a loop that was dropped                | drop-drains        |
-        | simplifications | a wait or commit that was dropped                   | simplify-waits     |
-        | barriers        | a barrier that was inserted                         | barriers           |
-        | hazards         | an access that may race                             | check              |
-        | checks          | a kernel, with how many accesses are safe           | check              |
-        | kernels         | a kernel of the emitted code, with its resources    | --emit             |
-        | instructions    | a wait in the emitted code                          | --emit             |
-        | races           | a race that the machine found                       | --run              |
+        | schedules       | a loop that was scheduled by latencies           | schedule           |
+        | loops           | a loop that was pipelined                        | expand             |
+        | waits           | a wait, with its count in groups                 | count-waits        |
+        | relaxed         | a wait that names no group and got a larger count | async-pipe, tokens |
+        | drains          | a wait after a loop that was dropped             | drop-drains        |
+        | simplifications | a wait or commit that was dropped                | simplify-waits     |
+        | barriers        | a barrier that was inserted                      | barriers           |
+        | hazards         | an access that may race                          | check              |
+        | checks          | a kernel, with how many accesses are safe        | check              |
+        | kernels         | a kernel of the emitted code, with its resources | --emit             |
+        | instructions    | a wait in the emitted code                       | --emit             |
+        | races           | a race that the machine found                    | --run              |
 
         Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
         of this run recorded.

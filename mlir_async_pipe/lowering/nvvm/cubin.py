@@ -60,7 +60,8 @@ _TENSOR = re.compile(r"\b[A-Z]*(?:MMA|GMMA)\b")
 
 
 def read_cubin(cubin: bytes) -> tuple[MachineKernel, ...]:
-    """Disassemble a cubin. Raises UsageError (tool-missing), LoweringError (disassembler-failed)."""
+    """Disassemble a cubin. Raises UsageError (tool-missing) and LoweringError
+    (disassembler-failed)."""
     nvdisasm = require_tool("nvdisasm")
     with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
         file = Path(name) / "kernel.cubin"

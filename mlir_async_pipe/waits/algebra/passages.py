@@ -86,7 +86,8 @@ class Loop:
         return self._numbers[argument]
 
     def steady(self) -> carried.State:
-        """The least costs of groups that the loop itself commits, after any number of iterations."""
+        """The least costs of groups that the loop itself commits, after any number of
+        iterations."""
         if self._steady is None:
             self._steady = self.up_to({FRESH: 0}, None)
         return self._steady

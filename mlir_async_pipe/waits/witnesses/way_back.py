@@ -23,7 +23,7 @@ DEEPEST_NESTING = 40
 
 
 class WayBack:
-    """The walk inside the frames of one solution; what it meets is said on `trail`."""
+    """The walk inside the frames of one solution; what it meets is written on `trail`."""
 
     def __init__(self, solution: Solution, trail: Trail) -> None:
         self.solution = solution

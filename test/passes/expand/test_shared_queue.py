@@ -1,4 +1,4 @@
-"""Copies of several stages share the one FIFO of cp.async: right, and as loose as it gets.
+"""Copies of several stages share the one FIFO of cp.async: right, and with the largest counts.
 
 Covers: expand/plan/empty_groups.py, expand/plan/form_groups.py
 """

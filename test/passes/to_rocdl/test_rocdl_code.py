@@ -1,4 +1,4 @@
-"""Code for AMD chips: assembly and code objects, and what is said when they cannot be made.
+"""Code for AMD chips: assembly and code objects, and the errors when they cannot be made.
 
 Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/mark_scope.py, bindings/back_end_process.py,
 bindings/back_ends.py

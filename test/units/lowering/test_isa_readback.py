@@ -1,4 +1,4 @@
-"""Waits are found in AMDGCN assembly, and it is said what became of each.
+"""Waits are found in AMDGCN assembly, and what became of each is told.
 
 Covers: lowering/rocdl/isa.py, lowering/rocdl/isa_markers.py
 """
