@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mlir_async_pipe.values.integer_ops import bits_of_text
+
 
 def is_memory(kind: object) -> bool:
     """Whether a type is a memref or a pointer."""
@@ -10,8 +12,7 @@ def is_memory(kind: object) -> bool:
 
 def is_integer(kind: object) -> bool:
     """Whether a type is index or an integer."""
-    text = str(kind)
-    return text == "index" or (text[0] == "i" and text[1:].isdigit())
+    return bits_of_text(str(kind)) is not None
 
 
 def is_data(kind: object) -> bool:

@@ -8,7 +8,7 @@ Equal values are written once in each block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -155,6 +155,10 @@ class IntegerWriter:
         """The result of an op of two operands, which is of their type."""
         operands = (a, self._operand(b, a))
         return self._once((name, *operands), name, operands, a.type)
+
+    def advanced(self, indices: Sequence[Value], offset: Value | int) -> list[Value]:
+        """The subscripts `offset` elements further on in the last dimension."""
+        return [*indices[:-1], self.add(indices[-1], offset)]
 
     def _numbers(self, a: Value, b: Value | int) -> tuple[int | None, int | None]:
         return self.value_of(a), b if isinstance(b, int) else self.value_of(b)

@@ -9,7 +9,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    constant,
     create,
     erase,
     operations,
@@ -48,9 +47,9 @@ def create_copies(pair: CopyPair) -> None:
             "nvgpu.device_async_copy",
             [
                 target.memory,
-                *_shifted(target.indices, first, pair.store),
+                *build.advanced(target.indices, first),
                 source.memory,
-                *_shifted(source.indices, first, pair.store),
+                *build.advanced(source.indices, first),
                 *kept_elements(pair.kept, first, elements, build),
             ],
             [ir.Type.parse(TOKEN_TYPE, context)],
@@ -83,15 +82,3 @@ def create_wait(count: int | None, token: Value | None, ip: Any, loc: Any) -> No
         create("nvvm.cp.async.wait.group", attributes={"n": number}, ip=ip, loc=loc)
     else:
         create("nvgpu.device_async_wait", [token], attributes={"numGroups": number}, ip=ip, loc=loc)
-
-
-def _shifted(indices: tuple[Value, ...], offset: int, anchor: Operation) -> list[Value]:
-    """The subscripts, the last one `offset` elements further on."""
-    if offset == 0:
-        return list(indices)
-    index = ir.IndexType.get(anchor.context)
-    ip, loc = before(anchor), anchor.location
-    moved = create(
-        "arith.addi", [indices[-1], constant(offset, index, ip, loc)], [index], ip=ip, loc=loc
-    )
-    return [*indices[:-1], moved.results[0]]

@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import Value, create
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import Plan, space_name
 from mlir_async_pipe.lowering.rocdl.zero_fill import (
-    advanced,
     all_or_nothing,
     can_read_zeros,
     fill,
@@ -63,8 +62,8 @@ def _own_part(plan: Plan, number: int, build: IntegerWriter) -> _Part:
     copy = plan.copy
     offset = number * plan.piece
     return _Part(
-        advanced(copy.source_indices, offset, build),
-        advanced(copy.destination_indices, offset, build),
+        build.advanced(copy.source_indices, offset),
+        build.advanced(copy.destination_indices, offset),
         None if copy.kept is None else build.subtract(copy.kept, offset),
     )
 
@@ -89,7 +88,7 @@ def _moved_part(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> _P
 
     def there(indices: list[Value]) -> list[Value]:
         moved = [wave.in_thread(index, thread, build, known) for index in indices]
-        return advanced(moved, offset, build)
+        return build.advanced(moved, offset)
 
     kept = None
     if copy.kept is not None:

@@ -129,14 +129,14 @@ def fill(
     at = body.arguments[0]
     value = create(
         "memref.load",
-        (source, *advanced(indices[0], at, inner)),
+        (source, *inner.advanced(indices[0], at)),
         (element,),
         ip=inner.ip,
         loc=build.location,
     ).results[0]
     create(
         "memref.store",
-        (value, destination, *advanced(indices[1], at, inner)),
+        (value, destination, *inner.advanced(indices[1], at)),
         ip=inner.ip,
         loc=build.location,
     )
@@ -149,11 +149,6 @@ def all_or_nothing(kept: Value, elements: int) -> bool:
     if op is None or op.name != "arith.select":
         return constant_value(kept) in (0, elements)
     return {constant_value(value) for value in list(op.operands)[1:]} <= {0, elements}
-
-
-def advanced(indices: list[Value], offset: Value | int, build: IntegerWriter) -> list[Value]:
-    """The subscripts `offset` elements further on in the last dimension."""
-    return [*indices[:-1], build.add(indices[-1], offset)]
 
 
 def _zero(element: Any, loc: Any) -> Any:
