@@ -49,7 +49,8 @@ def synchronised(plan: Plan) -> Plan:
     pairs: dict[int, list[BarrierPair]] = {}
     for pair in plan.barriers:
         pairs.setdefault(pair.second.position, []).append(pair)
-    walker = _Walker(plan, needs, pairs)
+    group_of = {member.position: group for group in plan.groups for member in group.members}
+    walker = _Walker(plan, needs, pairs, group_of)
     state = walker.initial()
     prologue = []
     for t in range(plan.last_stage):
@@ -75,9 +76,12 @@ _NOTHING = Step()
 
 @dataclass(frozen=True)
 class _Walker:
+    """What the steps of a plan need, by the position of the unit, and each unit's group."""
+
     plan: Plan
     needs: dict[int, list[Need]]
     pairs: dict[int, list[BarrierPair]]
+    group_of: dict[int, Group]
 
     def initial(self) -> State:
         """Before the first step nothing has been issued, so everything older is over."""
@@ -221,14 +225,11 @@ class _Walker:
         return not state.barrier > self._finished(pair, state)
 
     def _finished(self, pair: BarrierPair, state: State) -> Moment:
-        group = self._group_of(pair.first)
+        group = self.group_of.get(pair.first.position)
         if group is None:
             return (-pair.lag, pair.first.position)
         commit = (-pair.lag, group.position)
         return max(_retired_at(commit, group.queue, history) for history in state.histories)
-
-    def _group_of(self, unit: Unit) -> Group | None:
-        return next((g for g in self.plan.groups if unit in g.members), None)
 
     def without_idle_barrier(self, state: State) -> State:
         """If nothing of the prologue asks for a barrier, entering the kernel is like coming
