@@ -9,10 +9,11 @@ is asked for once, of the ops that are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.kept_ops import OpKind, walk_kept
 from mlir_async_pipe.vocabulary import Queue, queue_of
@@ -209,6 +210,14 @@ class FlowGraph:
         above = self.root_of(call).op.parent
         found = self._functions.get((None if above is None else above.operation, name))
         return found if found is not None and found.frames and found.frames[0].nodes else None
+
+    def with_callers(self, functions: Iterable[Item]) -> set[Item]:
+        """The functions, and all that call them, themselves or through others."""
+        callers: dict[Item, list[Item]] = {}
+        for call in self.calls:
+            if call.callee is not None:
+                callers.setdefault(call.callee, []).append(self.root_of(call))
+        return reached(functions, lambda function: callers.get(function, ()))
 
     def maybe_endless(self) -> list[Item]:
         """The ops that control may not leave: while loops, and nested graphs of blocks."""

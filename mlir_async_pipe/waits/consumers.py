@@ -17,6 +17,7 @@ from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, balance, is_reached
 from mlir_async_pipe.waits.balance_path import Paths
 from mlir_async_pipe.waits.count import Analysis
@@ -52,30 +53,19 @@ def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:
     """Producer head minus consumer head after each wait, the least over all paths."""
     commits = {item for item in analysis.graph.commits if item.queue == queue}
     takes = set(waits)
-    taking = _functions_with(analysis, takes)
+    graph = analysis.graph
+    # An indirect call may be one of any function here; other modules know nothing of the queue.
+    indirect = {call for call in graph.calls if callee_name(call.op) is None}
+    taking = graph.with_callers(map(graph.root_of, [*waits, *indirect]))
 
     def weight(item: Item) -> int:
         if item.kind == "call":
             # A callee that takes groups may take any number of them.
-            return UNBOUNDED if item.callee in taking else 0
+            return UNBOUNDED if item in indirect or item.callee in taking else 0
         return (item in commits) - (item in takes)
 
-    items: Iterable[Item] = [*commits, *waits, *analysis.graph.calls]
+    items: Iterable[Item] = [*commits, *waits, *graph.calls]
     return balance(analysis.conditions, items, weight)
-
-
-def _functions_with(analysis: Analysis, items: set[Item]) -> set[Item | None]:
-    """The functions that hold one of the items, or call one that does."""
-    found: set[Item | None] = {analysis.graph.root_of(item) for item in items}
-    grown = True
-    while grown:
-        grown = False
-        for call in analysis.graph.calls:
-            root = analysis.graph.root_of(call)
-            if call.callee in found and root not in found:
-                found.add(root)
-                grown = True
-    return found
 
 
 def _record(

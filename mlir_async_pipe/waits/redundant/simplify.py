@@ -150,9 +150,7 @@ def _stays_with(item: Item, abstract: int | None) -> bool:
     return _abstract(item) in (None, abstract)
 
 
-def _transfer(
-    queue: Queue, abstract: int | None, committing: set[Item | None], item: Item
-) -> Transfer:
+def _transfer(queue: Queue, abstract: int | None, committing: set[Item], item: Item) -> Transfer:
     if item.kind == "commit":
         return COMMIT
     if item.kind == "call":
@@ -162,21 +160,12 @@ def _transfer(
     return Transfer() if limit is None or not _waits_fully(item) else Transfer(cap=limit)
 
 
-def _committing(analysis: Analysis, queue: Queue) -> set[Item | None]:
+def _committing(analysis: Analysis, queue: Queue) -> set[Item]:
     """The functions that may commit to a queue, themselves or through calls."""
     graph = analysis.graph
-    found = {graph.root_of(item) for item in graph.commits if _uses(item, queue)}
-    found |= {graph.root_of(call) for call in graph.calls if call.callee is None}
-    result: set[Item | None] = {*found}
-    grown = True
-    while grown:
-        grown = False
-        for call in graph.calls:
-            root = graph.root_of(call)
-            if call.callee in result and root not in result:
-                result.add(root)
-                grown = True
-    return result
+    commits = [item for item in graph.commits if _uses(item, queue)]
+    unknown = [call for call in graph.calls if call.callee is None]
+    return graph.with_callers(map(graph.root_of, [*commits, *unknown]))
 
 
 def allowed(item: Item) -> int | None:
