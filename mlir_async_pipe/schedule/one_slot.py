@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     users,
 )
-from mlir_async_pipe.expand.write.slot_views import DYNAMIC, carried_attributes, replaced
+from mlir_async_pipe.expand.write.slot_views import DYNAMIC, carried_attributes, replaced, retyped
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import accesses, operand_groups, row_of
 
@@ -66,16 +66,9 @@ def lose_slot(buffer: Value, loop: Operation) -> None:
         return
     old = defining_op(buffer)
     assert old is not None
-    made = create(
-        old.name,
-        list(old.operands),
-        [reduced],
-        carried_attributes(old),
-        ip=before(old),
-        loc=old.location,
-    )
+    made = retyped(old, reduced)
     for user in users(buffer):
-        _rewrite(user, buffer, made.results[0])
+        _rewrite(user, buffer, made)
     old.erase()
 
 

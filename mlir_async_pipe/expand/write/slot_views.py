@@ -169,6 +169,13 @@ def replaced(
     return made
 
 
+def retyped(op: Operation, kind: Any) -> Value:
+    """The result of an op that is written again before itself, with a result of type `kind`."""
+    attributes = carried_attributes(op)
+    made = create(op.name, list(op.operands), [kind], attributes, ip=before(op), loc=op.location)
+    return made.results[0]
+
+
 def carried_attributes(op: Operation) -> dict[str, Any]:
     """The attributes that an op keeps when it is written again."""
     return {name: op.attributes[name] for name in attribute_names(op) if name != PRIVATE}

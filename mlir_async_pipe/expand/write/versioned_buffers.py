@@ -40,7 +40,7 @@ from mlir_async_pipe.expand.plan.buffer_plan import (
     slot_bytes,
     slot_shape,
 )
-from mlir_async_pipe.expand.write.slot_views import carried_attributes, slot_subview
+from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
 from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.shared_windows import end_of_windows
@@ -185,14 +185,7 @@ def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, 
 
 def _new_allocation(op: Operation | None, versioned: Any) -> Value:
     assert op is not None
-    return create(
-        op.name,
-        list(op.operands),
-        [versioned],
-        carried_attributes(op),
-        ip=before(op),
-        loc=op.location,
-    ).results[0]
+    return retyped(op, versioned)
 
 
 def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Value, Any]:
