@@ -31,9 +31,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.slot_accesses import move_accesses
 from mlir_async_pipe.expand.plan.statement_places import SCOPE, make_asynchronous, physical_copy
 from mlir_async_pipe.expand.plan.units import Unit
+from mlir_async_pipe.expand.write.slot_accesses import move_accesses
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names

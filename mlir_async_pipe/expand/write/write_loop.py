@@ -21,9 +21,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, operations
 from mlir_async_pipe.expand.plan.carried_registers import registers_of
 from mlir_async_pipe.expand.plan.empty_groups import empty_groups
-from mlir_async_pipe.expand.plan.nested import Span, label_parts, place_as_one
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.write.branches import join_branches
+from mlir_async_pipe.expand.write.inner_pipeline import Span, label_parts, place_as_one
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.kernel_units import build_kernel
 from mlir_async_pipe.expand.write.parts import Epilogue, Kernel, Part, Prologue, Values
