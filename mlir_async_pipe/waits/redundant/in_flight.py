@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.values.uniformity import is_kernel
@@ -25,8 +25,7 @@ FUNCTION_ROUNDS = 8
 """The same for the parameters of a function: `grow` rises in every loop with a commit."""
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(NamedTuple):
     """x -> min(max(x + grow, floor), cap), in groups."""
 
     grow: int = 0
@@ -50,6 +49,7 @@ class Transfer:
         )
 
 
+UNCHANGED = Transfer()
 COMMIT = Transfer(grow=1)
 ANYTHING = Transfer(grow=INFINITE)
 NEVER = Transfer(-INFINITE, -INFINITE, -INFINITE)
@@ -72,7 +72,7 @@ class InFlight:
     """
 
     over: Callable[[Item], Transfer]
-    unit: Transfer = Transfer()
+    unit: Transfer = UNCHANGED
     never: Transfer = NEVER
     outside: Transfer = FOREIGN
 
@@ -86,7 +86,7 @@ class InFlight:
 
     def power(self, body: Transfer, times: int) -> Transfer:
         """Exactly `times` times, by repeated squaring."""
-        result = Transfer()
+        result = UNCHANGED
         while times:
             if times & 1:
                 result = result.then(body)
@@ -97,7 +97,7 @@ class InFlight:
     def star(self, body: Transfer, most: int | None = None) -> Transfer:
         """Any number of times: x, or what one of the iterations leaves."""
         if most == 0:
-            return Transfer()
+            return UNCHANGED
         return Transfer(floor=body.cap if body.grow > 0 else min(body.floor, body.cap))
 
     def widen(self, before: Transfer, now: Transfer, visits: int, blocks: int) -> Transfer:
