@@ -193,6 +193,7 @@ def same_results(text: str, module: ir.Module) -> None:
             np.testing.assert_array_equal(found.arrays[3], run.arrays[3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx950"])
 @pytest.mark.parametrize("form", ASYNC)
 def test_copies_are_issued_two_iterations_ahead(form, target):
