@@ -38,8 +38,6 @@ _SAME = frozenset(
         "gpu.dynamic_shared_memory",
         "memref.get_global",
         "nvvm.read.ptx.sreg.warpsize",
-        # The first lane's value, broadcast.
-        "rocdl.readfirstlane",
     }
 )
 # Pure, but different for every thread, beside the ids of `launch_ids`.
@@ -48,6 +46,17 @@ THREAD_DEPENDENT = frozenset(
         "gpu.global_id",
         "gpu.shuffle",
         "gpu.subgroup_reduce",
+        "gpu.subgroup_broadcast",
+        "gpu.rotate",
+        "amdgpu.dpp",
+        "amdgpu.swizzle_bitmode",
+        "amdgpu.permlane_swap",
+        "amdgpu.mfma",
+        "amdgpu.scaled_mfma",
+        "amdgpu.wmma",
+        "nvgpu.mma.sync",
+        "nvgpu.mma.sp.sync",
+        "nvvm.mma.sync",
     }
 )
 # Registers that `launch_ids` does not know: clocks, masks of lanes.

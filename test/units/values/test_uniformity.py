@@ -73,8 +73,8 @@ SAME = {
     }
     "test.probe"(%r) : (index) -> ()""",
     "nvvm-block-id": '%b = nvvm.read.ptx.sreg.ctaid.x : i32\n"test.probe"(%b) : (i32) -> ()',
-    "read-first-lane": """
-    %i = arith.index_cast %t : index to i32
+    "first-lane-of-what-all-have": """
+    %i = arith.index_cast %n : index to i32
     %f = rocdl.readfirstlane %i : i32
     "test.probe"(%f) : (i32) -> ()""",
 }
@@ -82,6 +82,14 @@ DIFFERENT = {
     "thread-id": '%x = arith.muli %t, %n : index\n"test.probe"(%x) : (index) -> ()',
     "nvvm-thread-id": '%b = nvvm.read.ptx.sreg.tid.y : i32\n"test.probe"(%b) : (i32) -> ()',
     "clock": '%b = nvvm.read.ptx.sreg.clock : i32\n"test.probe"(%b) : (i32) -> ()',
+    "first-lane-of-each-wave": """
+    %i = arith.index_cast %t : index to i32
+    %f = rocdl.readfirstlane %i : i32
+    "test.probe"(%f) : (i32) -> ()""",
+    "other-lane-of-the-wave": """
+    %i = arith.index_cast %t : index to i32
+    %f = amdgpu.dpp %i %i row_mirror : i32
+    "test.probe"(%f) : (i32) -> ()""",
     "lane": '%l = gpu.lane_id\n"test.probe"(%l) : (index) -> ()',
     "loaded": '%v = memref.load %m[%c0] : memref<?xindex>\n"test.probe"(%v) : (index) -> ()',
     "carried-from-a-thread-id": """
