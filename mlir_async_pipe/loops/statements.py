@@ -9,6 +9,7 @@ dropped and derived again. Everything else is pure and follows its users.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +52,8 @@ class Body:
 PARTS = ("prologue", "kernel", "epilogue")
 
 
-def read_body(loop: Operation) -> Body:
-    """Sort the ops of a loop body."""
+def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
+    """Sort the ops of a loop body; `also` are pure ops that count as statements."""
     block = loop.regions[0].blocks[0]
     *ops, terminator = operations(block)
     statements: list[Statement] = []
@@ -61,7 +62,7 @@ def read_body(loop: Operation) -> Body:
     for op in ops:
         if is_synchronisation(op):
             synchronisation.append(op)
-        elif is_statement(op):
+        elif op in also or is_statement(op):
             for part in PARTS if op.name == "scf.for" and is_pipelined_inside(op) else ("",):
                 statements.append(Statement(len(statements), op, part))
         else:

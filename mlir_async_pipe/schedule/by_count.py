@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
@@ -28,7 +28,7 @@ from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses
 
 
@@ -62,6 +62,8 @@ def decide_by_count(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
         )
         return None
+    if ahead.why:
+        body, ahead = _with_users(body, ahead)
     first = with_producers(body, {s.number for s in ahead.statements})
     if len(first) == len(body.statements):
         raise InputError(
@@ -92,7 +94,7 @@ def through_registers(loop: Operation, stages: int, found: LoopAnnotations) -> D
     """The schedule that stages through registers, for a loop that was to copy asynchronously;
     None if it has no loads from global memory that could run ahead on their own."""
     body = read_body(loop)
-    if not any(only_reads(s, "global") for s in body.statements):
+    if not _loads(body, "global"):
         return None
     quiet = Session()
     try:
@@ -133,7 +135,7 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
     else:
         why, at = "nothing that it loads goes to workgroup memory unchanged", None
     for space in ("global", "workgroup") if through != "async" else ():
-        loads = [s for s in body.statements if only_reads(s, space)]
+        loads = _loads(body, space)
         if loads:
             return Ahead(loads, why, at if at is not None else loads[0].op)
     if copies.statements:
@@ -152,6 +154,57 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
         notes=(*_loads_that_stay(body), *numbering(body)),
         advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
     )
+
+
+def _loads(body: Body, space: str) -> list[Statement]:
+    """The statements that only load from a space, of those from global memory the ones that the
+    loop does not write: what it reads back stays where it is."""
+    loads = [s for s in body.statements if only_reads(s, space)]
+    if space != "global":
+        return loads
+    written = [root_of(a.memory) for op in walk(body.loop) for a in accesses(op) if a.writes]
+    fixed = [
+        s
+        for s in loads
+        if not any(
+            may_alias(root_of(a.memory), root)
+            for op in walk(s.op)
+            for a in accesses(op)
+            for root in written
+        )
+    ]
+    return fixed or loads
+
+
+def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
+    """What is computed from the loads becomes statements too: it must not follow the loads to
+    where they are issued, and a sum that the loop carries has no statement to go with."""
+    first = with_producers(body, {s.number for s in ahead.statements})
+    addresses = _behind([s.op for s in body.statements if s.number in first])
+    loaded = {result for s in ahead.statements for result in s.op.results}
+    waiting: list[Operation] = []
+    for op in body.pure:
+        if not loaded.isdisjoint(captured(op)):
+            loaded.update(op.results)
+            if not addresses.intersection(op.results):
+                waiting.append(op)
+    ops = [s.op for s in ahead.statements]
+    wider = read_body(body.loop, waiting)
+    return wider, replace(ahead, statements=[s for s in wider.statements if s.op in ops])
+
+
+def _behind(ops: list[Operation]) -> set[Value]:
+    """All values of the loop's body that ops are computed from."""
+    found: set[Value] = set()
+    block = ops[0].block
+    pending = list(ops)
+    while pending:
+        for value in captured(pending.pop()):
+            op = defining_op(value)
+            if value not in found and op is not None and op.block == block:
+                found.add(value)
+                pending.append(op)
+    return found
 
 
 def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:

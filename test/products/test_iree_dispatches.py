@@ -179,9 +179,28 @@ def test_annotated_dispatch_is_pipelined(name: str, stages: int, expected: list[
     check_on_machine(dispatch, module)
 
 
-def test_tiles_of_gfx942_that_do_not_fit_twice_are_refused() -> None:
+@pytest.mark.parametrize("stages", [2, 3])
+def test_tiles_of_gfx942_that_do_not_fit_twice_go_through_registers(stages: int) -> None:
+    dispatch = of_name("gfx942_matmul_transposed")
+    module = parse(dispatch, stages)
+    report = mlir_async_pipe.pipeline(module, dispatch.target)
+    (remark,) = report.diagnostics
+    assert remark.code == "through-registers"
+    assert "bytes of workgroup memory" in remark.message
+    assert summary(dispatch, module) == (0, 0)
+    check_on_machine(dispatch, module)
+    code = lower(module, target=dispatch.target, emit="isa")
+    (kernel,) = code.kernels
+    # A store into the tile waits for its own load, not for those of later iterations.
+    assert max(wait.left for wait in kernel.waits if wait.loop) >= 5
+    assert kernel.vector_spills == 0
+
+
+def test_tiles_that_do_not_fit_twice_are_refused_where_copies_are_asked_for() -> None:
     dispatch = of_name("gfx942_matmul_transposed")
     module = parse(dispatch, 2)
+    (loop,) = [op for op in walk(module) if op.name == "scf.for"]
+    mlir_async_pipe.annotate(loop, stage_through="async")
     with pytest.raises(PipelineError) as raised:
         mlir_async_pipe.pipeline(module, dispatch.target)
     assert raised.value.code == "smem-limit"

@@ -58,6 +58,7 @@ COPYING = {
     "a pair of neighbours": f"{LOAD}\n{STORE}\n"
     "%w = memref.load %A[%t, %t1] : memref<64x64xf32>\n"
     f"memref.store %w, %tile[%t, %t1] : {TILE}",
+    "stored under a condition": f"{LOAD}\nscf.if %c {{ {STORE} }}",
     "under a condition": f"scf.if %c {{ {LOAD}\n{STORE} }}",
     "gathered": "%i = memref.load %I[%t] : memref<64xindex>\n"
     "%v = memref.load %A[%i, %t] : memref<64x64xf32>\n"
@@ -79,7 +80,7 @@ NOT_COPYING = {
     "to global memory": f"{LOAD}\nmemref.store %v, %B[%t, %t] : memref<64x64xf32>",
     "from workgroup memory": f"%v = memref.load %tile[%t1, %t] : {TILE}\n{STORE}",
     "used twice": f"{LOAD}\n{STORE}\nmemref.store %v, %tile[%t, %t1] : {TILE}",
-    "loaded in another block": f"{LOAD}\nscf.if %c {{ {STORE} }}",
+    "loaded in another loop": f"{LOAD}\nscf.for %i = %c0 to %n step %c1 {{ {STORE} }}",
     "two bytes": "%v = memref.load %U[%t, %t] : memref<?x?xf16>\n"
     f"memref.store %v, %half[%t, %t] : memref<64x64xf16, {WG}>",
     "rows that may begin anywhere": "%v = vector.load %U[%t, %c0] : memref<?x?xf16>, vector<8xf16>\n"
