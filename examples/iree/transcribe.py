@@ -9,7 +9,9 @@ Runs with IREE's own bindings (`pip install iree-base-compiler==3.13.0`). Change
 ops that no other stack knows, everything else is IREE's:
 
     hal.interface.binding.subspan        an argument of the kernel, {llvm.noalias}
-    hal.interface.workgroup.id[0]        gpu.block_id x
+    hal.interface.constant.load          the arguments after them
+    hal.interface.workgroup.id[0]        gpu.block_id x, and gpu.grid_dim x for the count
+    util.assume.int                      its operand
     func.func, func.return               gpu.func … kernel in a gpu.module, gpu.return
     gpu.known_block_size                 known_block_size
 
@@ -26,7 +28,10 @@ from pathlib import Path
 from iree.compiler import ir
 
 BINDING = "hal.interface.binding.subspan"
+ASSUME = "util.assume.int"
+CONSTANT = "hal.interface.constant.load"
 WORKGROUP_ID = "hal.interface.workgroup.id"
+WORKGROUP_COUNT = "hal.interface.workgroup.count"
 COMMENT = "// -----//"
 
 # Ops that print differently in MLIR of autumn 2026 (IREE 3.13) and of spring 2026, and a mark
@@ -37,6 +42,9 @@ SPELLINGS = (
     (r"(vector\.(?:insert|extract)_strided_slice .*?) (offsets = .*\]) :", r"\1 {\2} :"),
     (r"(nvgpu\.mma\.sync.*?) (mmaShape = \[.*?\]) :", r"\1 {\2} :"),
     (r"(amdgpu\.mfma [^:]*) :", r"\1 blgp = none :"),
+    (r"(amdgpu\.dpp .*?)\(unit\)", r"\1"),
+    (r"(amdgpu\.dpp .*?) row_mask\((\d+)\)(.*) :", r"\1\3 {row_mask = \2 : i32} :"),
+    (r"(amdgpu\.dpp .*?) bound_ctrl\(true\) :", r"\1 {bound_ctrl = true} :"),
     (r"(nvgpu\.device_async_wait .*?) (numGroups = \d+)", r"\1 {\2 : i32}"),
 )
 
@@ -79,7 +87,11 @@ def transcribed(dispatch: ir.Operation) -> ir.Module:
     bindings = [op for op in body_of(dispatch) if op.name == BINDING]
     number = {op: ir.IntegerAttr(op.attributes["binding"]).value for op in bindings}
     types = {number[op]: op.results[0].type for op in bindings}
+    constants = [op for op in body_of(dispatch) if op.name == CONSTANT]
     arguments = [types[key] for key in sorted(types)]
+    attributes = [ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}) for _ in arguments]
+    arguments += [op.results[0].type for op in constants]
+    attributes += [ir.DictAttr.get({}) for _ in constants]
     module = ir.Module.create()
     kernels = ir.Operation.create(
         "gpu.module",
@@ -92,9 +104,7 @@ def transcribed(dispatch: ir.Operation) -> ir.Module:
         attributes={
             "sym_name": ir.StringAttr.get(str(dispatch.attributes["sym_name"]).strip('"')),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, [])),
-            "arg_attrs": ir.ArrayAttr.get(
-                [ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}) for _ in arguments]
-            ),
+            "arg_attrs": ir.ArrayAttr.get(attributes),
             "gpu.kernel": ir.UnitAttr.get(),
             "known_block_size": dispatch.attributes["gpu.known_block_size"],
         },
@@ -108,6 +118,9 @@ def transcribed(dispatch: ir.Operation) -> ir.Module:
         place = sorted(types).index(number[op])
         op.results[0].replace_all_uses_with(block.arguments[place])
         op.erase()
+    for place, op in enumerate(constants, len(types)):
+        op.results[0].replace_all_uses_with(block.arguments[place])
+        op.erase()
     for op in [op.operation for op in block.operations]:
         upstream(op)
     return module
@@ -115,20 +128,30 @@ def transcribed(dispatch: ir.Operation) -> ir.Module:
 
 def upstream(op: ir.Operation) -> None:
     """Replace one op of IREE's by what upstream has for it."""
-    if op.name == WORKGROUP_ID:
-        axis = "xyz"[ir.IntegerAttr(op.attributes["dimension"]).value]
-        dimension = ir.Attribute.parse(f"#gpu<dim<{axis}>>")
-        made = ir.Operation.create(
-            "gpu.block_id",
-            results=[ir.IndexType.get()],
-            attributes={"dimension": dimension},
-            ip=ir.InsertionPoint(op),
-        )
-        op.results[0].replace_all_uses_with(made.results[0])
+    if op.name == ASSUME:
+        for known, operand in zip(op.results, op.operands, strict=True):
+            known.replace_all_uses_with(operand)
         op.erase()
+    elif op.name == WORKGROUP_COUNT:
+        replace_by_axis(op, "gpu.grid_dim")
+    elif op.name == WORKGROUP_ID:
+        replace_by_axis(op, "gpu.block_id")
     elif op.name == "func.return":
         ir.Operation.create("gpu.return", ip=ir.InsertionPoint(op))
         op.erase()
+
+
+def replace_by_axis(op: ir.Operation, name: str) -> None:
+    """The op of the gpu dialect for the dimension of one of IREE's."""
+    axis = "xyz"[ir.IntegerAttr(op.attributes["dimension"]).value]
+    made = ir.Operation.create(
+        name,
+        results=[ir.IndexType.get()],
+        attributes={"dimension": ir.Attribute.parse(f"#gpu<dim<{axis}>>")},
+        ip=ir.InsertionPoint(op),
+    )
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
 
 
 def older_spelling(text: str) -> str:

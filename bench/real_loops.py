@@ -1,0 +1,156 @@
+"""What becomes of loops that other people's compilers wrote: taken in which form, or refused why.
+
+    python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT]
+
+Each .mlir file of the folder is one kernel, its name begins with its chip (`sm_80.matmul_f16.mlir`,
+made by bench/iree_corpus.py). Every innermost scf.for that reads global memory gets `num_stages`;
+the table says for each kernel what is ahead (copies: asynchronous; loads: into registers), or the
+reason of the refusal, the seconds that it took, and whether the result lowers to code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlir_async_pipe import annotate, lower, pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses
+
+LIMIT = 120
+"""Seconds after which a kernel is given up."""
+
+
+@dataclass
+class Row:
+    """One kernel. `form` is "copies", "loads", "fragments", "refused" or "no loop"."""
+
+    name: str
+    form: str = "no loop"
+    loops: int = 0
+    reason: str = ""
+    why: str = ""
+    counts: tuple[int, ...] = ()
+    unknown: int = 0
+    seconds: float = 0.0
+    code: str = ""
+
+
+class TooLongError(Exception):
+    """A kernel took longer than `LIMIT`."""
+
+
+def loops_of(module: Any) -> list[Any]:
+    """The innermost loops that read global memory."""
+    loops = [op for op in walk(module.operation) if op.name == "scf.for"]
+    return [
+        loop
+        for loop in loops
+        if not any(inner.name == "scf.for" for inner in walk(loop) if inner != loop)
+        and any(
+            not access.writes and root_of(access.memory).space == "global"
+            for op in walk(loop)
+            for access in accesses(op)
+        )
+    ]
+
+
+def measure(path: Path, stages: int) -> Row:
+    """What becomes of one kernel."""
+    row = Row(path.stem)
+    chip = CHIPS[path.name.split(".")[0]]
+    target = f"{chip.lowering}:{chip.name}"
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(LIMIT)
+    began = time.perf_counter()
+    try:
+        with new_context():
+            module = ir.Module.parse(path.read_text())
+            loops = loops_of(module)
+            row.loops = len(loops)
+            for loop in loops:
+                annotate(loop, num_stages=stages)
+            if not loops:
+                return row
+            report = pipeline(module, target, check="warn")
+            row.seconds = time.perf_counter() - began
+            codes = [entry.code for entry in report.diagnostics]
+            row.form = "copies" if "through-registers" not in codes else "loads"
+            if not report.of("loops"):
+                row.form, row.reason = "refused", ", ".join(sorted(set(codes)))
+            row.why = next(
+                (e.message for e in report.diagnostics if e.code == "through-registers"), ""
+            )
+            row.counts = tuple(wait.count for wait in report.of("waits"))
+            row.unknown = sum(check.unknown + check.unsafe for check in report.of("checks"))
+            emit = "ptx" if chip.lowering == "nvvm" else "isa"
+            lower(module, target=target, emit=emit)
+            row.code = emit
+    except AsyncPipeError as error:
+        if row.form == "no loop":
+            row.form, row.reason, row.why = "refused", error.code, error.diagnostic.message
+        else:
+            row.code = f"[{error.code}]"
+    except ir.MLIRError as error:
+        row.form, row.reason, row.why = "refused", "does not parse", str(error.args[0])[:200]
+    except TooLongError:
+        row.reason = f"more than {LIMIT} seconds"
+        row.form = "refused"
+    finally:
+        signal.alarm(0)
+        row.seconds = row.seconds or time.perf_counter() - began
+    return row
+
+
+def _give_up(number: int, frame: Any) -> None:
+    raise TooLongError
+
+
+def show(rows: list[Row]) -> None:
+    """The table, then the sums."""
+    for row in rows:
+        told = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
+        print(
+            f"{row.name:32} {row.loops} {row.form:9} {told:24} unknown {row.unknown:3} "
+            f"{row.seconds:6.1f} s {row.code:5} {row.why[:150]}"
+        )
+    with_loops = [row for row in rows if row.form != "no loop"]
+    ahead = [row for row in with_loops if row.form != "refused"]
+    share = len(ahead) / max(len(with_loops), 1)
+    print(f"\n{len(with_loops)} kernels with a loop, {len(ahead)} with loads ahead ({share:.0%})")
+    print("forms:", dict(Counter(row.form for row in rows)))
+    print("refused:", dict(Counter(row.reason for row in with_loops if row.form == "refused")))
+    print("slowest:", max((row.seconds for row in rows), default=0.0))
+
+
+def main() -> None:
+    """Every kernel of the folder, in processes of their own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--stages", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="kernels with this in their names")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    paths = sorted(p for p in arguments.folder.glob("*.mlir") if arguments.only in p.name)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        rows = list(pool.map(partial(measure, stages=arguments.stages), paths))
+    show(rows)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    main()
