@@ -99,7 +99,8 @@ class Unit:
             self.mask = outer
 
     def _run(self, block: Block) -> None:
-        self.launch.take_steps(len(block.instructions))
+        # The terminator is one too, or an empty loop would never come to its limit.
+        self.launch.take_steps(len(block.instructions) + 1)
         values = self.frame.values
         trace = self.launch.trace_of(self)
         for instruction in block.instructions:

@@ -340,6 +340,20 @@ def test_wrong_arguments_are_refused(arguments, message):
         run("func.func @f(%a: memref<4xf32>) { return }", *arguments)
 
 
+def test_endless_loop_without_ops_hits_the_step_limit():
+    program = """
+func.func @f(%always : i1) {
+  scf.while : () -> () {
+    scf.condition(%always)
+  } do {
+    scf.yield
+  }
+  return
+}"""
+    with pytest.raises(MachineError, match="step-limit"):
+        run(program, True, step_limit=1000)
+
+
 def test_endless_loop_hits_the_step_limit():
     program = """
     func.func @f() {
