@@ -29,7 +29,7 @@ def bound(state: State, largest_wait: int) -> None:
     """Merge instances where a set, an open group or the oldest group holds too many."""
     state.log = frozenset(_bounded(list(state.log)))
     if len(state.done) > LARGEST_SET:
-        waits = dict(state.done)
+        waits = state.last_waits()
         latest = max(waits.values())
         state.done = frozenset((e, waits.get(e, latest)) for e in _bounded(list(waits)))
     for name, pending in state.queues.items():

@@ -116,7 +116,7 @@ class Judge:
             and self._may_miss_a_barrier(later, later)
         ):
             self._against_itself(later, state)
-        waits = dict(state.done)
+        waits = state.last_waits()
         for event in self._close(later, waits, state.facts):
             self._compare_threads(later, event, state, "not-visible", wait=waits[event])
         for event in self._close(later, state.log, state.facts):
@@ -245,7 +245,8 @@ class Judge:
         if overlap.verdict == "no":
             return
         finding = self._finding(later, earlier, state, cause, overlap, False)
-        if wait is not None and finding.wait is None:
+        # The events of a state have no order: the first wait is named, whichever comes first.
+        if wait is not None and (finding.wait is None or wait < finding.wait):
             finding.wait = wait
         finding.barrier = state.barrier if finding.barrier is None else finding.barrier
 
@@ -298,6 +299,8 @@ class Judge:
             found = self.findings[key] = Finding(
                 later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
             )
+        elif not found.certain:
+            found.reason = min(found.reason, reason)
         return found
 
 

@@ -95,9 +95,10 @@ def worst_of_each(findings: Iterable[Finding], sites: list[Site]) -> list[Findin
     return list(worst.values())
 
 
-def _urgency(finding: Finding) -> int:
+def _urgency(finding: Finding) -> tuple[int, int]:
+    """Smallest count first, then the earliest op at the other end, so that runs agree."""
     count = needed_count(finding)
-    return -1 if count is None else count
+    return (-1 if count is None else count), finding.earlier
 
 
 _SENTENCES = {

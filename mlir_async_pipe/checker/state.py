@@ -181,6 +181,13 @@ class State:
             yield event
         yield from self.log
 
+    def last_waits(self) -> dict[Event, int]:
+        """The events that were waited for, each with the last wait that did."""
+        waits: dict[Event, int] = {}
+        for event, wait in self.done:
+            waits[event] = max(wait, waits.get(event, wait))
+        return waits
+
     def all_queues(self) -> Iterable[Pending]:
         """The queues of this function and of its callers."""
         yield from self.queues.values()

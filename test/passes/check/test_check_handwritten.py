@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import mlir_async_pipe
 from helpers.check_harness import check_text, machine_races
 from helpers.paths import ROOT
+from mlir_async_pipe.bindings import ir, new_context
 
 KERNELS = sorted((ROOT / "examples" / "handwritten").glob("*.mlir"))
 
@@ -41,3 +43,13 @@ def test_at_most_one_access_in_twenty_is_unknown() -> None:
     print(f"\nhand-written kernels: {len(KERNELS)}, accesses: {accesses}, unknown: {unknown}")
     assert len(KERNELS) >= 10
     assert unknown <= 0.05 * accesses
+
+
+def test_the_notes_are_the_same_in_every_run():
+    text = (ROOT / "examples" / "handwritten" / "amd_software_pipeline.mlir").read_text()
+    told = set()
+    for _ in range(6):
+        with new_context():
+            report = mlir_async_pipe.check(ir.Module.parse(text), "nvvm:sm_80")
+            told.add("\n".join(map(str, report.diagnostics)))
+    assert len(told) == 1
