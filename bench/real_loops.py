@@ -1,11 +1,13 @@
 """What becomes of loops that other people's compilers wrote: taken in which form, or refused why.
 
-    python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT]
+    python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT] [--run]
 
 Each .mlir file of the folder is one kernel, its name begins with its chip (`sm_80.matmul_f16.mlir`,
 made by bench/iree_corpus.py). Every innermost scf.for that reads global memory gets `num_stages`;
 the table says for each kernel what is ahead (copies: asynchronous; loads: into registers), or the
-reason of the refusal, the seconds that it took, and whether the result lowers to code.
+reason of the refusal, the seconds that it took, and whether the result lowers to code. With `--run`
+the first block of each kernel runs on the machine, as IREE wrote it and pipelined, in three
+completions: "same" if all arrays are equal, bit by bit, without a race.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlir_async_pipe import annotate, lower, pipeline
+import numpy as np
+
+from mlir_async_pipe import annotate, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.chips.table import CHIPS
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
+ELEMENTS = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
 LIMIT = 120
 """Seconds after which a kernel is given up."""
 
@@ -46,6 +52,7 @@ class Row:
     unknown: int = 0
     seconds: float = 0.0
     code: str = ""
+    run: str = ""
 
 
 class TooLongError(Exception):
@@ -67,7 +74,44 @@ def loops_of(module: Any) -> list[Any]:
     ]
 
 
-def measure(path: Path, stages: int) -> Row:
+def arguments_of(kernel: Any) -> list[Any] | str:
+    """Random numbers for the arguments of a kernel; why there are none, if not."""
+    random = np.random.default_rng(5)
+    found: list[Any] = []
+    for kind in ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs:
+        if not str(kind).startswith("memref<"):
+            return f"an argument of type {kind}"
+        shape, element = list(ir.MemRefType(kind).shape), str(ir.MemRefType(kind).element_type)
+        if element not in ELEMENTS or any(size < 0 for size in shape):
+            return f"an argument of type {kind}"
+        found.append(random.integers(-3, 4, shape).astype(ELEMENTS[element]))
+    return found
+
+
+def compared(text: str, module: Any, target: str) -> str:
+    """How the pipelined kernel runs beside the one that it was made of."""
+    (kernel,) = [op for op in walk(module.operation) if op.name == "gpu.func"]
+    given = arguments_of(kernel)
+    if isinstance(given, str):
+        return given
+    threads = tuple(ir.DenseI32ArrayAttr(kernel.attributes["known_block_size"]))
+    options: dict[str, Any] = {"threads": threads, "target": Target.parse(target)}
+    name = symbol_name(kernel)
+    try:
+        before = machine.run(ir.Module.parse(text), name, given, **options)
+        for completion in ("eager", "late", "random"):
+            after = machine.run(module, name, given, completion=completion, **options)
+            if after.races and not before.races:
+                return f"races, {completion}"
+            pairs = zip(before.arrays, after.arrays, strict=True)
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+                return f"DIFFERENT, {completion}"
+    except AsyncPipeError as error:
+        return f"[{error.code}]"
+    return "same" if not before.races else "same, races before"
+
+
+def measure(path: Path, stages: int, run: bool) -> Row:
     """What becomes of one kernel."""
     row = Row(path.stem)
     chip = CHIPS[path.name.split(".")[0]]
@@ -95,6 +139,8 @@ def measure(path: Path, stages: int) -> Row:
             )
             row.counts = tuple(wait.count for wait in report.of("waits"))
             row.unknown = sum(check.unknown + check.unsafe for check in report.of("checks"))
+            if run:
+                row.run = compared(path.read_text(), module, target)
             emit = "ptx" if chip.lowering == "nvvm" else "isa"
             lower(module, target=target, emit=emit)
             row.code = emit
@@ -124,7 +170,7 @@ def show(rows: list[Row]) -> None:
         told = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
         print(
             f"{row.name:32} {row.loops} {row.form:9} {told:24} unknown {row.unknown:3} "
-            f"{row.seconds:6.1f} s {row.code:5} {row.why[:150]}"
+            f"{row.seconds:6.1f} s {row.code:5} {row.run} {row.why[:150]}"
         )
     with_loops = [row for row in rows if row.form != "no loop"]
     ahead = [row for row in with_loops if row.form != "refused"]
@@ -132,6 +178,7 @@ def show(rows: list[Row]) -> None:
     print(f"\n{len(with_loops)} kernels with a loop, {len(ahead)} with loads ahead ({share:.0%})")
     print("forms:", dict(Counter(row.form for row in rows)))
     print("refused:", dict(Counter(row.reason for row in with_loops if row.form == "refused")))
+    print("machine:", dict(Counter(row.run for row in ahead)))
     print("slowest:", max((row.seconds for row in rows), default=0.0))
 
 
@@ -142,11 +189,12 @@ def main() -> None:
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="kernels with this in their names")
+    parser.add_argument("--run", action="store_true", help="compare on the machine")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = sorted(p for p in arguments.folder.glob("*.mlir") if arguments.only in p.name)
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(partial(measure, stages=arguments.stages), paths))
+        rows = list(pool.map(partial(measure, stages=arguments.stages, run=arguments.run), paths))
     show(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
