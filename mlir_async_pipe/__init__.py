@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.bindings import use as use
     from mlir_async_pipe.builder import Pipeline as Pipeline
     from mlir_async_pipe.chips.target import Target as Target
-    from mlir_async_pipe.loops.annotations import find_loops as find_loops
+    from mlir_async_pipe.loops.find_loops import find_loops as find_loops
     from mlir_async_pipe.loops.write_annotations import annotate as annotate
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
 
@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
     "annotate": "mlir_async_pipe.loops.write_annotations",
-    "find_loops": "mlir_async_pipe.loops.annotations",
+    "find_loops": "mlir_async_pipe.loops.find_loops",
     "pipeline": "mlir_async_pipe.api",
     "count_waits": "mlir_async_pipe.api",
     "check": "mlir_async_pipe.api",

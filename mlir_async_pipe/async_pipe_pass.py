@@ -15,7 +15,8 @@ from typing import Any
 
 from mlir_async_pipe.ask_checker.recount_existing import keep_existing
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.schedule.fall_back import candidates, expand_or_fall_back
+from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
@@ -63,24 +64,27 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
         session = dataclasses.replace(session, target=Target.of_chip(options.chip))
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
+    if not find_loops(module):
+        session.diagnostics.warning(
+            "no loop here asks to be pipelined",
+            code="no-annotated-loops",
+            at=module,
+            notes=(
+                ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
+            ),
+        )
     keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
-    _pipeline(module, options, session)
-    for found, handed_on in members(options)[2:]:
+    (_, scheduling), (_, expanding), *others = members(options)
+    schedule_and_expand(module, scheduling, expanding, session)
+    for found, handed_on in others:
         run_member = run_check if found.name == CHECK else found.run
         run_member(module, handed_on, session)
 
 
-def _pipeline(module: Any, options: PipelineOptions, session: Session) -> None:
-    """Schedule and expand."""
-    (schedule, scheduling), (expand, expanding) = members(options)[:2]
-    open_forms = candidates(module, options.num_stages)
-    schedule.run(module, scheduling, session)
-    expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
-
-
 def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
     """Schedule and expand a copy of the module, which tells nobody what it finds."""
-    _pipeline(module, options, Session(target=session.target))
+    (_, scheduling), (_, expanding), *_ = members(options)
+    schedule_and_expand(module, scheduling, expanding, Session(target=session.target))
 
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.session.report import Session
@@ -28,7 +29,7 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
     """Give every annotated loop that is pipelined already, and cannot be pipelined once more,
     what its waits can gain; raises PipelineError (already-pipelined) where that is nothing."""
     around = Surroundings()
-    loops = names.find_loops(module)
+    loops = find_loops(module)
     with unchanged():
         own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
     refused = [(loops[number], _refusal(module, number, rehearse)) for number in own]
@@ -55,7 +56,7 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
 def _refusal(module: Any, number: int, rehearse: Rehearse) -> AsyncPipeError | None:
     """The error that refuses a loop as pipelined already; the others are left out of it."""
     trial = module.operation.clone()
-    for other, loop in enumerate(names.find_loops(trial)):
+    for other, loop in enumerate(find_loops(trial)):
         if other != number:
             forget(loop)
     try:

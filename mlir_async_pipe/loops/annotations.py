@@ -19,7 +19,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     operations,
-    walk,
 )
 from mlir_async_pipe.session.diagnostics import InputError
 
@@ -112,11 +111,6 @@ class LoopAnnotations:
             given is not None
             for given in (self.stage, self.order, self.async_stages, self.num_stages)
         )
-
-
-def find_loops(module: Any) -> list[Operation]:
-    """All scf.for that are to be pipelined, outer before inner, in textual order."""
-    return [op for op in walk(module) if op.name == "scf.for" and is_requested(op)]
 
 
 def is_requested(loop: Operation) -> bool:

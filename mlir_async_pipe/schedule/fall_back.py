@@ -12,14 +12,24 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.annotations import LoopAnnotations, find_loops, read_loop
+from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
 from mlir_async_pipe.schedule.decision import write
+from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 
 # What forbids several versions of a buffer, but not loads into registers.
 VERSION_CODES = ("smem-limit", "not-privatisable", "escapes")
+
+
+def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: Session) -> None:
+    """Run the two passes, with their options, as one."""
+    schedule, expand = passes.find("async-pipe-schedule"), passes.find("async-pipe-expand")
+    open_forms = _candidates(module, scheduling.num_stages)
+    schedule.run(module, scheduling, session)
+    _expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class Candidate:
     found: LoopAnnotations
 
 
-def candidates(module: Any, num_stages: int) -> list[Candidate]:
+def _candidates(module: Any, num_stages: int) -> list[Candidate]:
     """The loops that may change their form; to be asked before they are scheduled."""
     return [
         Candidate(loop, num_stages or found.num_stages, found)
@@ -40,7 +50,7 @@ def candidates(module: Any, num_stages: int) -> list[Candidate]:
     ]
 
 
-def expand_or_fall_back(
+def _expand_or_fall_back(
     expand: Callable[[], None], candidates: list[Candidate], session: Session
 ) -> None:
     """Expand; where a loop is refused for its versions, let it go through registers and try

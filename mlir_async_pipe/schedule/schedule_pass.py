@@ -25,7 +25,8 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.annotations import LoopAnnotations, find_loops, read_loop
+from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.schedule.by_count import decide_by_count

@@ -42,6 +42,7 @@ class Pass:
 # Where each pass lives; imported when it is first asked for, so that start-up stays short.
 _MODULES: dict[str, str] = {
     "async-pipe-schedule": "mlir_async_pipe.schedule.schedule_pass",
+    "async-pipe-suggest": "mlir_async_pipe.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.expand.expand_pass",
     "async-pipe-barriers": "mlir_async_pipe.ask_checker.insert_barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",

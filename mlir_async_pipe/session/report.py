@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # What the passes of this package record; passes of others may add kinds.
 KINDS = (
+    "suggestions",
     "schedules",
     "loops",
     "waits",
@@ -80,6 +81,7 @@ class Report:
 
         | kind            | one record for                                   | from               |
         |---|---|---|
+        | suggestions     | a loop that nobody annotated                     | suggest            |
         | schedules       | a loop that was scheduled by latencies           | schedule           |
         | loops           | a loop that was pipelined                        | expand             |
         | waits           | a wait, with its count in groups                 | count-waits        |

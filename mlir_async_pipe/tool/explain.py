@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
-from mlir_async_pipe.loops.annotations import find_loops
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.statements import numbering, read_body
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,

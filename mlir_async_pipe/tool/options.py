@@ -87,6 +87,7 @@ class Options:
     smem_limit: int | None = None
     check: str = "error"
     check_only: bool = False
+    suggest: bool = False
     diagnostics: str = "text"
     # the machine
     run: str | None = None
@@ -198,6 +199,7 @@ _FLAGS: tuple[_Flag, ...] = (
         group=_OURS,
     ),
     _switch("check-only", "check the input for hazards, write nothing", _OURS),
+    _switch("suggest", "say which loops could be pipelined, and how; write nothing", _OURS),
     _Flag(
         "diagnostics",
         "how diagnostics are written",

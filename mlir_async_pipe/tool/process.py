@@ -35,6 +35,8 @@ from mlir_async_pipe.tool.sink import Gather, Sink
 from mlir_async_pipe.tool.statistics import Statistics
 from mlir_async_pipe.tool.timing import Timing
 
+SUGGEST = "async-pipe-suggest"
+
 
 @dataclass(frozen=True)
 class Work:
@@ -127,9 +129,15 @@ def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.Nest
     if text is not None:
         return pipeline_text.parse(text)
     flags = options.passes
-    if options.check_only and not any(flag.name == CHECK for flag in flags):
-        flags = (*flags, PassFlag(CHECK, ""))
+    for asked, name in ((options.check_only, CHECK), (options.suggest, SUGGEST)):
+        if asked and not any(flag.name == name for flag in flags):
+            flags = (*flags, PassFlag(name, ""))
     return pass_steps.from_flags(flags, root.operation.name, root.operation.context)
+
+
+def _only_asks(options: Options) -> bool:
+    """Whether nothing is to be written but diagnostics and reports."""
+    return options.check_only or options.suggest
 
 
 @contextlib.contextmanager
@@ -197,7 +205,7 @@ def _may_check_beside(options: Options) -> bool:
         or options.explain
         or options.mlir_pass_pipeline_crash_reproducer
     )
-    makes_code = options.emit != "mlir" and options.run is None and not options.check_only
+    makes_code = options.emit != "mlir" and options.run is None and not _only_asks(options)
     return makes_code and not looks_on
 
 
@@ -225,7 +233,7 @@ def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.Abstra
 def _print(root: Any, work: Work, session: Session, last_check: Callable[[], None]) -> bytes | None:
     """What the options ask for: nothing, the results of a run, IR, or code."""
     options = work.options
-    if options.check_only:
+    if _only_asks(options):
         return None
     if options.run is not None:
         work.activity.is_now(f"running @{options.run} on the machine")

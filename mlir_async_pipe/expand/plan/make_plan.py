@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.analysis import Analysis, analyse
@@ -152,9 +152,7 @@ def plan_schedule(
 
 
 def _check_inner_loops(loop: Operation) -> None:
-    if any(
-        op.name == "scf.for" and names.is_requested(op) for op in names.walk(loop) if op != loop
-    ):
+    if any(op.name == "scf.for" and names.is_requested(op) for op in walk(loop) if op != loop):
         raise PipelineError(
             "cannot pipeline: a loop inside still waits to be pipelined itself",
             code="inner-loop-first",

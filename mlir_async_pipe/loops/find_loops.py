@@ -1,0 +1,37 @@
+"""Which loops of a module are to be pipelined, and which others could be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.loops.annotations import is_inside_pipeline, is_requested
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses
+
+
+def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order.
+
+    With `annotated` False the innermost ones that nobody annotated and that read global memory:
+    those that `num_stages` may help.
+    """
+    loops = [op for op in walk(module) if op.name == "scf.for"]
+    if annotated:
+        return [loop for loop in loops if is_requested(loop)]
+    return [
+        loop
+        for loop in loops
+        if not is_requested(loop)
+        and not is_inside_pipeline(loop)
+        and not any(inner.name == "scf.for" for inner in walk(loop) if inner != loop)
+        and _reads_global(loop)
+    ]
+
+
+def _reads_global(loop: Operation) -> bool:
+    return any(
+        not access.writes and root_of(access.memory).space == "global"
+        for op in walk(loop)
+        for access in accesses(op)
+    )
