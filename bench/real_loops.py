@@ -35,8 +35,6 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
 ELEMENTS = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
-LIMIT = 120
-"""Seconds after which a kernel is given up."""
 
 
 @dataclass
@@ -56,7 +54,7 @@ class Row:
 
 
 class TooLongError(Exception):
-    """A kernel took longer than `LIMIT`."""
+    """A kernel took too long."""
 
 
 def loops_of(module: Any) -> list[Any]:
@@ -111,13 +109,13 @@ def compared(text: str, module: Any, target: str) -> str:
     return "same" if not before.races else "same, races before"
 
 
-def measure(path: Path, stages: int, run: bool) -> Row:
+def measure(path: Path, stages: int, run: bool, limit: int) -> Row:
     """What becomes of one kernel."""
     row = Row(path.stem)
     chip = CHIPS[path.name.split(".")[0]]
     target = f"{chip.lowering}:{chip.name}"
     signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(LIMIT)
+    signal.alarm(limit)
     began = time.perf_counter()
     try:
         with new_context():
@@ -152,7 +150,7 @@ def measure(path: Path, stages: int, run: bool) -> Row:
     except ir.MLIRError as error:
         row.form, row.reason, row.why = "refused", "does not parse", str(error.args[0])[:200]
     except TooLongError:
-        row.reason = f"more than {LIMIT} seconds"
+        row.reason = f"more than {limit} seconds"
         row.form = "refused"
     finally:
         signal.alarm(0)
@@ -189,12 +187,18 @@ def main() -> None:
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="kernels with this in their names")
+    parser.add_argument("--limit", type=int, default=120, help="seconds a kernel may take")
     parser.add_argument("--run", action="store_true", help="compare on the machine")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = sorted(p for p in arguments.folder.glob("*.mlir") if arguments.only in p.name)
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(partial(measure, stages=arguments.stages, run=arguments.run), paths))
+        rows = list(
+            pool.map(
+                partial(measure, stages=arguments.stages, run=arguments.run, limit=arguments.limit),
+                paths,
+            )
+        )
     show(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
