@@ -4,7 +4,8 @@ Each body fills a row of 32 elements an iteration and is used by other threads, 
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
 Covers: expand/plan/units.py, loops/copy_statements.py, schedule/by_count.py,
-schedule/fall_back.py, schedule/guarded_stores.py
+schedule/fall_back.py, schedule/guarded_stores.py,
+schedule/tile_copies.py
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 
@@ -152,6 +154,16 @@ ASYNC = {
         "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
         f"%v = memref.load %A[%k] : {ARRAY}\n{STORE}"
     ),
+}
+VIEWS = """%from = memref.subview %A[%x] [1] [1] :
+        memref<1024xf32> to memref<1xf32, strided<[1], offset: ?>>
+      %to = memref.subview %s[%t] [1] [1] : memref<32xf32, #gpu.address_space<workgroup>>
+        to memref<1xf32, strided<[1], offset: ?>, #gpu.address_space<workgroup>>
+"""
+VIEW = "memref<1xf32, strided<[1], offset: ?>>"
+TILE = "memref<1xf32, strided<[1], offset: ?>, #gpu.address_space<workgroup>>"
+ASYNC |= {
+    "memref.copy": Form(f"{VIEWS}memref.copy %from, %to : {VIEW} to {TILE}"),
 }
 REGISTERS = {
     "converted": Form(f"%l = memref.load %A[%x] : {ARRAY}\n%v = arith.addf %l, %l : f32\n{STORE}"),
@@ -290,3 +302,53 @@ def test_too_little_memory_for_versions_is_no_refusal():
         with pytest.raises(PipelineError) as caught:
             pipeline(ir.Module.parse(asked), "nvvm:sm_80", smem_limit=300)
         assert caught.value.code == "smem-limit"
+
+
+def test_a_copy_of_linalg_is_a_copy_of_memref():
+    with new_context():
+        made = []
+        for copy in (f"ins(%from : {VIEW}) outs(%to : {TILE})", None):
+            fill = f"linalg.copy {copy}" if copy else f"memref.copy %from, %to : {VIEW} to {TILE}"
+            module = ir.Module.parse(Form(VIEWS + fill).text())
+            pipeline(module, "nvvm:sm_80")
+            made.append(str(module))
+        assert made[0] == made[1]
+
+
+WG = "#gpu.address_space<workgroup>"
+TILES = {
+    "rows of neighbours": ("memref<4x8xf16>", f"memref<4x8xf16, {WG}>", 4),
+    "rows apart": (
+        "memref<2x8xf16, strided<[64, 1], offset: ?>>",
+        f"memref<2x8xf16, strided<[40, 1], offset: ?>, {WG}>",
+        2,
+    ),
+    "planes": ("memref<2x3x4xf32>", f"memref<2x3x4xf32, {WG}>", 6),
+    "too many rows": ("memref<17x8xf16>", f"memref<17x8xf16, {WG}>", 0),
+    "rows too long": ("memref<64xf16>", f"memref<64xf16, {WG}>", 0),
+    "elements apart": ("memref<4xf32, strided<[2]>>", f"memref<4xf32, {WG}>", 0),
+    "a size that is not known": ("memref<?xf32>", f"memref<?xf32, {WG}>", 0),
+    "within workgroup memory": (f"memref<4xf32, {WG}>", f"memref<4xf32, {WG}>", 0),
+    "back to global memory": (f"memref<4xf32, {WG}>", "memref<4xf32>", 0),
+}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_small_tiles_become_rows(name):
+    source, target, rows = TILES[name]
+    with new_context():
+        module = ir.Module.parse(f"""
+func.func @f(%source: {source}, %target: {target}, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {{
+    memref.copy %source, %target : {source} to {target}
+  }}
+  return
+}}""")
+        (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
+        write_tile_copies(loop)
+        assert module.operation.verify()
+        inside = [op.name for op in walk(loop)]
+        assert inside.count("vector.load") == inside.count("vector.store") == rows
+        assert inside.count("memref.copy") == (rows == 0)
