@@ -24,6 +24,7 @@ from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.lowering.scopes.scope_copies import STORES
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
@@ -74,7 +75,9 @@ def decide_by_count(
             notes=numbering(body),
         )
     if ahead.why:
-        stay = _loads_that_stay(body) if only_reads(ahead.statements[0], "workgroup") else []
+        stay = _stores_that_stay(body) if found.stage_through == "auto" else []
+        if only_reads(ahead.statements[0], "workgroup"):
+            stay += _loads_that_stay(body)
         remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
     asynchronous = set() if ahead.why else {s.number for s in ahead.statements}
     ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
@@ -112,8 +115,8 @@ def remark_registers(
     session: Session,
     stay: list[tuple[str, Operation]] | None = None,
 ) -> None:
-    """Tell which form was taken instead of asynchronous copies, and why; `stay` are loads that do
-    not run ahead."""
+    """Tell which form was taken instead of asynchronous copies, and why; `stay` are ops that do
+    not run ahead, each with what hinders it."""
     session.diagnostics.remark(
         f"the loads of this loop run {stages - 1} iterations ahead, into registers: {why}",
         code="through-registers",
@@ -235,3 +238,15 @@ def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
         if op != s.op
         and any(not a.writes and root_of(a.memory).space == "global" for a in accesses(op))
     ]
+
+
+def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
+    """The first store that fills workgroup memory, with what makes it no copy."""
+    for op in walk(body.loop):
+        if op.name not in STORES:
+            continue
+        (access,) = accesses(op)
+        found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None
+        if isinstance(found, NotLoaded):
+            return [(f"this store fills workgroup memory, but {found.reason}", op)]
+    return []

@@ -36,7 +36,7 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
 
 SCOPE = "async_pipe.scope"
-_STORES = ("memref.store", "vector.store", "vector.transfer_write")
+STORES = ("memref.store", "vector.store", "vector.transfer_write")
 _CONTROL = (*CONTROL, "cf.br", "cf.cond_br", "cf.switch")
 
 
@@ -114,7 +114,7 @@ def _classify_op(
     if is_pure(op) or op.name in _CONTROL:
         return None
     row = row_of(op)
-    if op.name in _STORES:
+    if op.name in STORES:
         return _pair(op, chip, arithmetic, refuse)
     if row is not None and row.asynchronous(op) and row.queue == chip.copy_queue:
         return None

@@ -352,3 +352,14 @@ func.func @f(%source: {source}, %target: {target}, %n: index) {{
         inside = [op.name for op in walk(loop)]
         assert inside.count("vector.load") == inside.count("vector.store") == rows
         assert inside.count("memref.copy") == (rows == 0)
+
+
+def test_the_remark_names_the_store_and_what_hinders_it():
+    with new_context():
+        module = ir.Module.parse(REGISTERS["converted"].text())
+        (remark,) = pipeline(module, "nvvm:sm_80").diagnostics
+        told = [note.message for note in remark.notes]
+        assert any(
+            "this store fills workgroup memory" in note and "computed, not loaded" in note
+            for note in told
+        )
