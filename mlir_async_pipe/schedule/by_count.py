@@ -3,6 +3,7 @@
     scf.for … { load A; store tile; load tile; … } {num_stages = S}
 
     copies from global to workgroup memory, and what they need     stage 0, async, first in order
+    copies whose addresses are loaded (`indirection`)              the next stages
     everything else                                                stage S - 1
 
 with one wait and one barrier at the top of the iteration. A loop without such copies takes its
@@ -26,6 +27,7 @@ from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
 from mlir_async_pipe.lowering.scopes.scope_copies import STORES
 from mlir_async_pipe.schedule.decision import Decision, Slot
+from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
@@ -80,11 +82,14 @@ def decide_by_count(
             stay += _loads_that_stay(body)
         remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
     asynchronous = set() if ahead.why else {s.number for s in ahead.statements}
+    level = levels(body, first, copies_of(body).pairs)
+    # The consumers come at least one stage after the last level.
+    stage = {number: min(found, stages - 2) for number, found in level.items()}
     ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
     place = {statement.number: rank for rank, statement in enumerate(ranked)}
     slots = tuple(
         Slot(
-            0 if s.number in first else stages - 1,
+            stage.get(s.number, stages - 1),
             place[s.number],
             s.number in asynchronous,
         )

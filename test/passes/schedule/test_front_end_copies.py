@@ -5,7 +5,7 @@ guard; pipelined with three stages it gives what it gives as written, whenever c
 
 Covers: expand/plan/units.py, loops/copy_statements.py, schedule/by_count.py,
 schedule/fall_back.py, schedule/guarded_stores.py,
-schedule/tile_copies.py
+schedule/tile_copies.py, schedule/indirection.py
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import pytest
 
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
+from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 
@@ -149,10 +150,6 @@ ASYNC = {
         "%m = vector.create_mask %n : vector<1xi1>\n%p = arith.constant dense<0.0> : vector<1xf32>\n"
         f"%v = vector.maskedload %A[%x], %m, %p : {ARRAY}, vector<1xi1>, vector<1xf32> into "
         f"vector<1xf32>\nvector.store %v, %s[%t] : {ROW}, vector<1xf32>"
-    ),
-    "an index that is loaded": Form(
-        "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
-        f"%v = memref.load %A[%k] : {ARRAY}\n{STORE}"
     ),
 }
 VIEWS = """%from = memref.subview %A[%x] [1] [1] :
@@ -363,3 +360,42 @@ def test_the_remark_names_the_store_and_what_hinders_it():
             "this store fills workgroup memory" in note and "computed, not loaded" in note
             for note in told
         )
+
+
+INDIRECT = Form(
+    "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
+    f"%v = memref.load %A[%k] : {ARRAY}\n{STORE}"
+)
+TWICE = Form(
+    "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
+    "%j2 = memref.load %I[%k] : memref<1024xi32>\n%k2 = arith.index_cast %j2 : i32 to index\n"
+    f"%v = memref.load %A[%k2] : {ARRAY}\n{STORE}"
+)
+LEVELS = {
+    "one of three stages": (INDIRECT, 3, [0, 1, 1, 2], [0, 0, 0]),
+    "one of four stages": (INDIRECT, 4, [0, 1, 1, 3], [1, 1, 1, 0]),
+    "two of four stages": (TWICE, 4, [0, 1, 2, 2, 3], [0, 0, 0, 0]),
+    "two of three stages": (TWICE, 3, [0, 1, 1, 1, 2], [0, 0, 0]),
+    "two stages": (INDIRECT, 2, [0, 0, 0, 1], [0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_an_index_is_loaded_a_stage_before_the_copy_that_needs_it(name):
+    form, count, stages, waits = LEVELS[name]
+    text = form.text().replace("num_stages = 3", f"num_stages = {count}")
+    with new_context():
+        module = ir.Module.parse(text)
+        scheduled = ir.Module.parse(text)
+        passes.find("async-pipe-schedule").run(
+            scheduled.operation, passes.find("async-pipe-schedule").options(), Session()
+        )
+        found = [
+            integer_attribute(op, "async_pipe.stage")
+            for op in walk(scheduled.operation)
+            if "async_pipe.stage" in op.attributes
+        ]
+        assert found[: len(stages)] == stages
+        report = pipeline(module, "nvvm:sm_80")
+        assert [wait.count for wait in report.of("waits")] == waits
+        same_results(text, module)
