@@ -121,12 +121,12 @@ def test_num_stages_puts_copies_first_and_the_rest_last(stages):
     ]
 
 
-def test_num_stages_takes_what_a_copy_depends_on_along():
+def test_num_stages_takes_an_index_that_is_loaded_along_a_stage_before():
     body = [WRITE.format(value="%x"), ROW, COPY.format(row="%row"), READ]
     assert scheduled(body, "async_pipe.num_stages = 3") == [
         ("store", 2, 2, False),
         ("load", 0, 0, False),
-        ("device_async_copy", 0, 1, True),
+        ("device_async_copy", 1, 1, True),
         ("load", 2, 3, False),
     ]
 
