@@ -1,4 +1,5 @@
-// num_stages = S: copies and what they depend on in stage 0 and first in order, the rest in stage
+// num_stages = S: copies and what they depend on first in order and in stage 0, or a stage after the
+// load of their index, the rest in stage
 // S - 1, one wait an iteration. One stage leaves the loop as it is.
 // RUN: async-pipe-opt %s --async-pipe-schedule | FileCheck %s
 // RUN: async-pipe-opt %s --verify-diagnostics --async-pipe-schedule
@@ -7,7 +8,7 @@
 // CHECK-LABEL: func.func @copy_after_its_consumer
 // CHECK:         memref.store %{{.*}} {async_pipe.order = 2 : i64, async_pipe.stage = 2 : i64}
 // CHECK:         memref.load %{{.*}} {async_pipe.order = 0 : i64, async_pipe.stage = 0 : i64}
-// CHECK-NEXT:    nvgpu.device_async_copy %{{.*}} {async_pipe.async, async_pipe.order = 1 : i64, async_pipe.stage = 0 : i64}
+// CHECK-NEXT:    nvgpu.device_async_copy %{{.*}} {async_pipe.async, async_pipe.order = 1 : i64, async_pipe.stage = 1 : i64}
 // CHECK:       } {async_pipe.wait_at = "iteration"}
 func.func @copy_after_its_consumer(%A : memref<64xf32>, %rows : memref<16xindex>,
                                     %C : memref<16xf32> {llvm.noalias}, %x : f32) {

@@ -27,12 +27,15 @@ MOST_BYTES = 64
 def write_tile_copies(loop: Operation) -> None:
     """Rewrite the small copies in the body of a loop."""
     for op in [inner for inner in walk(loop) if inner.name in COPIES]:
-        if len(op.results) == 0 and _is_small_tile(op.operands[0], op.operands[1]):
+        if len(op.operands) == 2 and len(op.results) == 0 and _is_small_tile(*op.operands):
             _write_rows(op)
 
 
 def _is_small_tile(source: Value, target: Value) -> bool:
-    kind, other = ir.MemRefType(source.type), ir.MemRefType(target.type)
+    try:
+        kind, other = ir.MemRefType(source.type), ir.MemRefType(target.type)
+    except ValueError:
+        return False
     shape = list(kind.shape)
     spaces = root_of(source).space, root_of(target).space
     if spaces != ("global", "workgroup") or not shape or any(size <= 0 for size in shape):

@@ -325,6 +325,7 @@ TILES = {
     "rows too long": ("memref<64xf16>", f"memref<64xf16, {WG}>", 0),
     "elements apart": ("memref<4xf32, strided<[2]>>", f"memref<4xf32, {WG}>", 0),
     "a size that is not known": ("memref<?xf32>", f"memref<?xf32, {WG}>", 0),
+    "a rank that is not known": ("memref<*xf32>", f"memref<*xf32, {WG}>", 0),
     "within workgroup memory": (f"memref<4xf32, {WG}>", f"memref<4xf32, {WG}>", 0),
     "back to global memory": (f"memref<4xf32, {WG}>", "memref<4xf32>", 0),
 }
