@@ -78,7 +78,10 @@ def ptx(found: dict[str, Any]) -> Rows:
     yield "kernels as PTX", str(found["kernels"])
     yield "pipelined", share(found["pipelined"], found["kernels"])
     yield "refused as loops, lowered as written", listed(found["refused"])
-    yield "not lowered", listed(found["not_lowered"])
+    not_lowered: Counter[str] = Counter()
+    for error, count in found["not_lowered"].items():
+        not_lowered[error.partition(":")[0]] += count
+    yield "not lowered, by reason", listed(not_lowered)
     yield "wrong", str(len(found["wrong"]))
     yield "waits raised by one", listed(found["mutants"])
     yield "of these missed", str(len(found["missed"]))
