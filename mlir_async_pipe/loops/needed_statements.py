@@ -22,7 +22,7 @@ def with_producers(body: Body, chosen: set[int]) -> set[int]:
     seen: set[Value] = set()
     while pending:
         number = pending.pop()
-        found = _value_producers(body.statements[number].op, by_op, seen)
+        found = value_producers(body.statements[number].op, by_op, seen)
         found |= {
             s.number
             for s in body.statements[:number]
@@ -33,7 +33,9 @@ def with_producers(body: Body, chosen: set[int]) -> set[int]:
     return needed
 
 
-def _value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:
+def value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:
+    """The statements (`by_op`: op to number) whose values an op uses, through pure ops; values in
+    `seen` were followed before."""
     producers: set[int] = set()
     pending = list(captured(op))
     while pending:

@@ -38,11 +38,12 @@ from mlir_async_pipe.vocabulary import accesses
 @dataclass(frozen=True)
 class Ahead:
     """The statements that run ahead. `why` says why they are no asynchronous copies, "" if
-    they are; `at` is the op that it is about."""
+    they are; `at` is the op that it is about. `pairs` are loads and stores that make one copy."""
 
     statements: list[Statement]
     why: str = ""
     at: Operation | None = None
+    pairs: tuple[tuple[Operation, Operation], ...] = ()
 
 
 def decide_by_count(
@@ -82,7 +83,7 @@ def decide_by_count(
             stay += _loads_that_stay(body)
         remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
     asynchronous = set() if ahead.why else {s.number for s in ahead.statements}
-    level = levels(body, first, copies_of(body).pairs)
+    level = levels(body, first, ahead.pairs)
     # The consumers come at least one stage after the last level.
     stage = {number: min(found, stages - 2) for number, found in level.items()}
     ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
@@ -135,7 +136,7 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
     copies = copies_of(body) if through != "registers" else Copies([], ())
     hindered = _not_issued(copies, session) if through == "auto" else None
     if copies.statements and hindered is None:
-        return Ahead(copies.statements)
+        return Ahead(copies.statements, pairs=copies.pairs)
     if hindered is not None:
         why, at = hindered
     elif through == "registers":
@@ -148,7 +149,7 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
             return Ahead(loads, why, at if at is not None else loads[0].op)
     if copies.statements:
         # They run in place, which the lowering says where it finds it.
-        return Ahead(copies.statements)
+        return Ahead(copies.statements, pairs=copies.pairs)
     nothing = {
         "async": "copies nothing from global to workgroup memory",
         "registers": "has no statement that only loads",

@@ -10,7 +10,8 @@ A load whose address was loaded in the same step would wait for it there; a stag
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.raw_ops import Operation, captured, defining_op, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.vocabulary import accesses
 
@@ -20,39 +21,22 @@ def levels(
 ) -> dict[int, int]:
     """The level of each statement that runs ahead; the halves of a copy (`pairs`: load and store)
     are of one level."""
+    by_op = {s.op: s.number for s in body.statements}
     holder = {inner: s.number for s in body.statements for inner in walk(s.op)}
-    loads = {holder[store]: holder[load] for load, store in pairs}
+    halves = {(holder[load], holder[store]) for load, store in pairs}
     found: dict[int, int] = {}
     for number in sorted(ahead):
-        op = body.statements[number].op
         level = 0
-        for producer in _producers(op, body, holder):
-            if producer == number or producer not in found:
-                continue
-            same = loads.get(number) == producer or not _loads(body.statements[producer].op)
-            level = max(level, found[producer] + (0 if same else 1))
+        for producer in value_producers(body.statements[number].op, by_op, set()) & found.keys():
+            indirect = (producer, number) not in halves and _loads(body.statements[producer].op)
+            level = max(level, found[producer] + indirect)
         found[number] = level
+    # A guard may hold the stores of several loads: all go where the latest of them does.
+    for load, store in halves:
+        found[load] = found[store]
     return found
 
 
 def _loads(op: Operation) -> bool:
     """Whether values of a statement come from memory."""
     return any(not access.writes for inner in walk(op) for access in accesses(inner))
-
-
-def _producers(op: Operation, body: Body, holder: dict[Operation, int]) -> set[int]:
-    """The statements whose values a statement uses, through pure ops."""
-    found: set[int] = set()
-    seen: set[Operation] = set()
-    pending = [op]
-    while pending:
-        for value in captured(pending.pop()):
-            producer = defining_op(value)
-            if producer is None or producer.block != body.block or producer in seen:
-                continue
-            seen.add(producer)
-            if producer in holder:
-                found.add(holder[producer])
-            else:
-                pending.append(producer)
-    return found

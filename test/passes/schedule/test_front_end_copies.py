@@ -381,6 +381,19 @@ LEVELS = {
 }
 
 
+LEVELS["one guard for two copies"] = (
+    Form(
+        "%j = memref.load %I[%x] : memref<1024xi32>\n%k = arith.index_cast %j : i32 to index\n"
+        f"%v = memref.load %A[%k] : {ARRAY}\n%v2 = memref.load %B[%x] : {ARRAY}\n"
+        f"scf.if %inside {{ {STORE}\nmemref.store %v2, %q[%t] : {ROW} }}",
+        own_element("%inside"),
+    ),
+    3,
+    [0, 1, 1, 1, 2],
+    [0, 0, 0],
+)
+
+
 @pytest.mark.parametrize("name", LEVELS)
 def test_an_index_is_loaded_a_stage_before_the_copy_that_needs_it(name):
     form, count, stages, waits = LEVELS[name]
