@@ -60,7 +60,12 @@ _TENSOR = re.compile(r"\b[A-Z]*(?:MMA|GMMA)\b")
 
 
 def read_cubin(cubin: bytes) -> tuple[MachineKernel, ...]:
-    """Disassemble a cubin. Raises UsageError (tool-missing) and LoweringError
+    """What the machine code of a cubin waits for and copies. Raises as `disassemble` does."""
+    return parse_assembly(disassemble(cubin))
+
+
+def disassemble(cubin: bytes) -> str:
+    """The text of `nvdisasm -c`. Raises UsageError (tool-missing) and LoweringError
     (disassembler-failed)."""
     nvdisasm = require_tool("nvdisasm")
     with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
@@ -73,11 +78,21 @@ def read_cubin(cubin: bytes) -> tuple[MachineKernel, ...]:
         raise LoweringError(
             f"nvdisasm cannot read the cubin: {done.stderr.strip()}", code="disassembler-failed"
         )
-    return parse_assembly(done.stdout)
+    return done.stdout
 
 
 def parse_assembly(text: str) -> tuple[MachineKernel, ...]:
     """Read the output of `nvdisasm -c`."""
+    return tuple(_kernel(name, *_code(lines)) for name, lines in _sections(text).items())
+
+
+def loop_bodies(text: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The instructions of each loop of each kernel in `nvdisasm -c`, without the loops inside."""
+    return {name: _bodies(*_code(lines)) for name, lines in _sections(text).items()}
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    """The lines of each kernel."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -86,10 +101,11 @@ def parse_assembly(text: str) -> tuple[MachineKernel, ...]:
             lines = sections.setdefault(section.group(1), [])
         else:
             lines.append(line.strip())
-    return tuple(_kernel(name, found) for name, found in sections.items())
+    return sections
 
 
-def _kernel(name: str, lines: list[str]) -> MachineKernel:
+def _code(lines: list[str]) -> tuple[list[str], list[tuple[int, int]]]:
+    """The instructions of a kernel, and the first and last one of each of its loops."""
     instructions: list[str] = []
     labels: dict[str, int] = {}
     for line in lines:
@@ -98,10 +114,7 @@ def _kernel(name: str, lines: list[str]) -> MachineKernel:
             labels[label.group(1)] = len(instructions)
         elif instruction:
             instructions.append(instruction["text"])
-    spans = _loop_spans(instructions, labels)
-    loops = tuple(_loop(instructions, span, spans) for span in spans)
-    whole = _loop(instructions, (0, len(instructions) - 1), [])
-    return MachineKernel(name, whole.waits, whole.barriers, loops)
+    return instructions, _loop_spans(instructions, labels)
 
 
 def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[int, int]]:
@@ -116,15 +129,27 @@ def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[i
     return sorted(ends.items())
 
 
-def _loop(
-    instructions: list[str], span: tuple[int, int], spans: list[tuple[int, int]]
-) -> MachineLoop:
-    inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
-    body = [
-        text
-        for number, text in enumerate(instructions[span[0] : span[1] + 1], span[0])
-        if not any(first <= number <= last for first, last in inner)
-    ]
+def _bodies(instructions: list[str], spans: list[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
+    bodies = []
+    for span in spans:
+        inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
+        bodies.append(
+            tuple(
+                text
+                for number, text in enumerate(instructions[span[0] : span[1] + 1], span[0])
+                if not any(first <= number <= last for first, last in inner)
+            )
+        )
+    return tuple(bodies)
+
+
+def _kernel(name: str, instructions: list[str], spans: list[tuple[int, int]]) -> MachineKernel:
+    whole = _loop(tuple(instructions))
+    loops = tuple(_loop(body) for body in _bodies(instructions, spans))
+    return MachineKernel(name, whole.waits, whole.barriers, loops)
+
+
+def _loop(body: tuple[str, ...]) -> MachineLoop:
     waits = tuple(int(match["count"], 16) for text in body if (match := _WAIT.search(text)))
     return MachineLoop(
         waits,
