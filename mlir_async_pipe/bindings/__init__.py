@@ -3,7 +3,7 @@
     from mlir_async_pipe.bindings import ir, new_context, use
 
 Public: the names below. Also here: `raw_ops` (reading and making operations), `memo`,
-`back_ends` and `back_end_process`. Imports only session.diagnostics.
+`back_ends`, and the process that makes code: `back_end_process`, `back_end_child`. Imports only session.diagnostics.
 """
 
 from __future__ import annotations

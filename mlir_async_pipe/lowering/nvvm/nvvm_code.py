@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process
-from mlir_async_pipe.bindings.back_end_process import Request
+from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_async_pipe.bindings import back_end_process, ir
-from mlir_async_pipe.bindings.back_end_process import Request
+from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip

@@ -1,6 +1,6 @@
 """Code for AMD chips: assembly and code objects, and the errors when they cannot be made.
 
-Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/mark_scope.py, bindings/back_end_process.py,
+Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/mark_scope.py,
 bindings/back_ends.py
 """
 
@@ -15,7 +15,7 @@ import pytest
 from helpers.rocdl_kernels import SPACE, STRAIGHT, copy_kernel, parse
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import back_end_process
-from mlir_async_pipe.bindings.back_end_process import Request
+from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.rocdl import rocdl_code

@@ -37,11 +37,13 @@ def refuse() -> None:
 def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The processes that code generation starts."""
     found = []
+    back_end_process.end_waiting()
     start = back_end_process._start
 
-    def recorded(stack: str) -> subprocess.Popen[bytes]:
-        found.append(start(stack))
-        return found[-1]
+    def recorded(stack: str) -> back_end_process.Child:
+        child = start(stack)
+        found.append(child.process)
+        return child
 
     monkeypatch.setattr(back_end_process, "_start", recorded)
     return found

@@ -1,0 +1,137 @@
+"""The child's side of `back_end_process`: reads requests, answers them, one line each.
+
+    python -m mlir_async_pipe.bindings.back_end_child STACK
+
+A request is a line of JSON on standard input, its answer a line of JSON on standard output; the
+child ends where its input ends, so at the latest with its parent. It imports nothing but the
+bindings, and does so before it reads: a child that was started early is ready when it is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe import bindings
+from mlir_async_pipe.session.diagnostics import Place
+
+# What may stand in a module that is translated to LLVM IR.
+_TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
+
+# The library behind `dialects.gpu`, without the op classes.
+_GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child is asked for.
+
+    `stack` names the bindings. `lowering` pipelines run one by one; then no op may be left that
+    cannot be translated, and the `binary` pipeline runs, if there is one. `answer` is "module"
+    (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    """
+
+    stack: str
+    text: str
+    lowering: tuple[str, ...]
+    binary: str
+    answer: Literal["module", "object"]
+
+
+def main(stack: str) -> int:
+    """Answer requests until there are no more."""
+    # A library that prints must not write between the answers.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # The bindings import NumPy if it is there, and do without it if not.
+    sys.modules["numpy"] = None  # type: ignore[assignment]
+    bindings.use(stack, stub_parents=True)
+    bindings.without_op_classes()
+    for needed in ("ir", "passmanager", _GPU_ATTRIBUTES):
+        bindings.load(needed)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        asked["lowering"] = tuple(asked["lowering"])
+        print(json.dumps(_answer(Request(**asked))), file=answers, flush=True)
+    return 0
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    """Do what is asked, in the child."""
+    ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
+    context = bindings.new_context()
+    with context, ir.Location.unknown(context):
+        module = ir.Module.parse(request.text)
+        for pipeline in request.lowering:
+            failed = _run(passmanager, pipeline, module, ir)
+            if failed is not None:
+                return failed
+        left = _left_over(module, ir) if request.binary else None
+        if left is not None:
+            return left
+        if request.binary:
+            failed = _run(passmanager, request.binary, module, ir)
+            if failed is not None:
+                return failed
+        data = _object(module) if request.answer == "object" else str(module).encode()
+    return {"data": base64.b64encode(data).decode()}
+
+
+def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any] | None:
+    try:
+        passmanager.PassManager.parse(pipeline).run(module.operation)
+    except ir.MLIRError as error:
+        found = [
+            entry for entry in error.error_diagnostics if "failed to legalize" not in str(entry)
+        ]
+        first = (found or list(error.error_diagnostics))[:1]
+        message = str(first[0].message) if first else str(error).strip()
+        place = Place.of(first[0].location) if first else Place()
+        return _failure("lowering-failed", message, place)
+    return None
+
+
+def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
+    """An op that no translation to LLVM IR exists for; translating it would crash."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if not op.operation.name.startswith(_TRANSLATED):
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    if not found:
+        return None
+    return _failure(
+        "left-over-op", f"'{found[0].name}' was not lowered to LLVM", Place.of(found[0])
+    )
+
+
+def _object(module: Any) -> bytes:
+    gpu = bindings.load(_GPU_ATTRIBUTES)
+    for op in module.body.operations:
+        if op.operation.name == "gpu.binary":
+            data: bytes = gpu.ObjectAttr(op.operation.attributes["objects"][0]).object
+            return data
+    return b""
+
+
+def _failure(code: str, message: str, place: Place) -> dict[str, Any]:
+    return {
+        "code": code,
+        "message": message,
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
