@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
     create,
+    is_kernel,
     operations,
     walk,
 )
@@ -35,7 +36,6 @@ from mlir_async_pipe.loops.annotations import DRAIN, attribute_names, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.uniformity import is_kernel
 
 
 @dataclass(frozen=True)

@@ -83,11 +83,18 @@ def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
 
 
 FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func")
+SYMBOL_TABLES = ("builtin.module", "gpu.module")
+KERNEL_ATTRIBUTES = ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
 
 
 def is_function(op: Operation) -> bool:
     """Whether `op` is function-like (it may be a declaration without body)."""
     return op.name in FUNCTION_OPS
+
+
+def is_kernel(function: Operation) -> bool:
+    """Whether a function is entered by all threads of a block with the same arguments."""
+    return any(name in function.attributes for name in KERNEL_ATTRIBUTES)
 
 
 def functions(root: Any) -> list[Operation]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
     Block,
     Operation,
     attributes_of,
@@ -24,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 Answer = TypeVar("Answer")
 
 # Ops whose one block holds symbols: what is inside is matched by name, not replaced.
-_SYMBOL_TABLES = ("builtin.module", "gpu.module")
 
 
 def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answer:
@@ -38,7 +38,7 @@ def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answe
 def _become(op: Operation, made: Operation) -> None:
     """Give an op the attributes and the contents of another one of its name."""
     _take_attributes(op, made)
-    if op.name in _SYMBOL_TABLES:
+    if op.name in SYMBOL_TABLES:
         _take_symbols(op.regions[0].blocks[0], made.regions[0].blocks[0])
         return
     for mine, theirs in zip(op.regions, made.regions, strict=True):

@@ -15,8 +15,9 @@ from mlir_async_pipe.checker import forms, views
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.views import View
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, names_memory
 
 
 class Operands(Protocol):
@@ -36,10 +37,10 @@ Numbers = tuple[int, ...]
 def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> View | None:
     """The view that an op makes; None where it makes a root of its own, or cannot be told."""
     name = op.name
-    if name in ALLOCATION_OPS or not operands or name == "memref.get_global":
+    if not operands or names_memory(op):
         return None
     source = values.view(state, operands[0])
-    if name in ("llvm.inttoptr", "llvm.getelementptr", "llvm.addrspacecast"):
+    if name in POINTER_STEPS or name == "llvm.inttoptr":
         return _pointer(values, state, op, operands, source)
     if source is None or (name not in VIEW_OPS and "cast" not in name):
         return None
@@ -54,7 +55,7 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
         return views.reframed(source, op, operand(1))
     if name == "memref.reinterpret_cast":
         return _reinterpreted(source, op, operand)
-    if name in ("memref.collapse_shape", "memref.expand_shape", "memref.transpose"):
+    if VIEW_OPS.get(name) in ("regrouped", "permuted"):
         return views.byte_view(source, op, forms.ZERO, absolute=False)
     if len(list(memref.shape)) == len(source.sizes):
         return source
@@ -81,7 +82,7 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
     if view is None:
         return None
     # The aligned pointer of a memref is that of its whole allocation.
-    aligned = op.name == "memref.extract_aligned_pointer_as_index"
+    aligned = ADDRESS_OPS[op.name] == "window"
     start = view.frame.base if aligned else views.start_bytes(view)
     if start is None:
         return None
@@ -100,7 +101,7 @@ def _reinterpreted(source: View, op: Any, operand: Callable[[int], Form]) -> Vie
 def _pointer(
     values: Operands, state: State, op: Any, operands: Numbers, source: View | None
 ) -> View | None:
-    if op.name == "llvm.addrspacecast":
+    if POINTER_STEPS.get(op.name) == "same":
         return source
     if op.name == "llvm.inttoptr":
         return _from_address(values.form(state, operands[0]))

@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.integer_ops import bits_of
-from mlir_async_pipe.values.operator_table import OPERATORS, is_operator
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 
 def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:

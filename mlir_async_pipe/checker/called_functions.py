@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
     enclosing,
     is_function,
     operations,
@@ -18,8 +19,6 @@ from mlir_async_pipe.vocabulary.callees import callee_name
 
 Callees = dict[tuple[Any, str], Any]
 """Functions by the op that holds them (None: nobody) and their name."""
-
-SYMBOL_TABLES = ("builtin.module", "gpu.module")
 
 
 def callable_functions(module: Any) -> Callees:

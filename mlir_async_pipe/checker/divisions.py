@@ -14,7 +14,7 @@ from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.widths import in_64_bits, signed, stored, unsigned
 from mlir_async_pipe.values.domains import Typed
-from mlir_async_pipe.values.operator_table import Row
+from mlir_async_pipe.vocabulary.operator_table import Row
 
 
 def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:

@@ -23,8 +23,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.values.integer_ops import thread_dimension
-from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, Kind, id_of
+from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, Kind, id_of, thread_dimension
 from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes
 
 OWN = "own of block"

@@ -33,8 +33,8 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.values.launch_ids import axes_read
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_ids import axes_read
 from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
     block_size,

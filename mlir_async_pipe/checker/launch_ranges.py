@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, Kind
+from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, Kind
 
 SIZE = Known(0, None)
 

@@ -11,9 +11,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
-from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16

@@ -38,9 +38,10 @@ from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.checker.views import View
 from mlir_async_pipe.values.integer_ops import is_size
-from mlir_async_pipe.values.launch_ids import is_id
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.values.operator_table import is_operator
+from mlir_async_pipe.vocabulary.launch_ids import is_id
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 Evaluation = Callable[[State], Value | None]
 
@@ -231,7 +232,7 @@ class Values:
             return lambda state: same
         if op.name == "memref.dim":
             return lambda state: addresses.dimension(self, state, numbers)
-        if op.name in ("memref.extract_aligned_pointer_as_index", "llvm.ptrtoint"):
+        if op.name in ADDRESS_OPS:
             return lambda state: addresses.address(self, state, op, numbers)
         if is_operator(op.name, "select") and str(op.operands[0].type) != "i1":
             return lambda state: None

@@ -13,8 +13,8 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.thread_ids import differs
-from mlir_async_pipe.values.operator_table import is_operator
 from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
 def copies_the_same(op: Any, frame: int) -> bool:

@@ -19,15 +19,16 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     has_body,
     is_function,
+    is_kernel,
     walk,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
-from mlir_async_pipe.values.launch_ids import is_id_of_threads
 from mlir_async_pipe.values.memory_roots import space_of_type
-from mlir_async_pipe.values.uniformity import is_kernel
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
+from mlir_async_pipe.vocabulary.memory_names import names_memory
 
 
 def kernels(module: Any) -> list[Any]:
@@ -105,13 +106,7 @@ def is_about_threads(name: str) -> bool:
 
 
 def _names_workgroup_memory(op: Any) -> bool:
-    return op.name in _NAMES_MEMORY and space_of_type(op.results[0].type) == "workgroup"
-
-
-_NAMES_MEMORY = frozenset(
-    "memref.alloc memref.alloca memref.get_global llvm.mlir.addressof "
-    "gpu.dynamic_shared_memory".split()
-)
+    return names_memory(op) and space_of_type(op.results[0].type) == "workgroup"
 
 
 def _may_be_kernel(op: Any) -> bool:

@@ -23,10 +23,11 @@ from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Row, accesses, queue_of, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
 SCOPE = "async_pipe.scope"
@@ -295,19 +296,9 @@ class Sites:
             return space_of(op.operands[0]) == "workgroup"
         if op.name == "llvm.inline_asm":
             return not is_opaque_code(op)
-        known = op.name in _HARMLESS or op.name in ALLOCATION_OPS
-        return known or op.name.startswith(_HARMLESS_PREFIXES)
+        return is_harmless(op.name)
 
 
 def is_local(root: Root) -> bool:
     """Memory that nobody outside the function can reach."""
     return root.kind in ("allocation", "attribution", "dynamic")
-
-
-_HARMLESS = frozenset(
-    "cf.assert gpu.printf gpu.launch gpu.launch_func gpu.module memref.prefetch "
-    "memref.assume_alignment llvm.intr.assume llvm.fence rocdl.s.waitcnt rocdl.s.setprio "
-    "rocdl.sched.barrier vector.print rocdl.sched.group.barrier amdgpu.sched_barrier nvvm.fence.mbarrier.init "
-    "amdgpu.memory_counter_wait builtin.module func.func gpu.func llvm.func memref.global".split()
-)
-_HARMLESS_PREFIXES = ("nvvm.read.ptx.", "rocdl.workitem.", "rocdl.workgroup.", "nvgpu.mbarrier.")

@@ -13,9 +13,8 @@ from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.values.integer_ops import thread_dimension
-from mlir_async_pipe.values.launch_ids import LAUNCH_SYMBOLS, id_of, launch_id
 from mlir_async_pipe.values.uniformity import sources
+from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, id_of, launch_id, thread_dimension
 
 
 def argument_form(value: Any, threads: Threads) -> Form | None:

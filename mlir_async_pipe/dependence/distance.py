@@ -29,16 +29,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     is_block_argument,
+    is_function,
     source_op,
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.values.launch_ids import launch_id
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias
 from mlir_async_pipe.values.ranges import scale_range
-from mlir_async_pipe.values.uniformity import THREAD_DEPENDENT
 from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
+from mlir_async_pipe.vocabulary.pure_ops import agreement
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ class LoopIndex:
                 self._varies[current] = known.differs
             elif op is None:
                 self._varies[current] = self._argument_varies(current)
-            elif not is_pure(op) or op.name in THREAD_DEPENDENT or len(op.regions):
+            elif not is_pure(op) or agreement(op.name) == "differs" or len(op.regions):
                 self._varies[current] = True
             else:
                 missing = [o for o in op.operands if o not in self._varies]
@@ -278,7 +279,7 @@ class LoopIndex:
         holder = block.owner.operation
         if holder == self.loop:
             return True
-        if holder.name in ("func.func", "gpu.func", "llvm.func"):
+        if is_function(holder):
             return block != holder.regions[0].blocks[0]
         # The induction variable of a loop around ours is the same at both ends.
         around = holder in list(ancestors(self.loop))

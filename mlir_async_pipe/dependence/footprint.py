@@ -22,9 +22,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.launch_ids import launch_id
 from mlir_async_pipe.values.linear import Linear
 from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.

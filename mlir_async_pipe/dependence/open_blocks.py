@@ -23,8 +23,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.values.launch_ids import LaunchId, axes_read, launch_id
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId, axes_read, launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 LARGEST_BLOCK = 1024

@@ -38,11 +38,9 @@ from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.memory_ops import GLOBAL_ADDRESS_OPS
-
-LOOPS = ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
+from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 
 def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Arithmetic) -> bool:
@@ -70,7 +68,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
             continue
         if mine == current:
             # Two regions of one op, of which one execution of it runs one.
-            return mine.name in ("scf.if", "scf.index_switch") and not again
+            return REGION_ROWS[mine.name].flow == "branch" and not again
         here, there = block.index(mine), block.index(current)
         if there < here:
             return not again or _covered(block[:here], root, arithmetic, uncovered_read)
@@ -80,7 +78,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
 def _runs_again(loop: Operation) -> bool:
     """Whether what stands before the loop may run after it: there is a loop around both."""
     for above in ancestors(loop):
-        if above.name in LOOPS:
+        if above.name in LOOP_OPS:
             return True
         if above.name in FUNCTION_OPS:
             return len(list(above.regions[0].blocks)) > 1

@@ -21,17 +21,18 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    constant_value,
     defining_op,
     parent,
     walk,
 )
 from mlir_async_pipe.dependence.known_callees import touched_by_call
-from mlir_async_pipe.dependence.reshapes import RESHAPES, through_reshape
+from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, Access, accesses, is_pure, row_of
-from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, Access, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,6 @@ def _in_scope(op: Operation, top: Operation) -> bool:
     return False
 
 
-_UNCONDITIONAL = frozenset({"async_pipe.scope", "scf.execute_region"})
-
-
 def _is_conditional(op: Operation, top: Operation) -> bool:
     """Whether some region op between `op` and `top` may skip it."""
     current = op
@@ -152,15 +150,13 @@ def _is_conditional(op: Operation, top: Operation) -> bool:
         if above.name == "scf.for":
             if not _runs_at_least_once(above):
                 return True
-        elif above.name not in _UNCONDITIONAL:
+        elif not runs_once(above):
             return True
         current = above
     return False
 
 
 def _runs_at_least_once(loop: Operation) -> bool:
-    from mlir_async_pipe.bindings.raw_ops import constant_value
-
     lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
     return lower is not None and upper is not None and lower < upper
 
@@ -187,7 +183,8 @@ def _coordinates(
         op = defining_op(memory)
         if op is None:
             return memory, tuple(subscripts), tuple(extent)
-        if op.name == "memref.cast" or op.name == "memref.assume_alignment":
+        shown = VIEW_OPS.get(op.name)
+        if shown == "same":
             memory = op.operands[0]
         elif op.name == "memref.subview":
             moved = _through_subview(op, subscripts, extent, arithmetic)
@@ -195,7 +192,7 @@ def _coordinates(
                 return _base_of(memory), None, None
             subscripts, extent = moved
             memory = op.operands[0]
-        elif op.name in RESHAPES:
+        elif shown == "regrouped" or op.name == "memref.reinterpret_cast":
             moved = through_reshape(op, subscripts, extent)
             if moved is None:
                 return memory, tuple(subscripts), tuple(extent)

@@ -18,8 +18,6 @@ from mlir_async_pipe.values.linear import Linear
 
 Coordinates = tuple[list[Linear], list[int]]
 
-RESHAPES = ("memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
-
 
 def through_reshape(
     op: Operation, subscripts: list[Linear], extent: list[int]

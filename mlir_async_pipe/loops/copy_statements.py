@@ -23,13 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.statements import Body, Statement, synchronisation_in
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-
-# What may stand around copies that are made asynchronous.
-CONTROL = ("scf.if", "scf.for", "scf.index_switch", "scf.execute_region")
-LOOPS = frozenset(
-    row.op for row in REGION_ROWS.values() if row.flow in ("for", "while", "parallel")
-)
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, in_scope
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ def copies_of(body: Body) -> Copies:
         (load, store)
         for ops in touching.values()
         for store in ops
-        if (load := _copied_load(store)) is not None and load in holder
+        if (load := copied_load(store)) is not None and load in holder
     ]
     halves = {op for pair in pairs for op in pair}
     copying = {
@@ -82,7 +76,7 @@ def copies_of(body: Body) -> Copies:
 
 def _runs_in_order(statement: Operation) -> bool:
     """Whether all regions of a statement are such as a scope may have."""
-    return all(op.name in CONTROL for op in walk(statement) if len(op.regions))
+    return all(in_scope(op) for op in walk(statement) if len(op.regions))
 
 
 def only_reads(statement: Statement, space: str) -> bool:
@@ -91,7 +85,7 @@ def only_reads(statement: Statement, space: str) -> bool:
     found = [access for op in inner for access in accesses(op)]
     return (
         bool(found)
-        and not any(op.name in LOOPS for op in inner)
+        and not any(op.name in LOOP_OPS for op in inner)
         and all(not a.writes and root_of(a.memory).space == space for a in found)
     )
 
@@ -110,23 +104,34 @@ def _can_be_async_copy(op: Operation) -> bool:
     )
 
 
-def _copied_load(store: Operation) -> Operation | None:
+def fills_workgroup(op: Operation) -> bool:
+    """Whether an op does nothing to memory but to write workgroup memory, at once."""
+    found = accesses(op)
+    return (
+        len(found) == 1
+        and found[0].writes
+        and not found[0].asynchronous
+        and root_of(found[0].memory).space == "workgroup"
+    )
+
+
+def reads_global(op: Operation) -> bool:
+    """Whether an op does nothing to memory but to read global memory."""
+    found = accesses(op)
+    return bool(found) and all(not a.writes and root_of(a.memory).space == "global" for a in found)
+
+
+def copied_load(store: Operation) -> Operation | None:
     """The load from global memory whose value, and nothing else, a store writes to workgroup
     memory; None if that is not what `store` does."""
-    found = accesses(store)
-    if len(found) != 1 or not found[0].writes or found[0].asynchronous or not store.operands:
-        return None
-    if root_of(found[0].memory).space != "workgroup":
+    if not fills_workgroup(store) or not store.operands:
         return None
     source = _stored_load(store)
     if source is None or len(source.results) != 1 or len(users(source.results[0])) != 1:
         return None
     loads = [inner for inner in walk(source) if accesses(inner)]
-    if len(loads) != 1:
-        return None
-    (access, *others) = accesses(loads[0])
-    reads = not others and not access.writes and root_of(access.memory).space == "global"
-    return loads[0] if reads else None
+    copies = len(loads) == 1 and len(accesses(loads[0])) == 1 and reads_global(loads[0])
+    return loads[0] if copies else None
 
 
 def _stored_load(store: Operation) -> Operation | None:

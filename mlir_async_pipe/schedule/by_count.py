@@ -17,22 +17,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
-from mlir_async_pipe.loops.needed_statements import with_producers
+from mlir_async_pipe.loops.needed_statements import value_producers, with_producers
 from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
-from mlir_async_pipe.lowering.scopes.scope_copies import STORES
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, is_store
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,9 @@ def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
     """What is computed from the loads becomes statements too: it must not follow the loads to
     where they are issued, and a sum that the loop carries has no statement to go with."""
     first = with_producers(body, {s.number for s in ahead.statements})
-    addresses = _behind([s.op for s in body.statements if s.number in first])
+    addresses: set[Value] = set()
+    for number in first:
+        value_producers(body.statements[number].op, {}, addresses)
     loaded = {result for s in ahead.statements for result in s.op.results}
     waiting: list[Operation] = []
     for op in body.pure:
@@ -200,20 +201,6 @@ def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
     ops = [s.op for s in ahead.statements]
     wider = read_body(body.loop, waiting)
     return wider, replace(ahead, statements=[s for s in wider.statements if s.op in ops])
-
-
-def _behind(ops: list[Operation]) -> set[Value]:
-    """All values of the loop's body that ops are computed from."""
-    found: set[Value] = set()
-    block = ops[0].block
-    pending = list(ops)
-    while pending:
-        for value in captured(pending.pop()):
-            op = defining_op(value)
-            if value not in found and op is not None and op.block == block:
-                found.add(value)
-                pending.append(op)
-    return found
 
 
 def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
@@ -249,7 +236,7 @@ def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
 def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
     """The first store that fills workgroup memory, with what makes it no copy."""
     for op in walk(body.loop):
-        if op.name not in STORES:
+        if not is_store(op):
             continue
         (access,) = accesses(op)
         found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None

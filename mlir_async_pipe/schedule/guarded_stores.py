@@ -26,15 +26,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     clone,
     constant_value,
     create,
-    defining_op,
     erase,
     operations,
-    users,
     walk,
 )
+from mlir_async_pipe.loops.copy_statements import copied_load, fills_workgroup, reads_global
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
-from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import Access, accesses
+from mlir_async_pipe.vocabulary import accesses
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,11 @@ def _guarded_stores(condition: Operation) -> list[GuardedStore]:
     zeros = [op for op in otherwise if not may_move(op)] or _stores_before(condition)
     found: list[GuardedStore] = []
     for store in (op for op in then if any(a.writes for a in accesses(op))):
-        load = defining_op(store.operands[0])
+        load = copied_load(store)
         match = next((z for z in zeros if _same_place(store, z)), None)
-        if load is None or match is None or not _copies(load, store, then):
+        if load is None or match is None or load not in then:
+            return []
+        if load.results[0] != store.operands[0]:
             return []
         zeros.remove(match)
         found.append(GuardedStore(load, store, match))
@@ -93,37 +93,11 @@ def _stores_before(condition: Operation) -> list[Operation]:
     siblings = operations(condition.block)
     found: list[Operation] = []
     for op in reversed(siblings[: siblings.index(condition)]):
-        touched = accesses(op)
-        if _writes_workgroup(touched) and is_zero(op.operands[0]):
+        if fills_workgroup(op) and is_zero(op.operands[0]):
             found.append(op)
-        elif not may_move(op) and not (touched and all(_reads_global(a) for a in touched)):
+        elif not may_move(op) and not reads_global(op):
             break
     return found
-
-
-def _writes_workgroup(touched: tuple[Access, ...]) -> bool:
-    return (
-        len(touched) == 1
-        and touched[0].writes
-        and not touched[0].asynchronous
-        and root_of(touched[0].memory).space == "workgroup"
-    )
-
-
-def _reads_global(access: Access) -> bool:
-    return not access.writes and root_of(access.memory).space == "global"
-
-
-def _copies(load: Operation, store: Operation, then: list[Operation]) -> bool:
-    """Whether all that becomes of a load under the condition is this store."""
-    touched = accesses(load)
-    return (
-        load in then
-        and len(touched) == 1
-        and _reads_global(touched[0])
-        and len(users(load.results[0])) == 1
-        and _writes_workgroup(accesses(store))
-    )
 
 
 def _same_place(store: Operation, zeros: Operation) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mlir_async_pipe.async_pipe_pass import CHECK, run_check
 from mlir_async_pipe.bindings import ir, passmanager
-from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, operations
+from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.isolate import Activity
@@ -21,7 +21,7 @@ from mlir_async_pipe.tool.pass_steps import MlirStep, Step
 ANY = "any"
 # What `any` stands for where one of our passes is nested in it: ops that MLIR would accept
 # there, and that can hold a loop or a call.
-_ISOLATED = ("builtin.module", "gpu.module", *FUNCTION_OPS)
+_ISOLATED = (*SYMBOL_TABLES, *FUNCTION_OPS)
 
 
 class Instrument(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.values.operator_table import (
+from mlir_async_pipe.vocabulary.operator_table import (
     CEILING_DIVISION,
     FLOOR_DIVISION,
     MODULUS,

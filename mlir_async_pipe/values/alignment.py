@@ -17,6 +17,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
     Value,
     defining_op,
     enclosing,
@@ -27,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.values.divisors import LARGEST_BYTES, divisor, power_of_two
 from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, memory_layout
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_layout,
@@ -38,14 +39,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
 DYNAMIC_SHARED_BYTES = 16
 # What a workgroup allocation gets when it becomes a global for the target.
 WORKGROUP_ALLOCATION_BYTES = 16
-
-_SAME_VALUE = (
-    "memref.cast",
-    "memref.memory_space_cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "amdgpu.fat_raw_buffer_cast",
-)
 
 
 def access_alignment(
@@ -85,7 +78,7 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
         return max(asserted, value_alignment(op.operands[0], numbers))
-    if op.name in _SAME_VALUE:
+    if VIEW_OPS.get(op.name, "window") != "window":
         return max(natural, value_alignment(op.operands[0], numbers))
     if op.name == "memref.view":
         shift = divisor(op.operands[1], numbers)
@@ -186,10 +179,10 @@ def _inputs(function: Any) -> int:
 def _global_alignment(get_global: Any) -> int:
     """The alignment of the memref.global behind a memref.get_global, 1 if it has none."""
     name = str(ir.FlatSymbolRefAttr(get_global.attributes["name"]).value)
-    table = enclosing(get_global, ("gpu.module", "builtin.module"))
+    table = enclosing(get_global, SYMBOL_TABLES)
     while table is not None:
         for op in walk(table):
             if op.name == "memref.global" and symbol_name(op) == name:
                 return integer_attribute(op, "alignment") or 1
-        table = enclosing(table, ("gpu.module", "builtin.module"))
+        table = enclosing(table, SYMBOL_TABLES)
     return 1

@@ -17,8 +17,8 @@ from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.integer_ops import bits_of, is_induction_variable
 from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.operator_table import OPERATORS
 from mlir_async_pipe.values.ranges import RANGES, Interval, fits, stored
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Nothing is aligned to more, what is always 0 included.
 LARGEST_BYTES = 4096

@@ -21,7 +21,7 @@ from mlir_async_pipe.values import affine_expressions, index_splitting
 from mlir_async_pipe.values.affine_expressions import Expression, Place
 from mlir_async_pipe.values.index_splitting import Part
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
-from mlir_async_pipe.values.operator_table import (
+from mlir_async_pipe.vocabulary.operator_table import (
     FLOOR_DIVISION,
     LARGEST,
     LEAST,

@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     is_function,
 )
-from mlir_async_pipe.values.operator_table import OPERATORS
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -42,13 +42,6 @@ def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) ->
         known[current] = step(current, known.__getitem__)
         pending.pop()
     return known[value]
-
-
-def thread_dimension(op: Any) -> int:
-    """0, 1, 2 for the dimension x, y, z of a gpu id op."""
-    # #gpu<dim x>, in younger stacks #gpu<dim<x>>.
-    text = str(op.attributes["dimension"]).rstrip(">")
-    return "xyz".index(text[-1])
 
 
 def product(sizes: Any) -> int:

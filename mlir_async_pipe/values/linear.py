@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, integer_constant, memoised
-from mlir_async_pipe.values.operator_table import OPERATORS, is_operator
 from mlir_async_pipe.values.ranges import fits, range_step, scale_range
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 
 @dataclass(frozen=True)

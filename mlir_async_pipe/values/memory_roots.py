@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
-from mlir_async_pipe.vocabulary.memory_ops import global_name
+from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, global_name
 
 Space = Literal["global", "workgroup", "private"]
 Kind = Literal["allocation", "attribution", "global", "argument", "dynamic", "unknown"]
@@ -70,10 +70,6 @@ class Root:
         return self.kind in ("allocation", "attribution", "global", "dynamic")
 
 
-# Pointer arithmetic stays inside the memory that it starts from.
-_POINTER_STEPS = ("llvm.getelementptr", "llvm.addrspacecast", "llvm.bitcast")
-
-
 @remembered
 def root_of(memory: Value) -> Root:
     """The root of a memref (or pointer) value, followed through views."""
@@ -86,7 +82,7 @@ def root_of(memory: Value) -> Root:
             return _argument_root(current)
         if op.name == "memref.view":
             offset, size = _view_window(op, current)
-        if op.name in VIEW_OPS or op.name in _POINTER_STEPS:
+        if op.name in VIEW_OPS or op.name in POINTER_STEPS:
             current = op.operands[0]
             continue
         if op.name in ALLOCATION_OPS:

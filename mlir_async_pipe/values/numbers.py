@@ -13,7 +13,7 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, integer_constant, memoised
-from mlir_async_pipe.values.operator_table import OPERATORS, Row, Sign
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row, Sign
 
 Array = np.ndarray
 

@@ -22,8 +22,8 @@ from mlir_async_pipe.values.integer_ops import (
     is_induction_variable,
     is_size,
 )
-from mlir_async_pipe.values.launch_ids import LaunchId, launch_id
-from mlir_async_pipe.values.operator_table import OPERATORS
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 Interval = tuple[int | None, int | None]
 ANYTHING: Interval = (None, None)

@@ -23,44 +23,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     is_function,
+    is_kernel,
     terminator,
 )
 from mlir_async_pipe.flow.origins import first_carried, origins
-from mlir_async_pipe.values.launch_ids import launch_id
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
-
-# The same in every thread of a block, whatever their operands are.
-_SAME = frozenset(
-    {
-        "gpu.num_subgroups",
-        "gpu.subgroup_size",
-        "gpu.dynamic_shared_memory",
-        "memref.get_global",
-        "nvvm.read.ptx.sreg.warpsize",
-    }
-)
-# Pure, but different for every thread, beside the ids of `launch_ids`.
-THREAD_DEPENDENT = frozenset(
-    {
-        "gpu.global_id",
-        "gpu.shuffle",
-        "gpu.subgroup_reduce",
-        "gpu.subgroup_broadcast",
-        "gpu.rotate",
-        "amdgpu.dpp",
-        "amdgpu.swizzle_bitmode",
-        "amdgpu.permlane_swap",
-        "amdgpu.mfma",
-        "amdgpu.scaled_mfma",
-        "amdgpu.wmma",
-        "nvgpu.mma.sync",
-        "nvgpu.mma.sp.sync",
-        "nvvm.mma.sync",
-    }
-)
-# Registers that `launch_ids` does not know: clocks, masks of lanes.
-_REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
+from mlir_async_pipe.vocabulary.pure_ops import agreement
 
 
 class Uniformity:
@@ -128,8 +98,10 @@ class Uniformity:
 def _is_thread_id(origin: Operation) -> bool:
     known = [launch_id(result) for result in origin.results]
     # The block arguments of a gpu.launch begin at the launch itself.
-    return origin.name in (*THREAD_DEPENDENT, "gpu.launch") or any(
-        k is not None and k.differs for k in known
+    return (
+        origin.name == "gpu.launch"
+        or (is_pure(origin) and agreement(origin.name) == "differs")
+        or any(k is not None and k.differs for k in known)
     )
 
 
@@ -158,10 +130,9 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     assert op is not None
     if known is not None:
         return (), op
-    if op.name in _SAME:
-        return (), None
-    if op.name in THREAD_DEPENDENT or op.name.startswith(_REGISTERS):
-        return (), op
+    threads = agreement(op.name)
+    if threads != "operands":
+        return (), None if threads == "same" else op
     if op.name == "memref.dim":
         return (op.operands[1],), None
     if len(op.regions) > 0:
@@ -200,11 +171,3 @@ def _jumps(region: Any) -> list[Operation]:
     blocks = list(region.blocks)
     ends = [terminator(block) for block in blocks] if len(blocks) > 1 else []
     return [end for end in ends if len(end.successors) > 1]
-
-
-def is_kernel(function: Any) -> bool:
-    """Whether a function is entered by all threads of a block with the same arguments."""
-    return any(
-        name in function.attributes
-        for name in ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
-    )

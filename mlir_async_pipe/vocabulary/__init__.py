@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
-from mlir_async_pipe.vocabulary.memory_ops import ALLOCATION_OPS, MEMORY_ROWS, VIEW_OPS, is_pure
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
+from mlir_async_pipe.vocabulary.pure_ops import is_pure
 from mlir_async_pipe.vocabulary.queues import (
     CP_ASYNC,
     PHYSICAL_QUEUES,
@@ -40,6 +42,7 @@ __all__ = [
     "accesses",
     "has_only_a_count",
     "is_pure",
+    "is_store",
     "operand_groups",
     "queue_of",
     "row_of",
@@ -130,6 +133,12 @@ def _groups_of_sizes(names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str
         groups[name.rstrip("*?")] = range(start, start + size)
         start += size
     return groups
+
+
+def is_store(op: Any) -> bool:
+    """Whether an op stores one value, element by element, and does nothing else."""
+    row = ROWS.get(op.name)
+    return row is not None and row.stores
 
 
 def has_only_a_count(op: Operation) -> bool:

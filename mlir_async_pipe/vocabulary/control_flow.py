@@ -43,7 +43,7 @@ class RegionRow:
     places in `branch_regions` of what it selects, by its values: every value that is not in it
     stands for the place that is left. `may_skip`: it may also run none of them. `carries`: its
     regions can be given more values on the way in, round and out. `masked`: what is accessed in
-    it may leave elements out.
+    it may leave elements out. `in_scope`: may stand around copies that are made asynchronous.
     """
 
     op: str
@@ -55,6 +55,7 @@ class RegionRow:
     may_skip: bool = False
     carries: bool = False
     masked: bool = False
+    in_scope: bool = False
 
     @property
     def is_if(self) -> bool:
@@ -87,16 +88,23 @@ def _lane_0(op: Any) -> dict[int, int]:
 REGION_ROWS = {
     row.op: row
     for row in (
-        RegionRow("scf.for", "for", _from(3), scf_for_trips, carries=True),
+        RegionRow("scf.for", "for", _from(3), scf_for_trips, carries=True, in_scope=True),
         RegionRow("affine.for", "for", _last_segment, affine_for_trips, carries=True),
-        RegionRow("scf.if", "branch", condition=0, carries=True),
+        RegionRow("scf.if", "branch", condition=0, carries=True, in_scope=True),
         RegionRow("affine.if", "branch", carries=True),
-        RegionRow("scf.index_switch", "branch", condition=0, cases=_switch_cases, carries=True),
+        RegionRow(
+            "scf.index_switch",
+            "branch",
+            condition=0,
+            cases=_switch_cases,
+            carries=True,
+            in_scope=True,
+        ),
         RegionRow(
             "gpu.warp_execute_on_lane_0", "branch", condition=0, cases=_lane_0, may_skip=True
         ),
         RegionRow("scf.while", "while", _from(0), carries=True),
-        RegionRow("scf.execute_region", "once", carries=True),
+        RegionRow("scf.execute_region", "once", carries=True, in_scope=True),
         RegionRow("memref.alloca_scope", "once", carries=True),
         RegionRow("async_pipe.scope", "once"),
         RegionRow("vector.mask", "once", masked=True),
@@ -113,6 +121,7 @@ REGION_ROWS = {
 }
 
 CARRYING_OPS = tuple(row.op for row in REGION_ROWS.values() if row.carries)
+LOOP_OPS = tuple(row.op for row in REGION_ROWS.values() if row.flow in ("for", "while", "parallel"))
 COUNTED_LOOPS = tuple(row.op for row in REGION_ROWS.values() if row.flow == "for")
 
 
@@ -120,6 +129,12 @@ def branch_regions(op: Any) -> list[Any | None]:
     """The regions of which a "branch" op runs one; None stands for running none."""
     regions = [region if len(list(region.blocks)) else None for region in op.regions]
     return [*regions, None] if REGION_ROWS[op.name].may_skip else regions
+
+
+def runs_once(op: Any) -> bool:
+    """Whether an op runs its region exactly once, all of it."""
+    row = REGION_ROWS.get(op.name)
+    return row is not None and row.flow == "once" and not row.masked
 
 
 def selected_region(op: Any, row: RegionRow, value: int) -> int:
@@ -215,6 +230,14 @@ BRANCH_ROWS = {
 
 # Branches that hand on values of LLVM types only: no tokens and no index values.
 LLVM_BRANCHES = tuple(name for name in BRANCH_ROWS if name.startswith("llvm."))
+
+
+def in_scope(op: Any) -> bool:
+    """Whether an op may stand around, or jump between, copies that are made asynchronous."""
+    row = REGION_ROWS.get(op.name)
+    jumps = op.name in BRANCH_ROWS and op.name not in LLVM_BRANCHES
+    return jumps if row is None else row.in_scope
+
 
 # Terminators that end a region and hand operands (from this number on) to what follows.
 EXIT_OPS = {

@@ -92,3 +92,5 @@ class Row:
     slots: int = 0
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.
     async_attribute: str = ""
+    # Stores the value of operand 0 element by element: a copy can, if that was loaded.
+    stores: bool = False

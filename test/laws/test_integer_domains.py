@@ -7,7 +7,7 @@ divisor     divides, as far as powers of two go
 form        of the checker: is the number, lies in its bounds, has its residues
 
 Covers: values/linear.py, values/ranges.py, values/numbers.py, values/integer_ops.py,
-values/alignment.py, values/divisors.py, values/domains.py, values/operator_table.py,
+values/alignment.py, values/divisors.py, values/domains.py, vocabulary/operator_table.py,
 values/affine_expressions.py, checker/arithmetic.py, checker/forms.py, checker/form_numbers.py,
 checker/operators.py, checker/choices.py, checker/divisions.py, checker/widths.py
 """

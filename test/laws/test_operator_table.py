@@ -4,7 +4,7 @@ Sound: for all operands that abstract ones stand for, the machine's result is am
 that the domain's answer stands for; forms and numbers are the result. i8 is tried in full, index
 at small numbers and both ends. Complete: a domain that has a method answers.
 
-Covers: values/operator_table.py, values/domains.py, values/ranges.py, values/linear.py,
+Covers: vocabulary/operator_table.py, values/domains.py, values/ranges.py, values/linear.py,
 values/numbers.py, values/divisors.py, values/affine_expressions.py, checker/arithmetic.py,
 checker/divisions.py, checker/choices.py, checker/comparisons.py
 """
@@ -34,8 +34,8 @@ from mlir_async_pipe.values.divisors import DIVISORS, Multiple
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
 from mlir_async_pipe.values.numbers import NUMBERS
-from mlir_async_pipe.values.operator_table import OPERATORS
 from mlir_async_pipe.values.ranges import RANGES
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "index": 64}
 POINTS = 65536

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from helpers.paths import ROOT
 
 PACKAGE = ROOT / "mlir_async_pipe"
@@ -123,3 +125,72 @@ def test_no_file_is_longer_than_350_lines():
         if len(path.read_text().splitlines()) > 350
     }
     assert long == {}
+
+
+# Rooms that say what ops are, or that give each op its own code.
+OF_OPS = ("vocabulary", "lowering", "machine", "bindings")
+# Modules elsewhere that may name several ops in one list, and why.
+LISTS = {
+    "costs.cost_model": "prices: an op that is not in the list has the price of its kind",
+    "schedule.tile_copies": "what it rewrites; linalg.copy is opaque to everything else",
+}
+OP_NAME = re.compile(
+    r"(affine|amdgpu|arith|async_pipe|builtin|cf|func|gpu|index|linalg|llvm|memref|nvgpu|nvvm|"
+    r"rocdl|scf|tensor|ub|vector)\.[a-z_][a-z0-9_.]*"
+)
+
+
+def listed_ops(tree: ast.AST) -> list[list[str]]:
+    """The op names of each list, set, tuple, dictionary or text that names more than one."""
+    found = []
+    for node in ast.walk(tree):
+        parts: list[ast.expr | None] = []
+        words: list[object] = []
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = [*node.elts]
+        elif isinstance(node, ast.Dict):
+            parts = node.keys
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = [*node.value.split()]
+        words += [part.value for part in parts if isinstance(part, ast.Constant)]
+        names = [w for w in words if isinstance(w, str) and OP_NAME.fullmatch(w)]
+        if len(names) > 1 and (parts or len(names) == len(words)):
+            found.append(names)
+    return found
+
+
+def test_what_an_op_does_stands_in_the_vocabulary() -> None:
+    """A list of op names elsewhere is a property of their rows that nobody has named."""
+    lists = {
+        name: found
+        for name, path in modules().items()
+        if name.split(".")[0] not in OF_OPS and (found := listed_ops(ast.parse(path.read_text())))
+    }
+    assert lists.keys() == LISTS.keys(), lists
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'LOOPS = ("scf.for", "scf.while")',
+        'SAME = frozenset({"gpu.num_subgroups", "gpu.subgroup_size"})',
+        'KINDS = {"gpu.thread_id": 1, "gpu.block_id": 2}',
+        'PURE = "arith.addi index.add llvm.add".split()',
+        'def f(op):\n    return op.name in ("scf.if", *OTHERS, "scf.for")',
+    ],
+)
+def test_a_list_of_op_names_is_found(text: str) -> None:
+    assert len(listed_ops(ast.parse(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'op.name == "scf.for"',
+        '(create("scf.if"), "yes")',
+        'f"see scf.for and scf.if"',
+        '("a.b", "c.d")',
+    ],
+)
+def test_one_op_name_is_no_list(text: str) -> None:
+    assert listed_ops(ast.parse(text)) == []

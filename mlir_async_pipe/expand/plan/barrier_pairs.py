@@ -13,7 +13,6 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
 from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.outside_reads import LOOPS
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.analysis import Analysis
@@ -22,6 +21,7 @@ from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.expand.plan.version_rules import Use, turns
 from mlir_async_pipe.loops.statements import barriers_of
 from mlir_async_pipe.values.memory_roots import Space
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _boundary(
     loop = units.body.loop
     before: set[Space] = set()
     behind: set[Space] = set()
-    repeated = any(above.name in LOOPS for above in ancestors(loop))
+    repeated = any(above.name in LOOP_OPS for above in ancestors(loop))
     for region in shared:
         place = textual[region.top]
         leading, trailing = min(barriers) <= place, place <= max(barriers)

@@ -39,7 +39,7 @@ from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
-from mlir_async_pipe.vocabulary.memory_ops import GLOBAL_ADDRESS_OPS
+from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
 GROUPED = "async_pipe.grouped"

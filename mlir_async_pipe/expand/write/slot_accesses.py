@@ -18,8 +18,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.write.slot_views import (
-    VIEWS,
     carried_attributes,
+    is_movable,
     move_view,
     replaced,
     whole_slot,
@@ -43,7 +43,7 @@ def move_accesses(
     for op in ops:
         current, extra = op, []
         for inner in list(walk(op)) if len(op.regions) else [op]:
-            if inner.name in VIEWS:
+            if is_movable(inner.name):
                 buffer = by_key.get(root_of(inner.operands[0]).identity)
                 if buffer is None:
                     continue

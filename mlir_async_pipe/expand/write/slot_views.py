@@ -24,20 +24,19 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.dependence.regions import DYNAMIC
 from mlir_async_pipe.loops.annotations import PRIVATE, attribute_names
 from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.vocabulary import VIEW_OPS
 
 REINTERPRET = "memref.reinterpret_cast"
-RESHAPES = (
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.cast",
-    "memref.assume_alignment",
-)
-VIEWS = ("memref.subview", REINTERPRET, *RESHAPES)
+
+
+def is_movable(name: str) -> bool:
+    """Whether views called `name` can show a slot of a buffer as they showed the buffer."""
+    return name in ("memref.subview", REINTERPRET) or VIEW_OPS.get(name) in ("same", "regrouped")
 
 
 def can_move(op: Operation) -> bool:
     """Whether a view can be moved to a slot: its kind is known and its strides are constant."""
-    if op.name not in VIEWS:
+    if not is_movable(op.name):
         return False
     kind = ir.MemRefType(op.results[0].type)
     if not kind.has_static_shape:

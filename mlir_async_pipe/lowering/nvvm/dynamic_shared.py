@@ -44,7 +44,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary.memory_ops import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name
 
 DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"
 WORKGROUP_BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"

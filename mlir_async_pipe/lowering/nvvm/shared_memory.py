@@ -38,7 +38,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
-from mlir_async_pipe.vocabulary.memory_ops import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16

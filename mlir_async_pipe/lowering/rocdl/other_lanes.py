@@ -20,10 +20,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.integer_ops import thread_dimension
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.launch_ids import thread_dimension
 
 _IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")
 

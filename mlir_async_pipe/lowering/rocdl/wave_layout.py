@@ -29,10 +29,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.launch_ids import launch_id
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.numbers import evaluate
 from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 LARGEST_ENUMERATION = 1 << 20

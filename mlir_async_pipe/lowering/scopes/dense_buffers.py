@@ -30,7 +30,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
-from mlir_async_pipe.vocabulary.memory_ops import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name
 
 
 def flatten_buffers(gpu_module: Operation) -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.loops.copy_statements import CONTROL
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     SYNC_FALLBACK,
@@ -33,11 +32,10 @@ from mlir_async_pipe.lowering.scopes.transfers import is_plain
 from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import Access, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of
+from mlir_async_pipe.vocabulary.control_flow import in_scope
 
 SCOPE = "async_pipe.scope"
-STORES = ("memref.store", "vector.store", "vector.transfer_write")
-_CONTROL = (*CONTROL, "cf.br", "cf.cond_br", "cf.switch")
 
 
 @dataclass(frozen=True)
@@ -111,10 +109,10 @@ def _classify_op(
     op: Operation, chip: Chip, arithmetic: Arithmetic, refuse: Refuse | None
 ) -> CopyPair | NotCopies | None:
     """What one op means for its scope; None: nothing that hinders copying."""
-    if is_pure(op) or op.name in _CONTROL:
+    if is_pure(op) or in_scope(op):
         return None
     row = row_of(op)
-    if op.name in STORES:
+    if is_store(op):
         return _pair(op, chip, arithmetic, refuse)
     if row is not None and row.asynchronous(op) and row.queue == chip.copy_queue:
         return None

@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.memory import SPACE_NAMES
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.values.integer_ops import thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import thread_dimension
 
 Array = np.ndarray
 

@@ -24,6 +24,7 @@ from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 
@@ -119,7 +120,7 @@ def _held(op: Operation, model: CostModel) -> float:
 
 
 def _dearest(op: Operation, inside: list[float]) -> float:
-    if op.name in ("scf.if", "scf.index_switch"):
+    if op.name in REGION_ROWS and REGION_ROWS[op.name].flow == "branch":
         return max(inside, default=0)
     return sum(inside)
 

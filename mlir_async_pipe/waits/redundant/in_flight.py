@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mlir_async_pipe.bindings.raw_ops import is_kernel
 from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.values.uniformity import is_kernel
 
 INFINITE = 1 << 60
 ROUNDS = 80

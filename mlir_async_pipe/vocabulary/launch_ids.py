@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -20,7 +20,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     walk,
 )
-from mlir_async_pipe.values.integer_ops import thread_dimension
 
 Kind = Literal["thread", "block", "block_size", "grid_size", "lane", "subgroup", "cluster"]
 
@@ -96,6 +95,13 @@ def launch_id(value: Value) -> LaunchId | None:
     op = defining_op(value)
     assert op is not None
     return id_of(op)
+
+
+def thread_dimension(op: Any) -> int:
+    """0, 1, 2 for the dimension x, y, z of a gpu id op."""
+    # #gpu<dim x>, in younger stacks #gpu<dim<x>>.
+    text = str(op.attributes["dimension"]).rstrip(">")
+    return "xyz".index(text[-1])
 
 
 def id_of(op: Operation) -> LaunchId | None:

@@ -1,0 +1,55 @@
+"""Ops that name memory and touch none: allocations, globals, views, pointers made of others.
+
+memref.subview       a window: another first element
+memref.expand_shape  regrouped: the same elements in other dimensions
+memref.cast          the same memory under another type
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+
+ALLOCATION_OPS = ("memref.alloc", "memref.alloca")
+DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
+
+# Ops that take the address of a global, and the attribute that names it.
+GLOBAL_ADDRESS_OPS = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
+
+# What an op shows of the memory of operand 0.
+Shown = Literal["window", "regrouped", "permuted", "same"]
+VIEW_OPS: dict[str, Shown] = {
+    "memref.subview": "window",
+    "memref.view": "window",
+    "memref.reinterpret_cast": "window",
+    "memref.collapse_shape": "regrouped",
+    "memref.expand_shape": "regrouped",
+    "memref.transpose": "permuted",
+    "memref.cast": "same",
+    "memref.memory_space_cast": "same",
+    "memref.assume_alignment": "same",
+    "amdgpu.fat_raw_buffer_cast": "same",
+}
+# Pointers that stay inside the memory that operand 0 points to.
+POINTER_STEPS: dict[str, Shown] = {
+    "llvm.getelementptr": "window",
+    "llvm.addrspacecast": "same",
+    "llvm.bitcast": "same",
+}
+# An address as an integer; that of a memref is where its allocation begins.
+ADDRESS_OPS: dict[str, Shown] = {
+    "memref.extract_aligned_pointer_as_index": "window",
+    "llvm.ptrtoint": "same",
+}
+
+
+def global_name(op: Any) -> str | None:
+    """The name of the global whose address an op takes, None for all other ops."""
+    attribute = GLOBAL_ADDRESS_OPS.get(op.name)
+    return None if attribute is None else str(ir.FlatSymbolRefAttr(op.attributes[attribute]).value)
+
+
+def names_memory(op: Any) -> bool:
+    """Whether an op allocates memory, or takes the address of what is there from the start."""
+    return op.name in (*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY)
