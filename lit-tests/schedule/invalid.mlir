@@ -353,3 +353,22 @@ func.func @parallel(%A : memref<16xf32>, %C : memref<16xf32>, %n : index) {
   } {async_pipe.stage = [0, 1]}
   return
 }
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+!bars = !nvgpu.mbarrier.group<memorySpace = #wg, num_barriers = 1>
+!map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
+func.func @completes_on_an_mbarrier(%map : !map, %full : !bars, %B : memref<64xf32, #wg>, %C : memref<16xf32> {llvm.noalias}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c16 step %c1 {
+    // expected-error @below {{cannot pipeline: 'nvgpu.tma.async.load' completes on an mbarrier, and only copies that are waited for by groups are made to run ahead [async-op-unsupported]}}
+    // expected-note @below {{write the copy as nvgpu.device_async_copy}}
+    nvgpu.tma.async.load %map[%i], %full[%c0] to %B : !map, !bars -> memref<64xf32, #wg>
+    %b = memref.load %B[%c0] : memref<64xf32, #wg>
+    memref.store %b, %C[%i] : memref<16xf32>
+  } {async_pipe.num_stages = 3}
+  return
+}

@@ -31,7 +31,7 @@ from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, is_store
+from mlir_async_pipe.vocabulary import accesses, is_store, row_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def decide_by_count(
 ) -> Decision | None:
     """The schedule of a loop that carries `num_stages`; None leaves it as it is.
 
-    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies, no-consumers.
+    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies,
+    async-op-unsupported, no-consumers.
     """
     names.check_num_stages(stages, body.loop)
     if found.order is not None or found.async_stages is not None:
@@ -131,8 +132,11 @@ def remark_registers(
 
 
 def _ahead(body: Body, through: str, session: Session) -> Ahead:
-    """What runs ahead; raises InputError (no-copies) if the loop has nothing of what is asked."""
+    """What runs ahead; raises InputError (no-copies, async-op-unsupported) if the loop has nothing
+    of what is asked."""
     copies = copies_of(body) if through != "registers" else Copies([], ())
+    if through != "registers" and not copies.statements:
+        _refuse_transactions(body)
     hindered = _not_issued(copies, session) if through == "auto" else None
     if copies.statements and hindered is None:
         return Ahead(copies.statements, pairs=copies.pairs)
@@ -162,6 +166,22 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
         notes=(*_loads_that_stay(body), *numbering(body)),
         advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
     )
+
+
+def _refuse_transactions(body: Body) -> None:
+    """Raise InputError (async-op-unsupported) if what the loop copies completes on mbarriers:
+    such a copy has a phase to wait for and no group that could be counted."""
+    for op in walk(body.loop):
+        row = row_of(op)
+        if row is not None and row.completion == "mbarrier":
+            raise InputError(
+                f"cannot pipeline: '{op.name}' completes on an mbarrier, and only copies that are "
+                "waited for by groups are made to run ahead",
+                code="async-op-unsupported",
+                at=op,
+                advice="write the copy as nvgpu.device_async_copy; the lowering picks the "
+                "target's op",
+            )
 
 
 def _loads(body: Body, space: str) -> list[Statement]:

@@ -123,6 +123,7 @@ NVIDIA_ROWS = (
         queue=BULK_STORE,
         asynchronous=always,
         analysis_only=True,
+        swizzled="source",
     ),
     pointer_copy(
         "nvvm.cp.async.bulk.global.shared.cta",
@@ -138,6 +139,7 @@ NVIDIA_ROWS = (
         queue=BULK_STORE,
         asynchronous=always,
         analysis_only=True,
+        swizzled="source",
     ),
     Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group", analysis_only=True),
     Row(
@@ -172,7 +174,9 @@ NVIDIA_ROWS = (
         asynchronous=always,
         completion="mbarrier",
         analysis_only=True,
+        swizzled="destination",
     ),
+    Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
     # nvgpu.warpgroup.mma commits and waits by itself when it is lowered (for all but its
     # `waitGroup` groups), and its operands are descriptors: no access of memory is followed.
     Row(

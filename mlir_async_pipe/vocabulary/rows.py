@@ -90,6 +90,8 @@ class Row:
     analysis_only: bool = False
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
+    # The operand group of workgroup memory that lies there as a tensor map says.
+    swizzled: str = ""
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.
     async_attribute: str = ""
     # Stores the value of operand 0 element by element: a copy can, if that was loaded.

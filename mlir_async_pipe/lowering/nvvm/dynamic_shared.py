@@ -42,14 +42,18 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     rounded,
     workgroup_buffers,
 )
+from mlir_async_pipe.lowering.nvvm.tensor_alignment import (
+    DYNAMIC,
+    TENSOR_COPY_BYTES,
+    asked_of,
+    tensor_alignments,
+)
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary.memory_names import global_name
 
 DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"
 WORKGROUP_BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
-# The destination of a tensor copy must be aligned to 128 bytes (PTX ISA, cp.async.bulk.tensor).
-BASE_ALIGNMENT_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class DynamicShared:
     """Dynamic shared memory of a gpu.module: bytes by kernel name, and the base's alignment."""
 
     bytes_of: dict[str, int]
-    alignment: int = BASE_ALIGNMENT_BYTES
+    alignment: int = TENSOR_COPY_BYTES
 
 
 def move_large_kernels(gpu_module: Operation, chip: Chip) -> DynamicShared:
@@ -74,7 +78,8 @@ def move_large_kernels(gpu_module: Operation, chip: Chip) -> DynamicShared:
     large = {name: k for name, k in found.items() if static[name] > chip.static_workgroup_bytes}
     for name, kernel in found.items():
         check_fits(kernel, static[name] + sizes[name], chip)
-    alignment = max([BASE_ALIGNMENT_BYTES, *(b.alignment for n in large for b in needed[n])])
+    own = asked_of(DYNAMIC, tensor_alignments(gpu_module))
+    alignment = max([TENSOR_COPY_BYTES, own, *(b.alignment for n in large for b in needed[n])])
     if large:
         sizes, static = _move(gpu_module, needed, found, large, sizes)
         for name, kernel in found.items():
