@@ -36,6 +36,7 @@ KINDS = (
     "kernels",
     "instructions",
     "races",
+    "outlines",
 )
 
 
@@ -94,6 +95,7 @@ class Report:
         | kernels         | a kernel of the emitted code, with its resources | --emit             |
         | instructions    | a wait in the emitted code                       | --emit             |
         | races           | a race that the machine found                    | --run              |
+        | outlines        | a pipelined loop, as it is written               | --report, --explain |
 
         Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
         of this run recorded.

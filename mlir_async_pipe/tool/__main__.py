@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 
 from mlir_async_pipe import bindings
@@ -16,8 +17,7 @@ from mlir_async_pipe.session.diagnostics import (
     Place,
     UsageError,
 )
-from mlir_async_pipe.tool import failures, inputs, isolate, output
-from mlir_async_pipe.tool import options as command_line
+from mlir_async_pipe.tool import command_line, failures, inputs, isolate, output
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.sink import Sink
@@ -52,10 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _guarded(options: Options, activity: Activity) -> int:
     """Do what the options say; no exception leaves."""
-    sink = Sink(options.diagnostics)
+    sink = Sink(options.diagnostics, shows_ops=options.mlir_print_op_on_diagnostic)
     try:
         _choose_bindings(options)
-        if options.version or options.list_passes or options.show_dialects:
+        if options.help_list:
+            sys.stdout.write(command_line.help_list())
+        elif options.print_completion:
+            sys.stdout.write(command_line.completion(options.print_completion))
+        elif options.version or options.list_passes or options.show_dialects:
             _tell(options)
         else:
             _check_usage(options)
@@ -65,6 +69,8 @@ def _guarded(options: Options, activity: Activity) -> int:
     except KeyboardInterrupt:
         sink.take(Diagnostic("error", "interrupted", "interrupted"))
     except Exception as error:
+        if not options.isolate:
+            traceback.print_exc()
         sink.take(failures.internal_error(error))
     return sink.finish()
 

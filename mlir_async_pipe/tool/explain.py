@@ -1,20 +1,26 @@
-"""`--explain`: the numbering of each loop's statements, and what each loop became.
+"""`--explain`: the numbering of each loop's statements, what each loop became, and each wait's count.
 
     gemm.mlir:35:16: remark: 3 stages, 1 group an iteration [pipelined]
     gemm.mlir:35:16: note: buffer 'a_shared' has 3 versions of 8192 bytes
+    gemm.mlir:35:16: note: prologue: 16 copies, 2 commits
+    gemm.mlir:35:16: remark: kernel: 1 group of cp.async may stay in flight: … [exact]
+    gemm.mlir:74:19: note: the awaited group is committed; a younger group is committed (74:19); …
 
-Passes add what they know, since the session asks them to: the count pass tells for each wait
-the path that attains its count. `--explain=NAME` keeps what concerns the function of that name,
-`--explain=LINE` the loop that stands in that line.
+The path that attains a count is one note, at its first step. `--explain=NAME` keeps what concerns
+the function of that name, `--explain=LINE` the loop that stands in that line.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.statements import numbering, read_body
+from mlir_async_pipe.reports.outline import PARTS
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -24,6 +30,7 @@ from mlir_async_pipe.session.diagnostics import (
     UsageError,
 )
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.waits.reasons import REASONS
 
 EVERYTHING = "true"
 
@@ -62,8 +69,12 @@ def numberings(root: Any) -> list[Diagnostic]:
 
 
 def decisions(session: Session) -> list[Diagnostic]:
-    """One remark a pipelined loop; the count pass speaks for the waits itself."""
-    return [_loop(record) for record in session.records.get("loops", [])]
+    """One remark a pipelined loop, and one a wait."""
+    outlines = session.records.get("outlines", [])
+    told = [_loop(record, outlines) for record in session.records.get("loops", [])]
+    parts = {e.record: e.part for outline in outlines for e in outline.entries}
+    waits = enumerate(session.records.get("waits", []))
+    return told + [_wait(record, parts.get(number, "")) for number, record in waits]
 
 
 def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagnostic]:
@@ -75,7 +86,7 @@ def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagno
     ]
 
 
-def _loop(record: Any) -> Diagnostic:
+def _loop(record: Any, outlines: Sequence[Any]) -> Diagnostic:
     groups = _count(record.groups_per_iteration, "group")
     message = f"{_count(record.stages, 'stage')}, {groups} an iteration"
     notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
@@ -84,6 +95,10 @@ def _loop(record: Any) -> Diagnostic:
         kept = _count(record.filling.kept_in_flight, "more group")
         text = f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it"
         notes += (Note(text, record.place),)
+    outline = next((entry for entry in outlines if entry.place == record.place), None)
+    if outline is not None:
+        texts = [f"{part}: {_contents(outline.of(part))}" for part in PARTS]
+        notes += tuple(Note(text, record.place) for text in texts)
     return Diagnostic("remark", message, "pipelined", record.place, notes)
 
 
@@ -92,5 +107,35 @@ def _buffer(record: Any, place: Place) -> Note:
     return Note(f"buffer '{record.buffer}' has {versions} of {record.slot_bytes} bytes", place)
 
 
+def _contents(entries: Sequence[Any]) -> str:
+    """2 copies, 1 commit, 2 waits (1, 0)."""
+    told = []
+    for kind, number in Counter(entry.kind for entry in entries).items():
+        counts = [str(entry.count) for entry in entries if entry.kind == kind == "wait"]
+        told.append(_count(number, kind) + (f" ({', '.join(counts)})" if counts else ""))
+    return ", ".join(told) or "nothing"
+
+
+def _wait(record: Any, part: str) -> Diagnostic:
+    reason = REASONS[record.reason]
+    remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
+    message = (
+        f"{part + ': ' if part else ''}{_count(record.count, 'group')} of "
+        f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}{remedy}"
+    )
+    return Diagnostic("remark", message, record.reason, record.place, _path(record.witness))
+
+
+def _path(witness: Sequence[Any]) -> tuple[Note, ...]:
+    """The steps of a path as one note at the first; steps that repeat are told once."""
+    told: list[str] = []
+    for step, repeated in itertools.groupby(witness):
+        times = len(list(repeated))
+        where = f" ({step.place.line}:{step.place.column})" if told and step.place.line else ""
+        told.append(f"{step.what}{where}{f', {times} times' if times > 1 else ''}")
+    return (Note("; ".join(told), witness[0].place),) if told else ()
+
+
 def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number} {thing if number == 1 else plural}"

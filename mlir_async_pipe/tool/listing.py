@@ -8,6 +8,7 @@ import importlib.metadata
 from mlir_async_pipe import __version__, bindings
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.tool import known_names
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 
 # Dialects of upstream MLIR and of the stacks that we know; the bindings cannot list theirs,
@@ -32,7 +33,7 @@ def version() -> str:
 
 
 def list_passes() -> str:
-    """Our passes with their options; MLIR's cannot be listed through its bindings."""
+    """Our passes with their options, and the names of MLIR's."""
     lines = ["Passes of this package:"]
     for name in passes.names():
         found = passes.find(name)
@@ -40,8 +41,8 @@ def list_passes() -> str:
         for option in dataclasses.fields(found.options):
             choices = "|".join(option.metadata.get("choices", ())) or str(option.type)
             lines.append(f"      {option.name.replace('_', '-')}=<{choices}>")
-    lines.append("Passes of MLIR: every one that the bindings register, by the name that it has")
-    lines.append("in mlir-opt; the bindings offer no list of them.")
+    lines.append("Passes of MLIR, with the options that they have in mlir-opt:")
+    lines += [f"  --{name}" for name in known_names.mlir_passes(bindings.new_context())]
     return "\n".join(lines) + "\n"
 
 

@@ -21,6 +21,7 @@ from mlir_async_pipe.async_pipe_pass import PipelineOptions, members
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
+from mlir_async_pipe.tool.known_names import did_you_mean
 from mlir_async_pipe.tool.native_stderr import captured_stderr
 from mlir_async_pipe.tool.options import PassFlag
 from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves, parse
@@ -208,7 +209,7 @@ def _check_mlir(nest: Nest, context: Any) -> None:
     for call, anchors in _leaves_with_anchors(nest, ()):
         refusal = _refusal(_nested(str(call), anchors), context)
         if refusal is not None:
-            raise _refused(call, refusal)
+            raise _refused(call, refusal, context)
     raise UsageError(
         f"MLIR refuses the pipeline '{nest}'", code="bad-pipeline", at=Place(PIPELINE, 1, 1)
     )
@@ -226,13 +227,14 @@ def _refusal(text: str, context: Any) -> str | None:
     return f"{spoken.text}\n{reason}"
 
 
-def _refused(call: PassCall, refusal: str) -> UsageError:
+def _refused(call: PassCall, refusal: str, context: Any) -> UsageError:
     if "does not refer to a registered pass" in refusal:
         return UsageError(
             f"unknown pass '{call.name}'",
             code="unknown-pass",
             at=_place(call),
-            advice="async-pipe-opt --list-passes lists the passes",
+            advice=did_you_mean(call.name, context)
+            or "async-pipe-opt --list-passes lists the passes",
         )
     restricted = _RESTRICTED.search(refusal)
     if restricted is not None:
@@ -258,7 +260,7 @@ def _restriction(call: PassCall, root: str, context: Any) -> str | None:
         return None
     restricted = _RESTRICTED.search(refusal)
     if restricted is None:
-        raise _refused(call, refusal)
+        raise _refused(call, refusal, context)
     return restricted[1]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import parent, symbol_name
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import parent, symbol_name, walk
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.pass_steps import Step
 from mlir_async_pipe.tool.run import selected
@@ -17,14 +19,38 @@ def print_ir(root: Any, options: Options) -> str:
 
     IR that does not verify is printed in generic form, as MLIR does it.
     """
-    text = root.operation.get_asm(
+    op = root.operation
+    # Older stacks do not have this option.
+    prefixes = {}
+    if options.mlir_print_unique_ssa_ids:
+        op, prefixes = _uniquely_named(op), {"use_name_loc_as_prefix": True}
+    elif options.mlir_use_nameloc_as_prefix:
+        prefixes = {"use_name_loc_as_prefix": True}
+    text = op.get_asm(
         large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
         enable_debug_info=options.mlir_print_debuginfo or options.mlir_pretty_debuginfo,
         pretty_debug_info=options.mlir_pretty_debuginfo,
         print_generic_op_form=options.mlir_print_op_generic,
         use_local_scope=options.mlir_print_local_scope,
+        **prefixes,
     )
     return str(text).rstrip("\n") + "\n"
+
+
+def _uniquely_named(op: Any) -> Any:
+    """A copy whose values have numbers of their own, as the names of their locations."""
+    copy = op.clone(ip=False).operation
+    number = itertools.count()
+    for inner in walk(copy):
+        inner.location = _numbered(next(number), inner.location)
+        for block in (block for region in inner.regions for block in region.blocks):
+            for argument in block.arguments:
+                argument.set_location(_numbered(next(number), argument.location))
+    return copy
+
+
+def _numbered(number: int, location: Any) -> Any:
+    return ir.Location.name(f"v{number}", location, context=location.context)
 
 
 def bytecode(root: Any) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 from mlir_async_pipe import bindings
 from mlir_async_pipe.async_pipe_pass import CHECK
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
@@ -153,6 +154,7 @@ def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
     said = session.diagnostics.items
     said += explain.numberings(root)
     yield
+    record_outlines(root, session)
     said += explain.decisions(session)
     said[:] = explain.only(said, places)
 

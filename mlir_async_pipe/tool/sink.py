@@ -16,8 +16,9 @@ from mlir_async_pipe.tool.pipeline_text import PIPELINE
 class Sink:
     """Takes diagnostics in order; text and github are written at once, the others by finish."""
 
-    def __init__(self, style: str) -> None:
+    def __init__(self, style: str, *, shows_ops: bool = True) -> None:
         self.style = style
+        self._shows_ops = shows_ops
         self.taken: list[Diagnostic] = []
         self._lines: dict[str, list[str]] = {}
         self._input = ""
@@ -42,9 +43,12 @@ class Sink:
             sys.stderr.write(render.as_github(named))
 
     def named(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The diagnostic with the input's name where MLIR knew none."""
+        """The diagnostic with the input's name where MLIR knew none, and without MLIR's note on
+        the op if that is not wanted."""
         notes = tuple(
-            dataclasses.replace(note, place=self._place(note.place)) for note in diagnostic.notes
+            dataclasses.replace(note, place=self._place(note.place))
+            for note in diagnostic.notes
+            if self._shows_ops or not note.message.startswith("see current operation")
         )
         return dataclasses.replace(diagnostic, place=self._place(diagnostic.place), notes=notes)
 

@@ -12,7 +12,6 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witnesses.witness import Witness
 
@@ -40,7 +39,7 @@ def write_counts(
             _say_clamped(record, wait.count, largest, session)
         op.attributes[rule.count] = attributes.of(op, rule, record.count)
         if session.explain:
-            _explain(record, item, session)
+            _leave_reason(op, record)
         session.record("waits", record)
         written.append((item, record))
     return written
@@ -55,7 +54,7 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
         record = dataclasses.replace(record, count=largest)
     set_count(item.op, item.rule, record.count)
     if session.explain:
-        _explain(record, item, session)
+        _leave_reason(item.op, record)
     session.record("waits", record)
     return record
 
@@ -89,19 +88,8 @@ def explain(wait: Counted) -> tuple[str, tuple[WitnessStep, ...]]:
     return reason, witness.steps
 
 
-def _explain(record: WaitRecord, item: Item, session: Session) -> None:
-    """With --explain: the reason on the wait, and a remark with the witness as notes."""
-    op = item.op
+def _leave_reason(op: Any, record: WaitRecord) -> None:
     op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
-    reason = REASONS[record.reason]
-    remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
-    session.diagnostics.remark(
-        f"{record.count} groups of {record.queue or 'its queue'} may stay in flight: "
-        f"{reason.meaning}{remedy}",
-        code=record.reason,
-        at=record.place,
-        notes=tuple((step.what, step.place) for step in record.witness),
-    )
 
 
 def wait_rule(op: Any) -> WaitRule:

@@ -223,12 +223,12 @@ def test_the_docs_list_every_code_with_its_remedy():
         assert f"| `{reason.code}` | {reason.meaning} | {reason.remedy}" in text
 
 
-def test_explain_leaves_the_reason_on_the_wait_and_the_witness_as_notes():
+def test_explain_leaves_the_reason_on_the_wait_and_the_witness_in_the_record():
     text = body("%a = GROUP\nscf.if %c {\n%t = GROUP\n}\n%b = GROUP\nWAIT %a")
     report, after = run(text, explain=True)
     assert 'async_pipe.reason = "conditional-commit"' in after
-    (remark,) = report.diagnostics
-    assert [note.message for note in remark.notes] == [
+    (record,) = report.of("waits")
+    assert [step.what for step in record.witness] == [
         "the awaited group is committed",
         "past 'scf.if'",
         "a younger group is committed",

@@ -1,6 +1,6 @@
 """Small parts of the driver, each on its own: options, splitting, expectations, rendering.
 
-Covers: tool/options.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/sink.py
+Covers: tool/options.py, tool/flags.py, tool/command_line.py, tool/known_names.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/sink.py
 """
 
 from __future__ import annotations
@@ -15,27 +15,36 @@ from mlir_async_pipe.session.diagnostics import (
     Place,
     UsageError,
 )
-from mlir_async_pipe.tool import inputs, options, output, render, reproducer, verify_diagnostics
+from mlir_async_pipe.tool import (
+    command_line,
+    inputs,
+    output,
+    render,
+    reproducer,
+    verify_diagnostics,
+)
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.options import PassFlag
 
 
 def test_pass_flags_keep_their_order_and_options():
-    parsed = options.parse(["in.mlir", "-cse", "--async-pipe-expand=chip=sm_80 x", "-o", "out"])
+    parsed = command_line.parse(
+        ["in.mlir", "-cse", "--async-pipe-expand=chip=sm_80 x", "-o", "out"]
+    )
     assert parsed.passes == (PassFlag("cse", ""), PassFlag("async-pipe-expand", "chip=sm_80 x"))
     assert (parsed.input, parsed.output) == ("in.mlir", "out")
 
 
 def test_a_switch_does_not_take_the_next_word():
-    parsed = options.parse(["--split-input-file", "in.mlir", "--verify-each=false"])
+    parsed = command_line.parse(["--split-input-file", "in.mlir", "--verify-each=false"])
     assert parsed.input == "in.mlir"
     assert parsed.split_input_file == "// -----"
     assert parsed.verify_each is False
 
 
 def test_an_option_takes_its_value_as_next_word_or_after_an_equals_sign():
-    assert options.parse(["--target", "nvvm:sm_80"]).target == "nvvm:sm_80"
-    assert options.parse(["-target=nvvm:sm_80"]).target == "nvvm:sm_80"
+    assert command_line.parse(["--target", "nvvm:sm_80"]).target == "nvvm:sm_80"
+    assert command_line.parse(["-target=nvvm:sm_80"]).target == "nvvm:sm_80"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_an_option_takes_its_value_as_next_word_or_after_an_equals_sign():
 )
 def test_wrong_command_lines_are_usage_errors(words):
     with pytest.raises(UsageError, match="bad-usage"):
-        options.parse(words)
+        command_line.parse(words)
 
 
 def test_parts_keep_the_line_numbers_of_the_file():

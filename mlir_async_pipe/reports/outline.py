@@ -1,0 +1,216 @@
+"""What a pipelined loop looks like: its prologue, kernel and epilogue, found in the IR.
+
+    copy, commit                  prologue
+    copy, commit
+    scf.for {                     kernel: wait (1 group stays) -> commits of prologue and kernel
+      wait, barrier                 barrier
+      copy, commit                  copy, commit
+      load … store                  load, store
+    }
+    wait, barrier, load … store   epilogue: wait (1) …, wait (0) …
+
+What a pipeline is written of has the places of the loop that it was. So the kernel is the loop at
+the place of the record, and what stands around it in its block with places of ops in the kernel is
+prologue and epilogue. A loop without places has no outline. The loop as it was, which may stand
+beside the pipeline for short trips, is no kernel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    integer_attribute,
+    operations,
+    parent,
+    walk,
+)
+from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.loops.statements import is_statement
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
+
+PARTS = ("prologue", "kernel", "epilogue")
+RUNNING = ("copy", "statement")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One op of a pipeline: a "copy" that is issued, a "commit", "wait", "barrier" or a plain
+    "statement".
+
+    A wait leaves `count` groups in flight. `commits` are the numbers of the entries whose group
+    its token may denote, `record` that of the wait's record in the report; None where several
+    records fit.
+    """
+
+    number: int
+    part: str
+    kind: str
+    op: str
+    place: Place
+    count: int | None = None
+    commits: tuple[int, ...] = ()
+    record: int | None = None
+
+
+@dataclass(frozen=True)
+class Outline:
+    """One pipelined loop: its entries in the order in which they stand."""
+
+    place: Place
+    entries: tuple[Entry, ...]
+
+    def of(self, part: str) -> tuple[Entry, ...]:
+        """The entries of the prologue, the kernel or the epilogue."""
+        return tuple(entry for entry in self.entries if entry.part == part)
+
+    def stages(self, stages: int) -> dict[Place, int]:
+        """The stage of the statements at each place: one of stage s stands S - 1 - s times in
+        the prologue for each time that it stands in the kernel."""
+        counted = {
+            part: Counter(e.place for e in self.of(part) if e.kind in RUNNING) for part in PARTS
+        }
+        found = {}
+        for place, once in counted["kernel"].items():
+            before, rest = divmod(counted["prologue"][place], once)
+            if not rest and before < stages:
+                found[place] = stages - 1 - before
+        return found
+
+
+def record_outlines(root: Any, session: Session) -> None:
+    """Record an outline of each pipelined loop of the session that stands in the IR."""
+    places = {record.place for record in session.records.get("loops", []) if record.place.line}
+    if not places:
+        return
+    loops = [op for op in walk(root.operation) if op.name == "scf.for" and Place.of(op) in places]
+    records = _records(root, session)
+    for loop in loops:
+        if _is_original(loop):
+            continue
+        ops = _ops(loop)
+        numbers = {op: number for number, (_, _, op) in enumerate(ops)}
+        entries = tuple(
+            _entry(numbers[op], part, kind, op, numbers, records) for part, kind, op in ops
+        )
+        session.record("outlines", Outline(Place.of(loop), entries))
+
+
+def _is_original(loop: Operation) -> bool:
+    """Whether this is the loop as it was, beside a pipeline that needs more iterations."""
+    around = parent(loop)
+    return (
+        around is not None
+        and around.name == "scf.if"
+        and Place.of(around) == Place.of(loop)
+        and any(op == loop for op in _inside(around.regions[1]))
+    )
+
+
+def _ops(loop: Operation) -> list[tuple[str, str, Operation]]:
+    """Part, kind and op of everything that a pipeline consists of."""
+    kernel = list(_told(walk(loop)))
+    places = {Place.of(op) for _, op in kernel}
+    found: list[tuple[str, str, Operation]] = []
+    part = "prologue"
+    for op in operations(loop.block):
+        if op == loop:
+            found += [("kernel", kind, inner) for kind, inner in kernel]
+            part = "epilogue"
+        elif op.name != "scf.for" or Place.of(op) in places:
+            inside = _told(walk(op))
+            found += [(part, kind, inner) for kind, inner in inside if Place.of(inner) in places]
+    return found
+
+
+def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
+    """The ops that matter, each with its kind."""
+    for op in ops:
+        kind = _kind(op)
+        if kind:
+            yield kind, op
+
+
+def _kind(op: Operation) -> str:
+    row = row_of(op)
+    if row is None:
+        return "" if len(op.regions) or not is_statement(op) or _ends(op) else "statement"
+    if row.wait is not None:
+        return "wait"
+    if row.barrier is not None:
+        return "barrier"
+    if row.commits == "group":
+        return "commit"
+    return "copy" if row.asynchronous(op) else "statement"
+
+
+def _ends(op: Operation) -> bool:
+    return op.name.endswith((".yield", ".return", ".condition"))
+
+
+def _inside(region: Any) -> Iterator[Operation]:
+    for block in region:
+        yield from operations(block)
+
+
+def _records(root: Any, session: Session) -> dict[Operation, int]:
+    """The number of the record of each wait, where it is plain which: as many waits stand at its
+    place with its count as records do. Both are in the order of the text."""
+    recorded: dict[tuple[Place, int], list[int]] = {}
+    for number, record in enumerate(session.records.get("waits", [])):
+        recorded.setdefault((record.place, record.count), []).append(number)
+    standing: dict[tuple[Place, int], list[Operation]] = {}
+    for op in walk(root.operation):
+        if _kind(op) == "wait":
+            standing.setdefault((Place.of(op), _count(op) or 0), []).append(op)
+    found: dict[Operation, int] = {}
+    for key, ops in standing.items():
+        numbers = recorded.get(key, [])
+        if len(numbers) == len(ops):
+            found.update(zip(ops, numbers, strict=True))
+    return found
+
+
+def _entry(
+    number: int,
+    part: str,
+    kind: str,
+    op: Operation,
+    numbers: dict[Operation, int],
+    records: dict[Operation, int],
+) -> Entry:
+    place = Place.of(op)
+    if kind != "wait":
+        return Entry(number, part, kind, op.name, place)
+    commits = sorted({numbers[made] for made in _makers(list(op.operands)) if made in numbers})
+    return Entry(number, part, kind, op.name, place, _count(op), tuple(commits), records.get(op))
+
+
+def _count(op: Operation) -> int | None:
+    row = row_of(op)
+    assert row is not None and row.wait is not None
+    given = integer_attribute(op, row.wait.count)
+    return 0 if given is None and row.wait.form == "token" else given
+
+
+def _makers(values: Sequence[Value]) -> Iterator[Operation]:
+    """The ops that make what `values` may be, through loops, branches and selects."""
+    seen = set(values)
+    open_values = list(values)
+    while open_values:
+        value = open_values.pop()
+        further = origins(value).values
+        if not further:
+            op = defining_op(value)
+            if op is not None:
+                yield op
+        open_values += [next_value for next_value in further if next_value not in seen]
+        seen.update(further)

@@ -1,0 +1,169 @@
+"""Reads a command line, with mlir-opt's names and ours, into one frozen `Options`.
+
+A flag that is no option is a pass, as in mlir-opt: `--cse`, `--async-pipe-expand=chip=sm_80`,
+and passes run in the order in which they stand. Options may be written with one dash or two;
+a switch may carry a value (`--verify-each=false`) but never takes the next word, so that
+`--split-input-file gemm.mlir` names a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.tool.flags import FLAGS, MACHINE, MLIR, OURS, Flag
+from mlir_async_pipe.tool.known_names import did_you_mean
+from mlir_async_pipe.tool.options import DIAGNOSTIC_FORMATS, Options, PassFlag
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, code="bad-usage", advice="see async-pipe-opt --help")
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Read the command line; raises UsageError (bad-usage).
+
+    `--help` prints and exits 0, as argparse does it.
+    """
+    namespace, rest = _parser().parse_known_args([_normalised(word) for word in arguments])
+    values: dict[str, Any] = {k: v for k, v in vars(namespace).items() if v is not None}
+    flags = {flag.name.replace("-", "_"): flag for flag in FLAGS}
+    for name, value in values.items():
+        flag = flags.get(name)
+        if flag is None:
+            continue
+        if flag.choices == ("true", "false"):
+            values[name] = value == "true"
+        elif flag.repeated:
+            values[name] = tuple(word for entry in value for word in entry.split(","))
+        elif flag.metavar in ("N", "BYTES"):
+            values[name] = _whole_number(flag.name, value)
+    values["passes"] = tuple(_pass_flag(word) for word in rest)
+    options = Options(**values)
+    if options.passes and options.pass_pipeline is not None:
+        raise UsageError(
+            f"'--{options.passes[0].name}' and '--pass-pipeline' exclude each other",
+            code="bad-usage",
+            advice="put the pass into the pipeline text",
+        )
+    return options
+
+
+def diagnostics_style(arguments: Sequence[str]) -> str:
+    """How diagnostics are to be written, read off a command line that may be wrong elsewhere."""
+    for word in arguments:
+        name, _, value = word.lstrip("-").partition("=")
+        if name == "diagnostics" and value in DIAGNOSTIC_FORMATS:
+            return value
+    return DIAGNOSTIC_FORMATS[0]
+
+
+def help_list() -> str:
+    """All options in one list, by name."""
+    parser = argparse.ArgumentParser(add_help=False, formatter_class=_wide)
+    group = parser.add_argument_group("options")
+    for flag in sorted(FLAGS, key=lambda flag: flag.name):
+        _add(group, flag)
+    return parser.format_help().partition("options:\n")[2]
+
+
+def completion(shell: str) -> str:
+    """A script that completes options, their values, our passes and files in `shell`.
+
+    Raises UsageError (missing-extra) where the library that writes it is not installed.
+    """
+    try:
+        shtab: ModuleType = importlib.import_module("shtab")
+    except ModuleNotFoundError:
+        raise UsageError(
+            "'--print-completion' needs the library shtab, which is not installed",
+            code="missing-extra",
+            advice="pip install 'mlir-async-pipe[completion]'",
+        ) from None
+    parser = _parser()
+    for name in passes.names():
+        parser.add_argument(f"--{name}", help=passes.find(name).summary)
+    for action in parser._actions:
+        if action.metavar == "FILE":
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return str(shtab.complete(parser, shell)) + "\n"
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="async-pipe-opt",
+        usage="async-pipe-opt [FILE|-] [-o FILE] [passes] [options]",
+        description="Pipelines loops with asynchronous copies and counts their waits exactly.",
+        epilog="A switch is true without value; --switch=false is how it is switched off. "
+        "Any other --name[=options] is a pass, ours (--list-passes) or MLIR's; "
+        "passes run in the order in which they stand.",
+        allow_abbrev=False,
+        formatter_class=_wide,
+    )
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="input, - for stdin")
+    parser.add_argument("-o", dest="output", metavar="FILE", help="output, - for stdout")
+    groups = {name: parser.add_argument_group(f"options {name}") for name in (MLIR, OURS, MACHINE)}
+    for flag in FLAGS:
+        _add(groups[flag.group], flag)
+    return parser
+
+
+def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
+    group.add_argument(
+        f"--{flag.name}",
+        dest=flag.name.replace("-", "_"),
+        # A value that may be left out is shown as it is written, after "=".
+        metavar=f"[={flag.metavar}]" if flag.bare and flag.metavar else flag.metavar,
+        choices=flag.choices or None,
+        action="append" if flag.repeated else "store",
+        help=flag.help.replace("%", "%%"),
+    )
+
+
+def _wide(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, max_help_position=40, width=100)
+
+
+def _normalised(word: str) -> str:
+    """One dash to two; a switch without value gets the value that it means."""
+    if not word.startswith("-") or word in ("-", "--", "-o", "-h") or word.startswith("-o="):
+        return word.replace("-o=", "-o", 1) if word.startswith("-o=") else word
+    name, equals, value = word.lstrip("-").partition("=")
+    name = _SHORT.get(name, name) + equals + value
+    bare = _BARE.get(name)
+    return f"--{name}" if bare is None else f"--{name}={bare}"
+
+
+_SHORT = {"p": "pass-pipeline"}
+_BARE = {flag.name: flag.bare for flag in FLAGS if flag.bare is not None}
+
+
+def _pass_flag(word: str) -> PassFlag:
+    if not word.startswith("--"):
+        raise UsageError(
+            f"more than one input file: '{word}'",
+            code="bad-usage",
+            advice="give one FILE, or - for standard input",
+        )
+    name, _, options = word[2:].partition("=")
+    if name.startswith("mlir-"):
+        raise UsageError(
+            f"unknown option '--{name}'",
+            code="bad-usage",
+            advice=did_you_mean(name) or "--help lists the options",
+        )
+    return PassFlag(name, options)
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(
+            f"option '--{name}' is '{text}', expected a whole number", code="bad-usage"
+        )
+    return int(text)

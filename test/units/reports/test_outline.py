@@ -1,0 +1,88 @@
+"""The outline of a pipeline: its parts, which commits a wait is for, and the stage of each line.
+
+Covers: reports/outline.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.paths import ROOT
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.reports.outline import Outline, record_outlines
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
+
+EXAMPLES = ROOT / "examples"
+
+
+def outlined(text: str, pipeline: str = "async-pipe", options: str = "") -> Session:
+    with new_context():
+        module = ir.Module.parse(text)
+        session = Session(target=Target.parse("nvvm:sm_80"))
+        found = passes.find(pipeline)
+        found.run(module.operation, passes.parse_options(found, options), session)
+        record_outlines(module, session)
+    return session
+
+
+@pytest.fixture(scope="module")
+def add_one() -> Session:
+    return outlined((EXAMPLES / "add_one.mlir").read_text())
+
+
+def told(outline: Outline, part: str) -> str:
+    return " ".join(
+        entry.kind if entry.count is None else f"{entry.kind}({entry.count})"
+        for entry in outline.of(part)
+    )
+
+
+def test_the_parts_are_told_apart_in_the_order_of_the_text(add_one: Session) -> None:
+    (outline,) = add_one.records["outlines"]
+    assert told(outline, "prologue") == "copy commit copy commit"
+    assert told(outline, "kernel") == "wait(1) barrier copy commit statement statement"
+    assert told(outline, "epilogue") == " ".join(
+        f"wait({count}) barrier statement statement" for count in (1, 0)
+    )
+    assert [entry.number for entry in outline.entries] == list(range(len(outline.entries)))
+
+
+def test_a_wait_knows_the_commits_of_its_token_and_its_record(add_one: Session) -> None:
+    (outline,) = add_one.records["outlines"]
+    waits = [entry for entry in outline.entries if entry.kind == "wait"]
+    for wait in waits:
+        assert {outline.entries[number].kind for number in wait.commits} == {"commit"}
+    # The kernel waits for a group of the prologue first, for one of its own later.
+    assert {outline.entries[number].part for number in waits[0].commits} == {"prologue", "kernel"}
+    records = [add_one.records["waits"][wait.record] for wait in waits]
+    assert [record.count for record in records] == [wait.count for wait in waits] == [1, 1, 0]
+
+
+def test_stages_of_lines_are_those_of_the_annotation() -> None:
+    session = outlined((EXAMPLES / "copy_compute.mlir").read_text())
+    found = {}
+    for record, outline in zip(session.records["loops"], session.records["outlines"], strict=True):
+        for place, stage in outline.stages(record.stages).items():
+            found[place.line - outline.place.line, outline.place.line] = stage
+    # @two_stages_async: stage = [0, 0, 1, 1]; @three_stages: stage = [0, 0, 1, 1, 2, 2].
+    assert {line: stage for (line, loop), stage in found.items() if loop == 34} == {
+        1: 0, 3: 0, 4: 1, 6: 1
+    }  # fmt: skip
+    assert {line: stage for (line, loop), stage in found.items() if loop == 55} == {
+        1: 0, 3: 0, 4: 1, 6: 1, 7: 2, 9: 2
+    }  # fmt: skip
+
+
+def test_the_loop_as_it_was_beside_the_pipeline_is_no_kernel() -> None:
+    session = outlined((EXAMPLES / "gemm.mlir").read_text())
+    (record,) = session.records["loops"]
+    assert record.short_trip == "version"
+    (outline,) = session.records["outlines"]
+    assert [entry.count for entry in outline.of("kernel") if entry.kind == "wait"] == [1]
+
+
+def test_ir_without_pipelined_loops_has_no_outlines() -> None:
+    text = (EXAMPLES / "handwritten" / "ring_tokens.mlir").read_text()
+    assert "outlines" not in outlined(text, "async-pipe-count-waits").records
