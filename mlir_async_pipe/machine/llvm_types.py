@@ -31,6 +31,11 @@ class Layout:
     element: str = ""
     is_struct: bool = False
 
+    @property
+    def stride(self) -> int:
+        """Bytes from one element of an array to the next: 16 for 3 x f32, 4 for i24."""
+        return -(-self.size // self.alignment) * self.alignment
+
 
 @lru_cache(maxsize=512)
 def layout_of(text: str) -> Layout:
@@ -43,7 +48,7 @@ def layout_of(text: str) -> Layout:
     if match := _ARRAY.match(name):
         element = layout_of(match[2])
         count = int(match[1])
-        return Layout(count * element.size, element.alignment, (match[2],) * count, (), match[2])
+        return Layout(count * element.stride, element.alignment, (match[2],) * count, (), match[2])
     if match := _VECTOR.match(name):
         element = layout_of(match[2])
         size = int(match[1]) * element.size
@@ -53,8 +58,8 @@ def layout_of(text: str) -> Layout:
     if name in _SCALAR_BITS:
         return Layout(_SCALAR_BITS[name] // 8, _SCALAR_BITS[name] // 8)
     if re.fullmatch(r"i\d+", name):
-        size = max(1, int(name[1:]) // 8)
-        return Layout(size, size)
+        size = max(1, -(-int(name[1:]) // 8))
+        return Layout(size, 1 << (size - 1).bit_length())
     if name.startswith("f8"):
         return Layout(1, 1)
     raise MachineError(f"the machine knows no layout of '{text}'", code="unsupported-type")

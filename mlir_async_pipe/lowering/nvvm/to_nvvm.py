@@ -6,6 +6,7 @@
     block sizes       -->  stated once, then exact                (block_sizes)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
+    addresses         -->  what varies apart from what does not   (split_addresses)
 
 What MLIR's conversions do not know would make its translation crash, so ops of other dialects
 are refused where they stand before anything is rewritten, and what is left over is refused
@@ -38,6 +39,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     module_functions,
     top_level,
 )
+from mlir_async_pipe.lowering.nvvm.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
@@ -232,4 +234,5 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("converted", in_each(_check_converted), ("convert",), "MLIR has converted what it can"),
     Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
     Step("masked", in_each(settle_masked_loads), ("convert",), "masked loads are LLVM's"),
+    Step("addresses", in_each(split_all), ("masked",), "all loads and stores are LLVM's"),
 )

@@ -19,16 +19,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    create,
     defining_op,
     integer_attribute,
     walk,
 )
+from mlir_async_pipe.lowering.scopes.llvm_builder import REGISTERS, LlvmBuilder
 from mlir_async_pipe.vocabulary.memory_layout import layout_of
 
 _MASKED_LOAD = "llvm.intr.masked.load"
-# Register classes of inline PTX, by their bits.
-_REGISTERS = {16: "h", 32: "r", 64: "l"}
 _LARGEST_LOAD_BYTES = 16
 
 
@@ -59,15 +57,15 @@ def _loaded(op: Operation, mask: list[bool]) -> Value:
     pointer, _, value = op.operands
     kind = ir.VectorType(op.results[0].type).element_type
     size = layout_of(kind).stride_bytes
-    build = _Builder(before(op), op.location)
+    build = LlvmBuilder(before(op), op.location)
     for piece in _pieces(mask, size, integer_attribute(op, "alignment") or size):
         offset = build.number(piece.first * size)
         # LLVM's vectoriser makes neighbouring loads one again, and fills the gaps after them.
         place = build.at(pointer, build.hidden(offset) if piece.first else offset)
-        loaded = build.load(place, kind, piece)
+        loaded = _load(build, place, kind, piece)
         for number in range(piece.elements):
-            element = build.extract(loaded, number) if piece.elements > 1 else loaded
-            value = build.insert(value, element, piece.first + number)
+            element = _extract(build, loaded, number) if piece.elements > 1 else loaded
+            value = _insert(build, value, element, piece.first + number)
     return value
 
 
@@ -104,12 +102,12 @@ def _hidden_mask(op: Operation) -> Value:
     """The mask of a load as a value that LLVM cannot know."""
     mask = op.operands[1]
     length = int(ir.VectorType(mask.type).shape[0])
-    build = _Builder(before(op), op.location)
-    wide = next((width for width in _REGISTERS if width >= length), None)
+    build = LlvmBuilder(before(op), op.location)
+    wide = next((width for width in REGISTERS if width >= length), None)
     number = build.cast("llvm.bitcast", mask, build.integer(length))
     if wide is None:
         ones = build.cast("llvm.sext", build.hidden(build.number(-1)), build.integer(length))
-        number = build.both(number, ones)
+        number = build.binary("llvm.and", number, ones)
     elif wide == length:
         number = build.hidden(number)
     else:
@@ -118,60 +116,18 @@ def _hidden_mask(op: Operation) -> Value:
     return build.cast("llvm.bitcast", number, mask.type)
 
 
-@dataclass(frozen=True)
-class _Builder:
-    """Makes ops of the LLVM dialect in one place."""
+def _load(build: LlvmBuilder, place: Value, kind: Any, piece: _Piece) -> Value:
+    if piece.elements > 1:
+        kind = ir.VectorType.get([piece.elements], kind, loc=build.loc)
+    alignment = ir.IntegerAttr.get(build.integer(64), piece.alignment)
+    return build.make("llvm.load", [place], kind, {"alignment": alignment})
 
-    ip: Any
-    loc: Any
 
-    def integer(self, width: int) -> Any:
-        return ir.IntegerType.get_signless(width, self.loc.context)
+def _extract(build: LlvmBuilder, vector: Value, number: int) -> Value:
+    element = ir.VectorType(vector.type).element_type
+    return build.make("llvm.extractelement", [vector, build.number(number)], element, {})
 
-    def _make(
-        self, name: str, operands: list[Value], result: Any, attributes: dict[str, Any]
-    ) -> Value:
-        made = create(name, operands, [result], attributes, ip=self.ip, loc=self.loc)
-        return made.results[0]
 
-    def number(self, value: int) -> Value:
-        attribute = ir.IntegerAttr.get(self.integer(64), value)
-        return self._make("llvm.mlir.constant", [], self.integer(64), {"value": attribute})
-
-    def cast(self, name: str, value: Value, kind: Any) -> Value:
-        return self._make(name, [value], kind, {})
-
-    def both(self, a: Value, b: Value) -> Value:
-        return self._make("llvm.and", [a, b], a.type, {})
-
-    def hidden(self, value: Value) -> Value:
-        """The same integer, of which LLVM knows nothing: an inline asm without instructions."""
-        register = _REGISTERS[ir.IntegerType(value.type).width]
-        attributes = {
-            "asm_string": ir.StringAttr.get("", self.loc.context),
-            "constraints": ir.StringAttr.get(f"={register},0", self.loc.context),
-        }
-        return self._make("llvm.inline_asm", [value], value.type, attributes)
-
-    def at(self, pointer: Value, offset: Value) -> Value:
-        """The pointer, `offset` bytes further on."""
-        dynamic = -(2**31)
-        attributes = {
-            "rawConstantIndices": ir.DenseI32ArrayAttr.get([dynamic], self.loc.context),
-            "elem_type": ir.TypeAttr.get(self.integer(8), self.loc.context),
-        }
-        return self._make("llvm.getelementptr", [pointer, offset], pointer.type, attributes)
-
-    def load(self, place: Value, kind: Any, piece: _Piece) -> Value:
-        if piece.elements > 1:
-            kind = ir.VectorType.get([piece.elements], kind, loc=self.loc)
-        alignment = ir.IntegerAttr.get(self.integer(64), piece.alignment)
-        return self._make("llvm.load", [place], kind, {"alignment": alignment})
-
-    def extract(self, vector: Value, number: int) -> Value:
-        element = ir.VectorType(vector.type).element_type
-        return self._make("llvm.extractelement", [vector, self.number(number)], element, {})
-
-    def insert(self, vector: Value, element: Value, number: int) -> Value:
-        operands = [vector, element, self.number(number)]
-        return self._make("llvm.insertelement", operands, vector.type, {})
+def _insert(build: LlvmBuilder, vector: Value, element: Value, number: int) -> Value:
+    operands = [vector, element, build.number(number)]
+    return build.make("llvm.insertelement", operands, vector.type, {})

@@ -127,8 +127,8 @@ def element_pointer(site: Site) -> Execute:
     offset = 0
     for number, index in enumerate(constants):
         if number == 0:
-            scales.append(layout.size)
-            offset += index * layout.size if index != DYNAMIC_INDEX else 0
+            scales.append(layout.stride)
+            offset += index * layout.stride if index != DYNAMIC_INDEX else 0
             continue
         if layout.is_struct:
             scales.append(0)
@@ -136,8 +136,8 @@ def element_pointer(site: Site) -> Execute:
             layout = layout_of(layout.members[index])
         else:
             element = layout_of(layout.element)
-            scales.append(element.size)
-            offset += index * element.size if index != DYNAMIC_INDEX else 0
+            scales.append(element.stride)
+            offset += index * element.stride if index != DYNAMIC_INDEX else 0
             layout = element
     dynamic = [
         scale for scale, index in zip(scales, constants, strict=True) if index == DYNAMIC_INDEX
@@ -183,7 +183,7 @@ def store(site: Site) -> Execute:
 @semantics("llvm.alloca")
 def allocate(site: Site) -> Execute:
     """Memory of each thread's own."""
-    size = layout_of(site.text("elem_type")).size
+    size = layout_of(site.text("elem_type")).stride
 
     def execute(unit: Unit, count: Array) -> Array:
         bytes_ = int(count.max()) * size

@@ -1,0 +1,111 @@
+"""A pointer as the pointer that it starts from and bytes after it: a sum, exact modulo 2^64.
+
+    %at = add (mul %slot, 4096), (mul %row, 32)
+    %p = llvm.getelementptr %tile[%at] : f16        %tile + 8192 * %slot + 64 * %row
+
+Pointers and 64-bit integers wrap at 2^64, where sums and products with constants may be taken
+apart without asking whether they overflow. A narrower sum may be taken apart only where its
+numbers are proven to fit: `values.linear` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.values.domains import typed
+from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
+from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
+from mlir_async_pipe.values.operator_table import OPERATORS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+
+_GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
+_WRAPPING = ("add", "sub", "mul", "shl")
+
+
+@dataclass(frozen=True)
+class Address:
+    """`base`, as a pointer of type `kind`, and `offset` bytes after it. Whoever made the address
+    has added `steps` times."""
+
+    base: Value
+    kind: Any
+    offset: Linear
+    steps: int
+
+
+def is_pointer(value: Value) -> bool:
+    """Whether a value is one pointer, of any space."""
+    return str(value.type).startswith("!llvm.ptr")
+
+
+class AddressParts:
+    """Takes pointers apart; remembers the integers that it has seen."""
+
+    def __init__(self) -> None:
+        self._exact = Arithmetic()
+        self._wrapped: dict[Value, Linear] = {}
+
+    def address(self, pointer: Value) -> Address:
+        """A pointer of any space, followed through pointer arithmetic."""
+        kind, offset, steps = pointer.type, Linear(), 0
+        while True:
+            op = defining_op(pointer)
+            if op is None or op.name not in (_GEP, _CAST):
+                break
+            if op.name == _GEP:
+                step = self._step(op)
+                if step is None:
+                    break
+                offset, steps = offset + step, steps + 1
+            pointer = op.operands[0]
+        return Address(pointer, kind, _modulo(offset), steps)
+
+    def _step(self, gep: Any) -> Linear | None:
+        """The bytes that a getelementptr adds; None if they are no multiple of one index, or if
+        it makes many pointers."""
+        if not is_pointer(gep.results[0]):
+            return None
+        indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
+        if len(gep.operands) == 1 and not any(indices):
+            return Linear()
+        try:
+            unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
+        except UnknownLayoutError:
+            return None
+        if len(indices) != 1:
+            return None
+        if len(gep.operands) == 1:
+            return Linear(int(indices[0]) * unit)
+        index = gep.operands[1]
+        # A narrower index is extended by its sign: it counts as the signed number that it is.
+        form = self.wrapped(index) if bits_of(index.type) == INDEX_BITS else self.exact(index)
+        return form.scaled(unit)
+
+    def exact(self, value: Value) -> Linear:
+        """The linear form that an integer is equal to."""
+        return self._exact.linear(value)
+
+    def wrapped(self, value: Value) -> Linear:
+        """The linear form that a 64-bit integer is equal to modulo 2^64."""
+        form: Linear = memoised(value, self._wrapped, self._wrapped_step)
+        return form
+
+    def _wrapped_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
+        op = defining_op(value)
+        row = OPERATORS.get(op.name) if op is not None else None
+        if op is None or row is None or row.method not in _WRAPPING or str(value.type) != "i64":
+            return self.exact(value)
+        operands = [get(operand) for operand in op.operands]
+        found = getattr(LINEAR_FORMS, row.method)(typed(op), operands, self._exact)
+        return Linear(0, {value: 1}) if found is None else _modulo(found)
+
+
+def _modulo(form: Linear) -> Linear:
+    """The same form modulo 2^64, with the numbers nearest to 0."""
+    terms = {symbol: as_signed(number, INDEX_BITS) for symbol, number in form.terms.items()}
+    kept = {symbol: number for symbol, number in terms.items() if number}
+    return Linear(as_signed(form.constant, INDEX_BITS), kept)

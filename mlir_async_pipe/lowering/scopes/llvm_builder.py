@@ -1,0 +1,64 @@
+"""Makes ops of the LLVM dialect in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Value, create
+
+# Register classes of inline PTX, by their bits.
+REGISTERS = {16: "h", 32: "r", 64: "l"}
+_DYNAMIC_INDEX = -(2**31)
+
+
+@dataclass(frozen=True)
+class LlvmBuilder:
+    """Writes at an insertion point, with a location."""
+
+    ip: Any
+    loc: Any
+
+    def integer(self, width: int) -> Any:
+        """The type of integers of `width` bits."""
+        return ir.IntegerType.get_signless(width, self.loc.context)
+
+    def make(
+        self, name: str, operands: list[Value], result: Any, attributes: dict[str, Any]
+    ) -> Value:
+        """The result of an op."""
+        made = create(name, operands, [result], attributes, ip=self.ip, loc=self.loc)
+        return made.results[0]
+
+    def number(self, value: int, width: int = 64) -> Value:
+        """A constant."""
+        kind = self.integer(width)
+        attribute = ir.IntegerAttr.get(kind, value)
+        return self.make("llvm.mlir.constant", [], kind, {"value": attribute})
+
+    def cast(self, name: str, value: Value, kind: Any) -> Value:
+        """The value in another type, by the op called `name`."""
+        return self.make(name, [value], kind, {})
+
+    def binary(self, name: str, a: Value, b: Value) -> Value:
+        """The result of an op of two operands, which is of their type."""
+        return self.make(name, [a, b], a.type, {})
+
+    def hidden(self, value: Value) -> Value:
+        """The same integer, of which LLVM knows nothing: an inline asm without instructions."""
+        register = REGISTERS[ir.IntegerType(value.type).width]
+        attributes = {
+            "asm_string": ir.StringAttr.get("", self.loc.context),
+            "constraints": ir.StringAttr.get(f"={register},0", self.loc.context),
+        }
+        return self.make("llvm.inline_asm", [value], value.type, attributes)
+
+    def at(self, pointer: Value, offset: Value | int) -> Value:
+        """The pointer, `offset` bytes further on."""
+        index, moving = (offset, []) if isinstance(offset, int) else (_DYNAMIC_INDEX, [offset])
+        attributes = {
+            "rawConstantIndices": ir.DenseI32ArrayAttr.get([index], self.loc.context),
+            "elem_type": ir.TypeAttr.get(self.integer(8), self.loc.context),
+        }
+        return self.make("llvm.getelementptr", [pointer, *moving], pointer.type, attributes)
