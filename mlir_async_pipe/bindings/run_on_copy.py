@@ -31,11 +31,11 @@ def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answe
     """The answer of `change` on a copy of `root`, which `root` then becomes."""
     copy = root.clone().operation
     answer = change(copy)
-    _become(root, copy)
+    become(root, copy)
     return answer
 
 
-def _become(op: Operation, made: Operation) -> None:
+def become(op: Operation, made: Operation) -> None:
     """Give an op the attributes and the contents of another one of its name."""
     _take_attributes(op, made)
     if op.name in SYMBOL_TABLES:
@@ -65,7 +65,7 @@ def _take_symbols(block: Block, made: Block) -> None:
     for number, op in enumerate(operations(made)):
         same = old.pop(_key(op, number), None) if symbol_name(op) else None
         if same is not None:
-            _become(same, op)
+            become(same, op)
         result.append(op if same is None else same)
     erase(old.values())
     for op in result:

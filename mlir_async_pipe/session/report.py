@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # What the passes of this package record; passes of others may add kinds.
 KINDS = (
+    "raised",
     "suggestions",
     "schedules",
     "loops",
@@ -82,6 +83,7 @@ class Report:
 
         | kind            | one record for                                   | from               |
         |---|---|---|
+        | raised          | a loop of blocks that became an scf.for          | raise-loops        |
         | suggestions     | a loop that nobody annotated                     | suggest            |
         | schedules       | a loop that was scheduled by latencies           | schedule           |
         | loops           | a loop that was pipelined                        | expand             |

@@ -1,0 +1,167 @@
+"""Reads the blocks of a loop as straight lines, ifs and loops, or says where that fails.
+
+    ^h(%n): … cf.cond_br %more, ^a, ^out          Loop(^h, on=0, body=[
+    ^a: … cf.cond_br %c, ^b, ^m                       Straight(^a),
+    ^b: … cf.br ^m                          -->       If(^a, ([Straight(^b)], []), join=^m),
+    ^m: … cf.br ^h(%n1)                               Straight(^m)])
+
+Two ways from a branch meet again at its join, the nearest block that all of them come to. A loop
+is left from its first block only; that one runs once more than the rest, so it may only compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, operations, terminator
+from mlir_async_pipe.flow.algorithms import natural_loops, post_dominators, predecessors
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
+from mlir_async_pipe.vocabulary.memory_ops import is_pure
+
+GOTO, BRANCH = "cf.br", "cf.cond_br"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way to a block, and what it hands on."""
+
+    target: Block
+    operands: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Straight:
+    """What a block is handed, and all its ops but the last."""
+
+    block: Block
+    handed: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What runs from one block to another, and what that one is handed at the end."""
+
+    items: tuple[Straight | If | Loop, ...]
+    end: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    """The last op of `block` picks a way; both lead to `join`."""
+
+    block: Block
+    ways: tuple[Way, Way]
+    join: Block
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`header` is handed `entry` at first, and goes on to `body` by its successor `on`."""
+
+    header: Block
+    entry: tuple[Value, ...]
+    on: int
+    body: Way
+    leave: Edge
+    backs: tuple[Edge, ...]
+    members: frozenset[Block]
+
+    @property
+    def test(self) -> Operation:
+        """The op that goes on or leaves."""
+        return terminator(self.header)
+
+
+class BlockGraph:
+    """The blocks of one region, the loops among them, and where ways meet again."""
+
+    def __init__(self, region: Any) -> None:
+        self.blocks: list[Block] = list(region.blocks)
+        # A block that is asked of a branch says that the branch is its owner.
+        own = {block: block for block in self.blocks}
+        self.edges = {block: _edges(terminator(block), own) for block in self.blocks}
+        targets = {block: [edge.target for edge in self.edges[block]] for block in self.blocks}
+        self.before = predecessors(self.blocks, targets.__getitem__)
+        self.loops = natural_loops(self.blocks[0], targets.__getitem__)
+        # By number: what comes after the region has one too.
+        number = {block: place for place, block in enumerate(self.blocks)}
+        end = len(self.blocks)
+        after = {number[b]: [number[t] for t in targets[b]] or [end] for b in self.blocks}
+        self.join = {
+            self.blocks[place]: self.blocks[nearest]
+            for place, nearest in post_dominators(after, end).items()
+            if nearest != end
+        }
+
+
+def _edges(last: Operation, own: dict[Block, Block]) -> list[Edge]:
+    row = BRANCH_ROWS.get(last.name)
+    if row is None:
+        return [Edge(own[target], ()) for target in last.successors]
+    operands = list(last.operands)
+    return [
+        Edge(own[target], tuple(operands[given.start : given.stop]))
+        for target, given in zip(last.successors, row.operands(last), strict=True)
+    ]
+
+
+def read_loop(graph: BlockGraph, header: Block, entry: tuple[Value, ...]) -> Loop:
+    """The loop that starts in a block. Raises PipelineError (loop-…)."""
+    members = graph.loops[header]
+    test, edges = terminator(header), graph.edges[header]
+    inside = [number for number, edge in enumerate(edges) if edge.target in members]
+    if test.name != BRANCH or len(inside) != 1:
+        raise refusal(
+            "its first block does not decide whether it goes on", test, code="loop-not-counted"
+        )
+    for block in graph.blocks:
+        if block not in members or block == header:
+            continue
+        if any(edge.target not in members for edge in graph.edges[block]):
+            raise refusal("it is left from here, too", terminator(block), code="loop-early-exit")
+        before = graph.before[block]
+        if not before or any(source not in members for source in before):
+            raise refusal("it is entered at two places", test, code="loop-not-structured")
+    for op in operations(header)[:-1]:
+        if not is_pure(op) or len(op.regions):
+            message = f"'{op.name}' runs once more than the rest of it"
+            raise refusal(message, op, code="loop-header-effects")
+    body = _read(graph, edges[inside[0]], header, {header})
+    backs = tuple(edge for block in members for edge in graph.edges[block] if edge.target == header)
+    leave = edges[1 - inside[0]]
+    return Loop(header, entry, inside[0], body, leave, backs, frozenset(members))
+
+
+def _read(graph: BlockGraph, start: Edge, stop: Block, seen: set[Block]) -> Way:
+    """What runs from an edge until control comes to `stop`."""
+    items: list[Straight | If | Loop] = []
+    block, handed = start.target, start.operands
+    while block != stop:
+        if block in seen:
+            raise refusal("ways meet here", operations(block)[0], code="loop-not-structured")
+        seen.add(block)
+        if block in graph.loops:
+            loop = read_loop(graph, block, handed)
+            items.append(loop)
+            seen |= loop.members
+            block, handed = loop.leave.target, loop.leave.operands
+            continue
+        items.append(Straight(block, handed))
+        last, edges, join = terminator(block), graph.edges[block], graph.join.get(block)
+        if last.name == GOTO:
+            block, handed = edges[0].target, edges[0].operands
+        elif last.name == BRANCH and join is not None:
+            yes, no = (_read(graph, edge, join, seen) for edge in edges)
+            items.append(If(block, (yes, no), join))
+            # The arguments of the join stand for the results of the `if`.
+            block, handed = join, tuple(join.arguments)
+        else:
+            raise refusal(f"where '{last.name}' leads is open", last, code="loop-not-structured")
+    return Way(tuple(items), handed)
+
+
+def refusal(why: str, at: Operation, *, code: str) -> PipelineError:
+    """Why a loop stays as it is."""
+    return PipelineError(f"the loop stays as branches: {why}", code=code, at=at)
