@@ -18,7 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, operations
 from mlir_async_pipe.flow.algorithms import natural_loops, post_dominators, predecessors
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
-from mlir_async_pipe.vocabulary.memory_ops import is_pure
+from mlir_async_pipe.vocabulary.pure_ops import is_pure
 
 GOTO, BRANCH = "cf.br", "cf.cond_br"
 
