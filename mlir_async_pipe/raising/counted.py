@@ -28,6 +28,7 @@ from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 # Predicates of arith.cmpi, and what they are with sides swapped or turned round.
 _SLT, _SLE, _SGT, _SGE = 2, 3, 4, 5
 _SWAPPED = {_SLT: _SGT, _SGT: _SLT, _SLE: _SGE, _SGE: _SLE}
+_LESS_BY_ONE = {("arith.subi", 1), ("arith.addi", -1)}
 _NEGATED = {_SLT: _SGE, _SGE: _SLT, _SGT: _SLE, _SLE: _SGT}
 
 
@@ -130,7 +131,7 @@ def _falls_by_one(loop: Loop, number: int) -> bool:
     argument = loop.header.arguments[number]
     after = _next(loop, number)
     op = None if after is None else defining_op(after)
-    if op is None or op.name not in ("arith.subi", "arith.addi"):
+    if op is None or len(op.operands) != 2 or op.operands[0] != argument:
         return False
-    by = 1 if op.name == "arith.subi" else -1
-    return op.operands[0] == argument and constant_value(op.operands[1]) == by
+    by = constant_value(op.operands[1])
+    return by is not None and (op.name, by) in _LESS_BY_ONE

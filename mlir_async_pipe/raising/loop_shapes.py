@@ -20,8 +20,6 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import is_pure
 
-GOTO, BRANCH = "cf.br", "cf.cond_br"
-
 
 @dataclass(frozen=True)
 class Edge:
@@ -107,12 +105,17 @@ def _edges(last: Operation, own: dict[Block, Block]) -> list[Edge]:
     ]
 
 
+def _picks(last: Operation) -> bool:
+    """Whether an i1 decides which of two blocks is next."""
+    return last.name in BRANCH_ROWS and BRANCH_ROWS[last.name].condition
+
+
 def read_loop(graph: BlockGraph, header: Block, entry: tuple[Value, ...]) -> Loop:
     """The loop that starts in a block. Raises PipelineError (loop-…)."""
     members = graph.loops[header]
     test, edges = terminator(header), graph.edges[header]
     inside = [number for number, edge in enumerate(edges) if edge.target in members]
-    if test.name != BRANCH or len(inside) != 1:
+    if not _picks(test) or len(inside) != 1:
         raise refusal(
             "its first block does not decide whether it goes on", test, code="loop-not-counted"
         )
@@ -150,9 +153,9 @@ def _read(graph: BlockGraph, start: Edge, stop: Block, seen: set[Block]) -> Way:
             continue
         items.append(Straight(block, handed))
         last, edges, join = terminator(block), graph.edges[block], graph.join.get(block)
-        if last.name == GOTO:
+        if last.name in BRANCH_ROWS and len(edges) == 1:
             block, handed = edges[0].target, edges[0].operands
-        elif last.name == BRANCH and join is not None:
+        elif _picks(last) and join is not None:
             yes, no = (_read(graph, edge, join, seen) for edge in edges)
             items.append(If(block, (yes, no), join))
             # The arguments of the join stand for the results of the `if`.

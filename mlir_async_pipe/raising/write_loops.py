@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
 )
 from mlir_async_pipe.raising.counted import CountDown, Counted
-from mlir_async_pipe.raising.loop_shapes import GOTO, If, Loop, Straight, Way
+from mlir_async_pipe.raising.loop_shapes import If, Loop, Straight, Way
 
 Values = dict[Value, Value]
 
@@ -48,7 +48,7 @@ def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
             if _block_of(user, header.owner.operation) not in loop.members:
                 _put(user, value, made[value])
     create(
-        GOTO,
+        "cf.br",
         [made.get(value, value) for value in loop.leave.operands],
         successors=[loop.leave.target],
         ip=ir.InsertionPoint(old[-1]),
