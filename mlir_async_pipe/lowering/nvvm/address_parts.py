@@ -19,8 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
 from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
-from mlir_async_pipe.values.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
 _WRAPPING = ("add", "sub", "mul", "shl")
