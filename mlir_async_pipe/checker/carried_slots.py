@@ -90,7 +90,7 @@ class CarriedSlots:
         if not arithmetic.has_rule(run.op.name):
             return None
         operands = [self._value(operand, carried, depth + 1) for operand in run.operands]
-        known = [Form(operand) for operand in operands if operand is not None]
+        known: list[Form] = [Form(operand) for operand in operands if operand is not None]
         rule = arithmetic.rule_of(run.op) if len(known) == len(operands) else None
         value = rule(known, {}) if rule is not None else None
         return value.constant if value is not None and value.is_constant else None

@@ -19,7 +19,7 @@ from mlir_async_pipe.checker.widths import (
 from mlir_async_pipe.values.domains import Typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
-ONE = Form(1)
+ONE: Form = Form(1)
 
 
 def is_negative(form: Form, facts: Facts) -> Form:

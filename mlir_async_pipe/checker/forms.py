@@ -3,7 +3,7 @@
     slot = (k + 2) mod 3        the form of one atom: mod of (iteration of loop 0) + 2 by 3
     row  = tid div 8 + 16       the form 16 + 1 * (tid.x div 8)
 
-A form is a constant plus multiples of atoms. The iteration number of a loop is an atom that
+A form (`values.sums`) is a constant plus multiples of atoms. The iteration number of a loop is an atom that
 always means *now*: on a back edge every form that lives on replaces it by itself minus 1, so
 "the slot issued two iterations ago" is a form with k - 2 in it, and two forms are equal
 exactly if they denote the same number on this path. Divisions and remainders fold by what is
@@ -20,6 +20,14 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
+# The checker's modules have the algebra from here, beside what it is about.
+from mlir_async_pipe.values.sums import ZERO as ZERO
+from mlir_async_pipe.values.sums import Form, interval_of
+from mlir_async_pipe.values.sums import add as add
+from mlir_async_pipe.values.sums import of_symbol as of_atom
+from mlir_async_pipe.values.sums import scale as scale
+from mlir_async_pipe.values.sums import subtract as subtract
+
 
 class Atom(NamedTuple):
     """An unknown integer.
@@ -31,18 +39,6 @@ class Atom(NamedTuple):
 
     kind: str
     key: Hashable
-
-
-class Form(NamedTuple):
-    """constant + sum of coefficient * atom; coefficients are never 0."""
-
-    constant: int = 0
-    terms: frozenset[tuple[Atom, int]] = frozenset()
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the form has no atom."""
-        return not self.terms
 
 
 class Known(NamedTuple):
@@ -71,17 +67,6 @@ class Known(NamedTuple):
 
 Facts = Mapping[Atom, Known]
 ANYTHING = Known()
-ZERO = Form()
-
-
-def constant(value: int) -> Form:
-    """The form of a number."""
-    return Form(value)
-
-
-def of_atom(atom: Atom) -> Form:
-    """The form of one atom."""
-    return Form(0, frozenset(((atom, 1),)))
 
 
 def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
@@ -99,45 +84,9 @@ def range_of(atom: Atom) -> Known:
     return atom.key[1]  # type: ignore[index]
 
 
-def add(a: Form, b: Form) -> Form:
-    """a + b."""
-    if not b.terms:
-        return Form(a.constant + b.constant, a.terms)
-    if not a.terms:
-        return Form(a.constant + b.constant, b.terms)
-    terms = dict(a.terms)
-    for atom, coefficient in b.terms:
-        total = terms.get(atom, 0) + coefficient
-        if total:
-            terms[atom] = total
-        else:
-            del terms[atom]
-    return Form(a.constant + b.constant, frozenset(terms.items()))
-
-
-def scale(a: Form, factor: int) -> Form:
-    """factor * a."""
-    if factor == 0:
-        return ZERO
-    if factor == 1:
-        return a
-    return Form(a.constant * factor, frozenset((atom, c * factor) for atom, c in a.terms))
-
-
-def subtract(a: Form, b: Form) -> Form:
-    """a - b."""
-    return add(a, scale(b, -1))
-
-
 def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
     """An interval that holds the form; None is an unbounded end."""
-    low: int | None = form.constant
-    high: int | None = form.constant
-    for atom, coefficient in form.terms:
-        known = knowledge(atom, facts)
-        ends = (known.low, known.high) if coefficient > 0 else (known.high, known.low)
-        low = None if low is None or ends[0] is None else low + coefficient * ends[0]
-        high = None if high is None or ends[1] is None else high + coefficient * ends[1]
+    low, high = interval_of(form, lambda atom: knowledge(atom, facts))
     if len(form.terms) > 1:
         low, high = _sharpen_by_sum(form, facts, low, high)
     return low, high

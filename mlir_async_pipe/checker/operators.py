@@ -121,7 +121,7 @@ def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
     """
     if not form.terms or atoms_of(form).isdisjoint(mapping):
         return form
-    result = Form(form.constant)
+    result: Form = Form(form.constant)
     for atom, coefficient in form.terms:
         new = mapping.get(atom)
         if new is None and atom.kind == "call":

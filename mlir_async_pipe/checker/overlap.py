@@ -215,7 +215,7 @@ def _in_reach(
                 last = (room + span(x if factor < 0 else y) - 1) // abs(factor)
                 known = forms.range_of(atom)
                 known = known._replace(high=last if known.low is None else max(last, known.low))
-                cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))  # type: ignore[index]
+                cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))
     if not cuts:
         return pairs
     return [

@@ -83,7 +83,7 @@ class TwoEnds:
     def _terms(self, dimension: int) -> Terms | None:
         """The difference of both starts, if it has fixed numbers."""
         launch = joint_launch(self.a.launch, self.b.launch)
-        exact = {
+        exact: dict[Atom, Form] = {
             atom: Form(known.exact) for atom, known in launch.items() if known.exact is not None
         }
         starts = [

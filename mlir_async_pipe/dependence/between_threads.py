@@ -16,6 +16,7 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.dependence.footprint import OutOfBounds, elements_by_thread, static_shape
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.values.sums import without
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 NOBODY = -1
@@ -55,10 +56,10 @@ def _in_one_iteration(a: Region, b: Region, induction: Value) -> tuple[Region, R
     if b.subscripts is None:
         return None
     for x, y in zip(a.subscripts, b.subscripts, strict=True):
-        if x.terms.get(induction, 0) != y.terms.get(induction, 0):
+        if x.coefficient(induction) != y.coefficient(induction):
             return None
     first, second = (
-        replace(region, subscripts=tuple(form.without(induction) for form in forms))
+        replace(region, subscripts=tuple(without(form, induction) for form in forms))
         for region, forms in ((a, a.subscripts), (b, b.subscripts))
     )
     return first, second

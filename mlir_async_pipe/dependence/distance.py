@@ -37,6 +37,7 @@ from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias
 from mlir_async_pipe.values.ranges import scale_range
+from mlir_async_pipe.values.sums import of_symbol, subtract, without
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.pure_ops import agreement
@@ -150,11 +151,11 @@ class LoopIndex:
         rotating = self._rotating(a, b, extent_a, extent_b)
         if rotating is not None:
             return rotating
-        factor = a.terms.get(self.induction, 0)
-        if factor != b.terms.get(self.induction, 0):
+        factor = a.coefficient(self.induction)
+        if factor != b.coefficient(self.induction):
             return EVERY
         low, high = self._difference(
-            a.without(self.induction), b.without(self.induction), same_thread
+            without(a, self.induction), without(b, self.induction), same_thread
         )
         if factor == 0 and low == high == 0:
             return ALWAYS
@@ -201,8 +202,8 @@ class LoopIndex:
         if first is None or second is None or first[1] != second[1]:
             return None
         versions = first[1]
-        difference = first[0] - second[0]
-        factor = first[0].terms.get(self.induction, 0) * self.step
+        difference = subtract(first[0], second[0])
+        factor = first[0].coefficient(self.induction) * self.step
         if difference.terms or versions < 2:
             return None
         found = [d for d in range(versions) if (factor * d - difference.constant) % versions == 0]
@@ -212,18 +213,18 @@ class LoopIndex:
 
     def _slot_form(self, form: Linear) -> tuple[Linear, int] | None:
         """(f, V) if the form is the single symbol f mod V."""
-        if form.constant or list(form.terms.values()) != [1]:
+        symbols = list(form.symbols)
+        if len(symbols) != 1 or form != of_symbol(symbols[0]):
             return None
-        (symbol,) = form.terms
-        return self.arithmetic.remainder(symbol)
+        return self.arithmetic.remainder(symbols[0])
 
     def _difference(self, a: Linear, b: Linear, same_thread: bool) -> tuple[int | None, int | None]:
         """The range of a - b, where symbols that are the same at both ends cancel."""
         low: int | None = a.constant - b.constant
         high: int | None = a.constant - b.constant
-        symbols = dict.fromkeys([*a.terms, *b.terms])
+        symbols = {*a.symbols, *b.symbols}
         for symbol in symbols:
-            ca, cb = a.terms.get(symbol, 0), b.terms.get(symbol, 0)
+            ca, cb = a.coefficient(symbol), b.coefficient(symbol)
             same = not self.varies(symbol) or (same_thread and self.is_outside(symbol))
             interval = self.arithmetic.value_range(symbol)
             parts = (
@@ -293,4 +294,4 @@ def subscripts_equal(a: Region, b: Region) -> bool:
         return False
     if a.extent != b.extent:
         return False
-    return all(x.same_as(y) for x, y in zip(a.subscripts, b.subscripts, strict=True))
+    return all(x == y for x, y in zip(a.subscripts, b.subscripts, strict=True))

@@ -175,7 +175,7 @@ def _numbers(
         return None
 
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
-    for symbol, coefficient in form.terms.items():
+    for symbol, coefficient in form.terms:
         numbers = evaluate(symbol, leaves, leaf)
         if numbers is None:
             return None

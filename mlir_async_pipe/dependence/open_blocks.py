@@ -85,7 +85,7 @@ def _depends_on_lanes(regions: list[Region], ids: set[LaunchId]) -> bool:
 def ids_of(regions: Iterable[Region]) -> set[LaunchId]:
     """What the subscripts of accesses are computed of, as far as the launch says it."""
     pending: list[Value] = [
-        symbol for region in regions for form in region.subscripts or () for symbol in form.terms
+        symbol for region in regions for form in region.subscripts or () for symbol in form.symbols
     ]
     found: set[LaunchId] = set()
     seen: set[Value] = set()

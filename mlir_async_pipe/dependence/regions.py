@@ -31,6 +31,7 @@ from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.values.sums import ZERO, Form, add
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, Access, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
 
@@ -223,7 +224,7 @@ def _over_lanes(
         if left <= shape[dimension] or dimension == 0:
             box[dimension] = left
             return box
-        whole = subscripts[dimension].constant == 0 and not subscripts[dimension].terms
+        whole = subscripts[dimension] == ZERO
         if not whole or shape[dimension] <= 0 or left % shape[dimension]:
             return None
         box[dimension] = shape[dimension]
@@ -263,12 +264,12 @@ def _through_subview(
     widened: list[int] = []
     kept = 0
     for dimension, offset in enumerate(offsets):
-        start = arithmetic.linear(next(dynamic)) if offset == DYNAMIC else Linear(offset)
+        start = arithmetic.linear(next(dynamic)) if offset == DYNAMIC else Form(offset)
         if dimension in dropped:
             moved.append(start)
             widened.append(1)
         else:
-            moved.append(start + subscripts[kept])
+            moved.append(add(start, subscripts[kept]))
             widened.append(extent[kept])
             kept += 1
     return moved, widened

@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Linear
+from mlir_async_pipe.values.sums import ZERO, add, scale
 
 Coordinates = tuple[list[Linear], list[int]]
 
@@ -58,10 +59,10 @@ def _joined(
         # What goes over the end of a row is no range of the source.
         if any(extent[dimension] > 1 for dimension in outer):
             return None
-        total = Linear()
+        total: Linear = ZERO
         for position, dimension in enumerate(group):
             inner = product(shape[d] for d in group[position + 1 :])
-            total = total + subscripts[dimension].scaled(inner)
+            total = add(total, scale(subscripts[dimension], inner))
         joined.append(total)
         widened.append(extent[last])
     return joined, widened
@@ -77,6 +78,6 @@ def _split(
         if len(long) > 1:
             return None
         for dimension in group:
-            moved.append(subscript if dimension in long else Linear())
+            moved.append(subscript if dimension in long else ZERO)
             widened.append(length if dimension in long else 1)
     return moved, widened

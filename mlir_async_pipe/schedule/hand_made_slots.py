@@ -37,6 +37,7 @@ from mlir_async_pipe.schedule.one_slot import can_lose_slot, lose_slot
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.values.sums import ZERO
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
@@ -124,13 +125,13 @@ def _turn_together(own: list[Region], index: LoopIndex) -> bool:
         if region.root is None or region.base != region.root.value:
             return False
         leading = region.subscripts[0]
-        if first is not None and not leading.same_as(first):
+        if first is not None and leading != first:
             return False
         first = leading
     assert first is not None
     uniformity = Uniformity()
-    turns = any(moves(symbol, index) for symbol in first.terms)
-    return turns and all(uniformity.difference(symbol) is None for symbol in first.terms)
+    turns = any(moves(symbol, index) for symbol in first.symbols)
+    return turns and all(uniformity.difference(symbol) is None for symbol in first.symbols)
 
 
 def _overwrites(own: list[Region], root: Root, arithmetic: Arithmetic) -> bool:
@@ -138,7 +139,7 @@ def _overwrites(own: list[Region], root: Root, arithmetic: Arithmetic) -> bool:
     inside = []
     for region in own:
         assert region.subscripts is not None
-        inside.append(replace(region, subscripts=(Linear(), *region.subscripts[1:])))
+        inside.append(replace(region, subscripts=(ZERO, *region.subscripts[1:])))
     missing = unproven_read(root, inside, arithmetic.block_size, written_elsewhere=False)
     return missing is None
 

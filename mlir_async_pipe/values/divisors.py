@@ -27,7 +27,7 @@ LARGEST_BYTES = 4096
 def divisor(value: Value, numbers: Arithmetic) -> int:
     """A number that divides the integer `value` in every execution; 0 if it is always 0."""
     form = numbers.linear(value)
-    return gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms.items()))
+    return gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms))
 
 
 def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:

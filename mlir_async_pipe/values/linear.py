@@ -10,57 +10,16 @@ sums that may not fit into their type: forms are exact numbers, not numbers modu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, integer_constant, memoised
-from mlir_async_pipe.values.ranges import fits, range_step, scale_range
+from mlir_async_pipe.values.ranges import fits, range_step
+from mlir_async_pipe.values.sums import Form, add, interval_of, of_symbol, scale, subtract
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
-
-@dataclass(frozen=True)
-class Linear:
-    """constant + sum of coefficient * symbol; coefficients are never 0."""
-
-    constant: int = 0
-    terms: Mapping[Value, int] = field(default_factory=dict)
-
-    def __add__(self, other: Linear) -> Linear:
-        terms = dict(self.terms)
-        for symbol, coefficient in other.terms.items():
-            total = terms.get(symbol, 0) + coefficient
-            if total:
-                terms[symbol] = total
-            else:
-                terms.pop(symbol, None)
-        return Linear(self.constant + other.constant, terms)
-
-    def __sub__(self, other: Linear) -> Linear:
-        return self + other.scaled(-1)
-
-    def scaled(self, factor: int) -> Linear:
-        """Every part times `factor`."""
-        if factor == 0:
-            return Linear()
-        return Linear(
-            self.constant * factor, {symbol: c * factor for symbol, c in self.terms.items()}
-        )
-
-    def without(self, symbol: Value) -> Linear:
-        """The form with one symbol's term dropped."""
-        return Linear(self.constant, {s: c for s, c in self.terms.items() if s != symbol})
-
-    @property
-    def is_large(self) -> bool:
-        """Whether 2^15 of a part of the form may not fit into 64 bits."""
-        return any(abs(number) > 1 << 48 for number in (self.constant, *self.terms.values()))
-
-    def same_as(self, other: Linear) -> bool:
-        """Whether both forms are equal for all values of the symbols."""
-        difference = self - other
-        return difference.constant == 0 and not difference.terms
+Linear = Form[Value]
 
 
 class Arithmetic:
@@ -81,7 +40,7 @@ class Arithmetic:
     def _linear_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
         constant = integer_constant(value)
         if constant is not None:
-            return Linear(constant)
+            return Form(constant)
         op = defining_op(value)
         if op is not None and op.name in OPERATORS:
             one = typed(op)
@@ -90,7 +49,7 @@ class Arithmetic:
                 form = LINEAR_FORMS.result(value, one, operands, self)
                 if form is not None:
                     return form
-        return Linear(0, {value: 1})
+        return of_symbol(value)
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:
         """An interval [low, high] that holds the value; None is an unbounded end."""
@@ -106,7 +65,7 @@ class Arithmetic:
         op = defining_op(value)
         while op is not None and is_operator(op.name, "cast"):
             source = op.operands[0]
-            if not self.linear(op.results[0]).same_as(self.linear(source)):
+            if self.linear(op.results[0]) != self.linear(source):
                 break
             op = defining_op(source)
         row = OPERATORS.get(op.name) if op is not None else None
@@ -129,13 +88,7 @@ class Arithmetic:
 
     def range_of(self, form: Linear) -> tuple[int | None, int | None]:
         """An interval that holds the linear form."""
-        low: int | None = form.constant
-        high: int | None = form.constant
-        for symbol, coefficient in form.terms.items():
-            a, b = scale_range(self.value_range(symbol), coefficient)
-            low = None if low is None or a is None else low + a
-            high = None if high is None or b is None else high + b
-        return low, high
+        return interval_of(form, self.value_range)
 
 
 class LinearForms(Domain[Linear, Arithmetic]):
@@ -143,12 +96,12 @@ class LinearForms(Domain[Linear, Arithmetic]):
 
     def constant(self, number: int) -> Linear:
         """A form without symbols."""
-        return Linear(number)
+        return Form(number)
 
     def evaluate(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """The form of an op's result, if that is the number which the op computes."""
         form = super().evaluate(op, v, known)
-        if form is None or form.is_large:
+        if form is None or _is_large(form):
             return None
         if op.bits > 1 and (op.nsw or (op.nuw and _stays_small(op, v, known))):
             return form
@@ -156,34 +109,33 @@ class LinearForms(Domain[Linear, Arithmetic]):
 
     def add(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
         """A sum."""
-        return v[0] + v[1]
+        return add(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
         """A difference."""
-        return v[0] - v[1]
+        return subtract(v[0], v[1])
 
     def mul(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """A product with a constant."""
         if not v[1].terms:
-            return v[0].scaled(v[1].constant)
-        return None if v[0].terms else v[1].scaled(v[0].constant)
+            return scale(v[0], v[1].constant)
+        return None if v[0].terms else scale(v[1], v[0].constant)
 
     def shl(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """A product with a constant power of two."""
         shift = v[1].constant
         if v[1].terms or not 0 <= shift < min(op.given, INDEX_BITS - 1):
             return None
-        return v[0].scaled(1 << shift)
+        return scale(v[0], 1 << shift)
 
     def div(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """A quotient by a constant that divides every part, whatever is rounded."""
         read, divisor = _read(op, v[0], known), v[1].constant
         if read is None or v[1].terms or divisor <= 0:
             return None
-        parts = (read.constant, *read.terms.values())
-        if any(part % divisor for part in parts):
+        if any(part % divisor for part in _parts(read)):
             return None
-        return Linear(read.constant // divisor, {s: c // divisor for s, c in read.terms.items()})
+        return Form(read.constant // divisor, frozenset((s, c // divisor) for s, c in read.terms))
 
     def cast(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """The operand."""
@@ -193,10 +145,19 @@ class LinearForms(Domain[Linear, Arithmetic]):
 LINEAR_FORMS = LinearForms()
 
 
+def _parts(form: Linear) -> list[int]:
+    return [form.constant, *(coefficient for _, coefficient in form.terms)]
+
+
+def _is_large(form: Linear) -> bool:
+    """Whether 2^15 of a part of the form may not fit into 64 bits."""
+    return any(abs(part) > 1 << 48 for part in _parts(form))
+
+
 def _read(op: Typed, form: Linear, known: Arithmetic) -> Linear | None:
     """What an op reads of a form by its sign; None if that is another number."""
     if op.row.sign == "s":
-        return form.scaled(-1) if op.given == 1 else form
+        return scale(form, -1) if op.given == 1 else form
     low, _ = known.range_of(form)
     return form if low is not None and low >= 0 else None
 

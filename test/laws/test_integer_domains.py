@@ -113,7 +113,7 @@ def _compare_with_ranges(
     assert high is None or high >= max(column), (str(value), high, max(column))
     form = numbers.linear(value)
     for place, number in enumerate(column):
-        total = form.constant + sum(c * columns[s][place] for s, c in form.terms.items())
+        total = form.constant + sum(c * columns[s][place] for s, c in form.terms)
         assert total == number, str(value)
     factor = divisor(value, numbers)
     two = factor & -factor

@@ -5,6 +5,7 @@ that the domain's answer stands for; forms and numbers are the result. i8 is tri
 at small numbers and both ends. Complete: a domain that has a method answers.
 
 Covers: vocabulary/operator_table.py, values/domains.py, values/ranges.py, values/linear.py,
+values/sums.py,
 values/numbers.py, values/divisors.py, values/affine_expressions.py, checker/arithmetic.py,
 checker/divisions.py, checker/choices.py, checker/comparisons.py
 """
@@ -32,9 +33,10 @@ from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.values.divisors import DIVISORS, Multiple
 from mlir_async_pipe.values.domains import Domain, Typed, typed
-from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
+from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic
 from mlir_async_pipe.values.numbers import NUMBERS
 from mlir_async_pipe.values.ranges import RANGES
+from mlir_async_pipe.values.sums import add, of_symbol, scale
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "index": 64}
@@ -395,13 +397,13 @@ def _linear_forms_are_exact(t: Tried, rng: random.Random) -> bool:
     if made is None:
         return False
     found, places = made
-    operands = [Linear(s.constant, {n: s.factor} if s.factor else {}) for n, s in enumerate(found)]
+    operands = [add(Form(s.constant), scale(of_symbol(n), s.factor)) for n, s in enumerate(found)]
     known = Symbols({n: (s.low, s.high) for n, s in enumerate(found)})
     form = LINEAR_FORMS.result(t.value, t.op, operands, known)
     if form is None:
         return False
     at = _symbols_at(t, found, places)
-    total = form.constant + sum(c * at[n] for n, c in form.terms.items())
+    total = form.constant + sum(c * at[n] for n, c in form.terms)
     assert np.array_equal(np.broadcast_to(total, t.made[places].shape), t.made[places]), operands
     return True
 
@@ -477,5 +479,5 @@ def test_an_op_without_a_row_is_opaque() -> None:
     module = ir.Module.parse(text, bindings.new_context())
     op = next(op for op in walk(module) if op.name == "arith.addui_extended")
     numbers = Arithmetic()
-    assert numbers.linear(op.results[0]) == Linear(0, {op.results[0]: 1})
+    assert numbers.linear(op.results[0]) == of_symbol(op.results[0])
     assert numbers.value_range(op.results[0]) == (-128, 127)

@@ -60,7 +60,7 @@ def _stays_inside(region: Region, index: LoopIndex) -> bool:
 
 
 def _within(form: Linear, extent: int, size: int, index: LoopIndex) -> bool:
-    if not any(moves(symbol, index) for symbol in form.terms):
+    if not any(moves(symbol, index) for symbol in form.symbols):
         return True
     low, high = index.arithmetic.range_of(form)
     return low is not None and low >= 0 and high is not None and high + extent <= size

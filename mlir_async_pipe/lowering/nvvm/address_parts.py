@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
 from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
+from mlir_async_pipe.values.sums import ZERO, Form, add, of_symbol, scale
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
@@ -51,7 +52,8 @@ class AddressParts:
 
     def address(self, pointer: Value) -> Address:
         """A pointer of any space, followed through pointer arithmetic."""
-        kind, offset, steps = pointer.type, Linear(), 0
+        kind, steps = pointer.type, 0
+        offset: Linear = ZERO
         while True:
             op = defining_op(pointer)
             if op is None or op.name not in (_GEP, _CAST):
@@ -60,7 +62,7 @@ class AddressParts:
                 step = self._step(op)
                 if step is None:
                     break
-                offset, steps = offset + step, steps + 1
+                offset, steps = add(offset, step), steps + 1
             pointer = op.operands[0]
         return Address(pointer, kind, _modulo(offset), steps)
 
@@ -71,7 +73,7 @@ class AddressParts:
             return None
         indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
         if len(gep.operands) == 1 and not any(indices):
-            return Linear()
+            return ZERO
         try:
             unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
         except UnknownLayoutError:
@@ -79,11 +81,11 @@ class AddressParts:
         if len(indices) != 1:
             return None
         if len(gep.operands) == 1:
-            return Linear(int(indices[0]) * unit)
+            return Form(int(indices[0]) * unit)
         index = gep.operands[1]
         # A narrower index is extended by its sign: it counts as the signed number that it is.
         form = self.wrapped(index) if bits_of(index.type) == INDEX_BITS else self.exact(index)
-        return form.scaled(unit)
+        return scale(form, unit)
 
     def exact(self, value: Value) -> Linear:
         """The linear form that an integer is equal to."""
@@ -101,11 +103,10 @@ class AddressParts:
             return self.exact(value)
         operands = [get(operand) for operand in op.operands]
         found = getattr(LINEAR_FORMS, row.method)(typed(op), operands, self._exact)
-        return Linear(0, {value: 1}) if found is None else _modulo(found)
+        return of_symbol(value) if found is None else _modulo(found)
 
 
 def _modulo(form: Linear) -> Linear:
     """The same form modulo 2^64, with the numbers nearest to 0."""
-    terms = {symbol: as_signed(number, INDEX_BITS) for symbol, number in form.terms.items()}
-    kept = {symbol: number for symbol, number in terms.items() if number}
-    return Linear(as_signed(form.constant, INDEX_BITS), kept)
+    terms = ((symbol, as_signed(number, INDEX_BITS)) for symbol, number in form.terms)
+    return Form(as_signed(form.constant, INDEX_BITS), frozenset(t for t in terms if t[1]))

@@ -16,6 +16,7 @@ No range is asked for: addresses are numbers modulo 2^64, before and after.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,10 @@ def split_all(root: Operation) -> None:
 def split_addresses(function: Operation) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     varying, parts = Varying(function.regions[0]), AddressParts()
-    found = [access for block in varying.blocks() for access in _accesses(block, varying, parts)]
+    order = {value: number for number, value in enumerate(_values(function))}
+    found = [
+        access for block in varying.blocks() for access in _accesses(block, varying, parts, order)
+    ]
     writers: dict[Block, _Writer] = {}
     shared = _shared_parts(found)
     for access in found:
@@ -88,7 +92,16 @@ def split_addresses(function: Operation) -> None:
     _erase_unused(function)
 
 
-def _accesses(block: Block, varying: Varying, parts: AddressParts) -> list[Access]:
+def _values(function: Operation) -> Iterator[Value]:
+    for block in function.regions[0].blocks:
+        yield from block.arguments
+        for op in operations(block):
+            yield from op.results
+
+
+def _accesses(
+    block: Block, varying: Varying, parts: AddressParts, order: dict[Value, int]
+) -> list[Access]:
     """The pointers that ops of a block take and that are worth splitting."""
     found = []
     last = terminator(block)
@@ -100,17 +113,20 @@ def _accesses(block: Block, varying: Varying, parts: AddressParts) -> list[Acces
             if source is None or source.name not in _ARITHMETIC or not is_pointer(operand):
                 continue
             address = parts.address(operand)
-            split = _by_depth(address, block, varying)
+            split = _by_depth(address, block, varying, order)
             constant = address.offset.constant
             if address.steps > 1 or sum(map(bool, split)) + bool(constant) > 1:
                 found.append(Access(op, number, address.base, address.kind, split, constant))
     return found
 
 
-def _by_depth(address: Address, block: Block, varying: Varying) -> tuple[Terms, ...]:
-    """The terms of an address by the number of loops around the block that they vary in."""
+def _by_depth(
+    address: Address, block: Block, varying: Varying, order: dict[Value, int]
+) -> tuple[Terms, ...]:
+    """The terms of an address by the number of loops around the block that they vary in, each in
+    the `order` of the function's values."""
     split: list[list[tuple[Value, int]]] = [[] for _ in range(len(varying.nest(block)) + 1)]
-    for symbol, factor in address.offset.terms.items():
+    for symbol, factor in sorted(address.offset.terms, key=lambda term: order[term[0]]):
         split[varying.depth(symbol, block)].append((symbol, factor))
     return tuple(tuple(terms) for terms in split)
 

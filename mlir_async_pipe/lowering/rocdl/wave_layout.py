@@ -134,7 +134,7 @@ def _places(
     total: Any = np.zeros((1, block.threads), dtype=np.int64)
     for index, stride in zip(indices, strides, strict=True):
         form = arithmetic.linear(index)
-        for symbol, coefficient in form.terms.items():
+        for symbol, coefficient in form.terms:
             if uniformity.difference(symbol) is None:
                 continue
             if stride == DYNAMIC:

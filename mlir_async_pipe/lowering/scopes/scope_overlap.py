@@ -15,6 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.sums import subtract, without
 from mlir_async_pipe.vocabulary import Access
 
 
@@ -53,7 +54,7 @@ def _apart(scope: Operation, one: Access, other: Access, arithmetic: Arithmetic)
         return False
     loops = _loops(scope, one.op) + _loops(scope, other.op)
     for position, (a, b) in enumerate(zip(one.indices, other.indices, strict=True)):
-        distance = arithmetic.linear(a) - arithmetic.linear(b)
+        distance = subtract(arithmetic.linear(a), arithmetic.linear(b))
         apart = distance.constant >= _length(other, position) or -distance.constant >= _length(
             one, position
         )
@@ -86,14 +87,14 @@ def _moves_alone(
 ) -> bool:
     variable = loop.regions[0].blocks[0].arguments[0]
     step = arithmetic.linear(loop.operands[2])
-    if step.terms or abs(step.constant * form.terms.get(variable, 0)) < length:
+    if step.terms or abs(step.constant * form.coefficient(variable)) < length:
         return False
-    return not _varies(form.without(variable), loops)
+    return not _varies(without(form, variable), loops)
 
 
 def _varies(form: Linear, loops: list[Operation]) -> bool:
     """Whether a symbol of the form is made inside one of the loops."""
-    return any(_made_inside(symbol, loop) for symbol in form.terms for loop in loops)
+    return any(_made_inside(symbol, loop) for symbol in form.symbols for loop in loops)
 
 
 def _made_inside(value: Any, loop: Operation) -> bool:
