@@ -7,7 +7,7 @@
 All accesses of a block that differ by a constant share one pointer. LLVM alone adds up slot, row
 and constant first, as integers: it then hoists a base for each row and adds again for each access.
 
-The part of asynchronous copies that varies is hidden from loop-strength reduction, where several
+Slots are carried in 32 bits first (`narrow_counters`). The part of asynchronous copies that varies is hidden from loop-strength reduction, where several
 pointers have it: that would advance each of them by itself, and ptxas moves each one.
 
 No range is asked for: addresses are numbers modulo 2^64, before and after.
@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.flow.varying import Varying
 from mlir_async_pipe.lowering.nvvm.address_parts import Address, AddressParts, is_pointer
+from mlir_async_pipe.lowering.nvvm.narrow_counters import narrow_counters
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -64,14 +65,15 @@ class Access:
     "async-pipe-split-addresses", "addresses in loops of LLVM code, by how often their parts change"
 )
 def run(module: Any, options: passes.NoOptions, session: Session) -> None:
-    """Split the addresses in the loops of every llvm.func of a module."""
+    """Narrow the slots and split the addresses in the loops of every llvm.func of a module."""
     split_all(module.operation)
 
 
 def split_all(root: Operation) -> None:
-    """Split the addresses in the loops of every llvm.func below `root`."""
+    """The same below `root`, a step of the lowering."""
     for op in walk(root):
         if op.name == "llvm.func" and has_body(op):
+            narrow_counters(op)
             split_addresses(op)
 
 
