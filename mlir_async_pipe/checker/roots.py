@@ -45,3 +45,17 @@ class Roots:
                 else may_alias(one, other, assume_noalias_arguments=self.assume_noalias_arguments)
             )
         return found
+
+    def partners(self) -> list[list[int]]:
+        """By number, all roots that a root may share memory with, itself among them.
+
+        Two pieces of memory that are reached only through their own values never meet, so only
+        the others (arguments, unknown ones) are held against every root: 1000 buffers and 2
+        arguments are 4000 questions, not 10^6."""
+        open_ones = [number for number, root in enumerate(self.roots) if not root.owned]
+        found = []
+        for number, root in enumerate(self.roots):
+            asked = open_ones if root.owned else range(len(self.roots))
+            met = [other for other in asked if other != number and self.may_alias(number, other)]
+            found.append([number, *met])
+        return found

@@ -140,12 +140,15 @@ class Sites:
             (self._static[n], site.writes, site.asynchronous, site.space)
             for n, site in enumerate(self.sites)
         ]
-        distinct = set(kinds)
-        near = {kind: any(self._conflict(kind, k) for k in distinct) for kind in distinct}
-        far = {
-            kind: self.shared and any(self._meet_outside(kind, k) for k in distinct)
-            for kind in distinct
-        }
+        of_root: dict[int, list[_Kind]] = {}
+        for kind in dict.fromkeys(kinds):
+            of_root.setdefault(kind[0], []).append(kind)
+        near, far = {}, {}
+        for root, partners in enumerate(self.roots.partners()):
+            met = [kind for partner in partners for kind in of_root.get(partner, ())]
+            for kind in of_root.get(root, ()):
+                near[kind] = any(self._conflict(kind, other) for other in met)
+                far[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
         for kind in kinds:
             self._matters.append(near[kind] or far[kind])
             self._near.append(near[kind])
@@ -153,24 +156,16 @@ class Sites:
             self._outside.append(far[kind])
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
-        """Whether accesses of two kinds may race on one path: one is async, or threads meet in
+        """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in
         workgroup memory or at a tracked root."""
         threads = one[3] == other[3] == "workgroup" or (
             one[0] in self.tracked and other[0] in self.tracked
         )
-        return (
-            (one[2] or other[2] or threads)
-            and (one[1] or other[1])
-            and self.roots.may_alias(one[0], other[0])
-        )
+        return (one[2] or other[2] or threads) and (one[1] or other[1])
 
     def _meet_outside(self, one: _Kind, other: _Kind) -> bool:
-        """Whether accesses of two kinds may race through memory that all blocks see."""
-        return (
-            one[3] == other[3] == "global"
-            and (one[1] or other[1])
-            and self.roots.may_alias(one[0], other[0])
-        )
+        """Whether two kinds at memory that may be the same may race through other blocks."""
+        return one[3] == other[3] == "global" and (one[1] or other[1])
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         """The numbers of the accesses of an op."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 
@@ -63,7 +64,7 @@ def register(name: str, summary: str, options: type = NoOptions) -> Callable[[Ru
     """Decorator: make a function known as the pass `name`."""
 
     def remember(run: Run) -> Run:
-        _registered[name] = Pass(name, summary, options, run)
+        _registered[name] = Pass(name, summary, options, collected_rarely(run))
         return run
 
     return remember

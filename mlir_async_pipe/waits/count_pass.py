@@ -15,7 +15,6 @@ from typing import Any
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.collector import collector_paused
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.run_time.count_operands import (
@@ -55,11 +54,6 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
 
     Raises CountError for a wait on something that is no token; nothing is written then.
     """
-    with collector_paused():
-        _count(module_op, options, session)
-
-
-def _count(module_op: Any, options: CountWaitsOptions, session: Session) -> None:
     target = target_for(options, session)
     if options.mode == "dynamic" or session.explain:
         # Both go by the reasons of the counts, which witnesses give.
