@@ -55,6 +55,10 @@ class Group:
     launch: dict[Atom, Known]
 
 
+# Unknowns that hold no form of others.
+_PLAIN = frozenset({"tid", "iteration", "symbol"})
+
+
 def groups_of(
     all_touched: list[Touched], sites: list[Site], threads: Threads, *, numbered: bool
 ) -> list[Group] | None:
@@ -65,20 +69,65 @@ def groups_of(
     frames = {touched.event.region.frame for touched in all_touched}
     alike = len(frames) == 1 and not next(iter(frames)).base.terms
     members: dict[tuple[Any, ...], list[tuple[Touched, Region]]] = {}
+    met_before: set[Any] = set()
     for touched in all_touched:
         region = touched.event.region if alike else as_bytes(touched.event.region)
         if region is None or any(piece is None for piece in region.pieces):
             return None
         pieces = [piece for piece in region.pieces if piece is not None]
+        site = sites[touched.event.site]
+        kind = kind_of(site)
+        meaning = (kind, _meaning(touched, region, site))
+        if meaning in met_before:
+            continue
+        met_before.add(meaning)
         if numbered:
             pieces = [p._replace(start=with_thread_numbers(p.start)) for p in pieces]
             region = region._replace(pieces=tuple(pieces))
         shared = tuple(split(piece.start)[1] for piece in pieces)
-        kind = kind_of(sites[touched.event.site])
         met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
         given = frozenset((a, k) for a, k in touched.launch.items() if k.exact is not None)
         members.setdefault((kind, shared, met, given), []).append((touched, region))
-    return [_group(kind, shared, met, threads) for (kind, shared, *_), met in members.items()]
+    return [_group(kind, shared, found, threads) for (kind, shared, *_), found in members.items()]
+
+
+def _meaning(touched: Touched, region: Region, site: Site) -> Any:
+    """All of an access but its op, and which loops its iteration numbers count.
+
+    Of equal loops over one tensor each access has the same meaning: one of them is held
+    against the others. The numbers of two accesses are independent of each other, so that only
+    their ranges and coefficients matter; those in operators keep their names.
+    """
+    starts = [piece.start for piece in region.pieces if piece is not None]
+    named = {*touched.facts, *touched.launch, *(a for form in starts for a in forms.atoms_of(form))}
+    alike: dict[Atom, Atom] = {}
+    if all(atom.kind in _PLAIN for atom in named) and not region.frame.base.terms:
+        uses = {
+            atom: (tuple(dict(form.terms).get(atom, 0) for form in starts), touched.facts.get(atom))
+            for atom in named
+            if atom.kind == "iteration"
+        }
+        alike = {
+            atom: Atom("iteration", n)
+            for n, atom in enumerate(sorted(uses, key=lambda a: repr(uses[a])))
+        }
+
+    def renamed(knowns: Iterable[tuple[Atom, Any]]) -> frozenset[tuple[Atom, Any]]:
+        return frozenset((alike.get(atom, atom), known) for atom, known in knowns)
+
+    pieces = tuple(
+        piece and piece._replace(start=piece.start._replace(terms=renamed(piece.start.terms)))
+        for piece in region.pieces
+    )
+    return (
+        region._replace(pieces=pieces),
+        touched.event.threads,
+        touched.event.maybe,
+        renamed(touched.facts.items()),
+        renamed(touched.launch.items()),
+        touched.certain,
+        site.independent,
+    )
 
 
 def _group(

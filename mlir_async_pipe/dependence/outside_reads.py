@@ -56,11 +56,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
         mine = next((op for op in block if op in holders), None)
         if mine is None:
             above = parent(current)
-            # `async_pipe.private` vouches for the iterations of loops.
-            proof = (
-                unproven_read if above is not None and above.name == "scf.for" else uncovered_read
-            )
-            if _covered(block, root, arithmetic, proof):
+            if _covered(block, root, arithmetic, _proof_in(above)):
                 return True
             if above is None or above.name in FUNCTION_OPS:
                 return False
@@ -73,6 +69,20 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
         if there < here:
             return not again or _covered(block[:here], root, arithmetic, uncovered_read)
         return _covered(block[here + 1 :], root, arithmetic, uncovered_read)
+
+
+def sees_own_block(root: Root, arithmetic: Arithmetic, read: Operation) -> bool:
+    """Whether `read` surely sees no element of `root` but those that its own block wrote, so
+    that it sees nothing of any loop; only asked of blocks that hold no loop."""
+    block = operations(read.block)
+    if not accesses(read) or any(len(op.regions) for op in block):
+        return False
+    return _covered(block, root, arithmetic, _proof_in(parent(read)))
+
+
+def _proof_in(above: Operation | None) -> Callable[..., Unproven | None]:
+    """`async_pipe.private` vouches for the iterations of loops."""
+    return unproven_read if above is not None and above.name == "scf.for" else uncovered_read
 
 
 def _runs_again(loop: Operation) -> bool:

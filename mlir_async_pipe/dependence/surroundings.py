@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class _Touches:
     all: list[Touch] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
+    _exposed: dict[Any, _Touches] = field(default_factory=dict)
 
     def add(self, touch: Touch) -> None:
         """One more, after those so far."""
@@ -63,6 +65,16 @@ class _Touches:
         """Those before the place `start`, and those from `end` on."""
         before, after = bisect_left(self.places, start), bisect_left(self.places, end)
         return self.all[:before], self.all[after:]
+
+    def exposed(self, block: Any, sees_own: Callable[[Operation], bool]) -> _Touches:
+        """The reads but those that see only what their own block wrote; asked once for each
+        size of `block`, which the proof goes by."""
+        if block not in self._exposed:
+            found = self._exposed[block] = _Touches()
+            for touch in self.all:
+                if touch.reads and not sees_own(touch.op):
+                    found.add(touch)
+        return self._exposed[block]
 
     def any_between(self, start: int, end: int, *, writing: bool) -> bool:
         """Whether one stands at a place from `start` on before `end`; `writing`: that writes."""
@@ -105,6 +117,23 @@ class Surroundings:
         """The accesses of one root in the loop's function, before and after the loop."""
         found, start, end = self._span(loop)
         return found.touches.get(identity, _Touches()).outside(start, end)
+
+    def writes_outside(self, loop: Operation, identity: Any) -> bool:
+        """Whether something in the loop's function but outside of the loop writes the root."""
+        found, start, end = self._span(loop)
+        touches = found.touches.get(identity, _Touches())
+        return touches.any_between(0, start, writing=True) or touches.any_between(
+            end, found.size, writing=True
+        )
+
+    def exposed_reads_outside(
+        self, loop: Operation, identity: Any, block: Any, sees_own: Callable[[Operation], bool]
+    ) -> list[Operation]:
+        """The reads of one root outside of the loop, without those that `sees_own`: which see,
+        in launches of `block` threads, nothing but what their own block wrote."""
+        found, start, end = self._span(loop)
+        exposed = found.touches.get(identity, _Touches()).exposed(block, sees_own)
+        return [touch.op for side in exposed.outside(start, end) for touch in side]
 
     def unnamed_readers_outside(self, loop: Operation, root: Root) -> list[Operation]:
         """Ops outside the loop that may read the memory of `root` without naming it: through a

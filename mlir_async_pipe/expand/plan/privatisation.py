@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.dependence.outside_reads import (
     sees_nothing_of,
+    sees_own_block,
     user_elsewhere,
     writes_the_same,
 )
@@ -66,8 +68,7 @@ def private_buffers(
             continue
         if root.kind == "dynamic" and overlapping_windows(loop, root):
             continue
-        touches = [t for side in around.touches_outside(loop, key) for t in side]
-        written = any(touch.writes for touch in touches)
+        written = around.writes_outside(loop, key)
         missing = unproven_read(root, found, arithmetic.block_size, written_elsewhere=written)
         if missing is not None:
             obstacles[key] = Obstacle(missing.read.op, outside=False, open_block=missing.open_block)
@@ -76,8 +77,11 @@ def private_buffers(
         if elsewhere is not None:
             obstacles[key] = Obstacle(elsewhere, outside=True)
             continue
+        exposed = around.exposed_reads_outside(
+            loop, key, arithmetic.block_size, partial(sees_own_block, root, arithmetic)
+        )
         seeing = [
-            t.op for t in touches if t.reads and not sees_nothing_of(loop, t.op, root, arithmetic)
+            read for read in exposed if not sees_nothing_of(loop, read, root, arithmetic)
         ] + around.unnamed_readers_outside(loop, root)
         if seeing and not writes_the_same(found, arithmetic.block_size):
             obstacles[key] = Obstacle(seeing[0], outside=True)

@@ -1,0 +1,121 @@
+"""Twice the input takes at most 2.15 times the work, in every pass.
+
+Work is the number of calls of Python functions and of the bindings, which is the same in every run;
+bench/expand.py and bench/compile_time.py have the times. Calls that do not depend on the size are
+taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
+for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
+
+Covers: dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
+checker/roots.py, checker/footprints.py
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.report import Session
+
+pytestmark = pytest.mark.slow
+
+PASSES = (
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-count-waits",
+    "async-pipe-simplify-waits",
+    "async-pipe-drop-drains",
+    "async-pipe-barriers",
+    "async-pipe-check",
+)
+WORKGROUP = "memref<64xf32, #gpu.address_space<workgroup>>"
+
+
+def kernel(attributions: int, body: str) -> str:
+    buffers = ", ".join(f"%S{n} : {WORKGROUP}" for n in range(attributions))
+    return f"""
+gpu.module @m {{
+  gpu.func @f(%A: memref<4096xf32> {{llvm.noalias}}, %C: memref<4096xf32> {{llvm.noalias}})
+      workgroup({buffers}) kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %c16 = arith.constant 16 : index
+    %one = arith.constant 1.0 : f32
+    %x = gpu.thread_id x
+    {body}
+    gpu.return
+  }}
+}}"""
+
+
+def loop(statements: int = 1, buffer: int = 0) -> str:
+    sums = "\n".join(f"%v{n + 1} = arith.addf %v{n}, %one : f32" for n in range(statements))
+    return f"""
+    scf.for %i = %c0 to %c16 step %c1 {{
+      %o = arith.muli %i, %c64 : index
+      %at = arith.addi %o, %x : index
+      %v = memref.load %A[%at] : memref<4096xf32>
+      memref.store %v, %S{buffer}[%x] : {WORKGROUP}
+      gpu.barrier
+      %v0 = memref.load %S{buffer}[%x] : {WORKGROUP}
+      {sums}
+      memref.store %v{statements}, %C[%at] : memref<4096xf32>
+      gpu.barrier
+    }} {{async_pipe.num_stages = 3 : i64}}"""
+
+
+def nest(depth: int) -> str:
+    """A loop of copies under `depth` loops."""
+    opened = "\n".join(f"scf.for %n{n} = %c0 to %c16 step %c1 {{" for n in range(depth))
+    return opened + loop() + "}" * depth
+
+
+# What grows, and the size from which on.
+SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
+    "loops": (lambda n: kernel(1, loop() * n), 15),
+    "loops-with-buffers": (lambda n: kernel(n, "".join(loop(1, k) for k in range(n))), 10),
+    "statements": (lambda n: kernel(1, loop(n)), 25),
+    "nest": (lambda n: kernel(1, nest(n)), 2),
+}
+
+
+# A new state of the innermost loop is looked at again where each loop around it begins: depth^2.
+GROWTH = {("nest", "async-pipe-check"): 3.1, ("nest", "async-pipe-barriers"): 3.1}
+
+
+@cache
+def calls(shape: str, size: int) -> dict[str, int]:
+    """The number of calls in each pass over a module of that size."""
+    counted = dict.fromkeys(PASSES, 0)
+    build, _ = SHAPES[shape]
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(build(size))
+        session = Session()
+        for name in PASSES:
+            found = passes.find(name)
+
+            def count(frame: object, event: str, argument: object, name: str = name) -> None:
+                if event in ("call", "c_call"):
+                    counted[name] += 1
+
+            sys.setprofile(count)
+            try:
+                found.run(module.operation, found.options(), session)
+            finally:
+                sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_twice_the_input_takes_twice_the_calls(shape: str, name: str) -> None:
+    _, size = SHAPES[shape]
+    calls(shape, 1)  # Imports the passes.
+    one, two, four = (calls(shape, size * times)[name] for times in (1, 2, 4))
+    assert two > one, "the shape does not reach the pass"
+    assert (four - two) / (two - one) <= GROWTH.get((shape, name), 2.3), (one, two, four)
