@@ -162,14 +162,18 @@ def _give_up(number: int, frame: Any) -> None:
     raise TooLongError
 
 
-def show(rows: list[Row]) -> None:
-    """The table, then the sums."""
-    for row in rows:
-        told = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
-        print(
-            f"{row.name:32} {row.loops} {row.form:9} {told:24} unknown {row.unknown:3} "
-            f"{row.seconds:6.1f} s {row.code:5} {row.run} {row.why[:150]}"
-        )
+def show(row: Row) -> None:
+    """One line of the table."""
+    told = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
+    print(
+        f"{row.name:32} {row.loops} {row.form:9} {told:24} unknown {row.unknown:3} "
+        f"{row.seconds:6.1f} s {row.code:5} {row.run} {row.why[:150]}",
+        flush=True,
+    )
+
+
+def show_sums(rows: list[Row]) -> None:
+    """What stands below the table."""
     with_loops = [row for row in rows if row.form != "no loop"]
     ahead = [row for row in with_loops if row.form != "refused"]
     share = len(ahead) / max(len(with_loops), 1)
@@ -192,14 +196,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = sorted(p for p in arguments.folder.glob("*.mlir") if arguments.only in p.name)
+    work = partial(measure, stages=arguments.stages, run=arguments.run, limit=arguments.limit)
+    rows = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        rows = list(
-            pool.map(
-                partial(measure, stages=arguments.stages, run=arguments.run, limit=arguments.limit),
-                paths,
-            )
-        )
-    show(rows)
+        for row in pool.map(work, paths):
+            show(row)
+            rows.append(row)
+    show_sums(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
 

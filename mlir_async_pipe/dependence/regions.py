@@ -34,6 +34,7 @@ from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.sums import ZERO, Form, add
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, Access, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _regions_of_op(
 _STRUCTURE = frozenset(
     {row.op for row in REGION_ROWS.values() if row.flow != "isolated"}
     | set(EXIT_OPS)
-    | {"memref.dealloc", *ALLOCATION_OPS}
+    | {*DEALLOCATION_OPS, *ALLOCATION_OPS}
 )
 
 

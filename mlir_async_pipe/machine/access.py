@@ -6,7 +6,7 @@ bounds are sent to the null page and left out of everything else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Span:
-    """Byte addresses of elements, shape (lanes or 1, …), and the lanes that take part."""
+    """Byte addresses of elements, shape (lanes or 1, …), and the lanes that take part.
+
+    `inside`: the elements that a buffer checked in hardware has; the others read as 0. None: all."""
 
     addresses: Array
     lanes: Array | None
     item_bytes: int
+    inside: Array | None = None
 
     def rows(self, unit: Unit) -> tuple[Array, Array, Array]:
         """(lane numbers, threads in the grid, addresses) of the lanes that take part."""
@@ -44,7 +47,8 @@ def locate(
 ) -> Span:
     """The elements from `indices` on, `extent` many in the trailing dimensions.
 
-    Lanes out of bounds are reported and left out. `lanes` narrows the active lanes.
+    Lanes out of bounds are reported and left out; of memory with limits nothing is out of bounds.
+    `lanes` narrows the active lanes.
     """
     first = memory.rank - len(extent)
     linear = memory.offset
@@ -59,12 +63,24 @@ def locate(
     base = memory.base.reshape(-1, *(1,) * len(extent))
     addresses = base + linear * memory.element_bytes
     active = unit.mask if lanes is None else lanes
-    if inside is not True and not inside.all():
+    if memory.limits is None and inside is not True and not inside.all():
         active = _drop_outside(unit, site, memory, lanes_of(inside, unit.width), active)
     if memory.element.shape:
         items = memory.element.byte_offsets()
         addresses = addresses.reshape(*addresses.shape, *(1,) * items.ndim) + items
-    return span(unit, addresses, memory.element.item_bytes, active)
+    found = span(unit, addresses, memory.element.item_bytes, active)
+    return found if memory.limits is None else _limited(found, memory.limits)
+
+
+def _limited(where: Span, limits: tuple[Array, Array]) -> Span:
+    """The same elements, with those outside of the limits sent to the null page."""
+    low, end = (limit.reshape(-1, *(1,) * (where.addresses.ndim - 1)) for limit in limits)
+    inside = (where.addresses >= low) & (where.addresses + where.item_bytes <= end)
+    if where.lanes is not None:
+        inside = inside | ~where.lanes.reshape(-1, *(1,) * (where.addresses.ndim - 1))
+    if inside.all():
+        return where
+    return replace(where, addresses=np.where(inside, where.addresses, 0), inside=inside)
 
 
 def span(unit: Unit, addresses: Array, item_bytes: int, active: Array | None) -> Span:
@@ -77,15 +93,47 @@ def span(unit: Unit, addresses: Array, item_bytes: int, active: Array | None) ->
 
 def read(unit: Unit, site: Site, where: Span, kind: Kind) -> Array:
     """Read elements of `kind`; the result has the shape of the addresses."""
+    if where.inside is not None:
+        whole = kind.with_shape(where.addresses.shape[1:])
+        return element_wise(unit, site, where, where.inside, whole, None)
     _enter(unit, site, where, "read")
     return unit.launch.memory.load(where.addresses, kind)
 
 
 def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> None:
     """Write elements of `kind`."""
+    if where.inside is not None:
+        whole = kind.with_shape(where.addresses.shape[1:])
+        element_wise(unit, site, where, where.inside, whole, values)
+        return
     if _enter(unit, site, where, "write"):
         return
     _store(unit, where, values, kind)
+
+
+def element_wise(
+    unit: Unit, site: Site, where: Span, inside: Array, kind: Kind, value: Array | None
+) -> Array:
+    """Access vector elements one position at a time, each in the lanes that it is inside of.
+
+    With `value` it is a write, else a read whose other elements are zero.
+    """
+    shape = (unit.width, *kind.shape)
+    addresses = np.broadcast_to(where.addresses, shape).reshape(unit.width, -1)
+    good = np.broadcast_to(inside, shape).reshape(unit.width, -1)
+    active = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
+    result = np.zeros(addresses.shape, kind.dtype)
+    given = None if value is None else lanes_of(value, unit.width).reshape(unit.width, -1)
+    for number in range(addresses.shape[1]):
+        lanes = good[:, number] & active
+        if not lanes.any():
+            continue
+        target = span(unit, addresses[:, number], kind.item_bytes, lanes)
+        if given is None:
+            result[:, number] = np.where(lanes, read(unit, site, target, kind.element), 0)
+        else:
+            write(unit, site, target, given[:, number], kind.element)
+    return result.reshape(shape)
 
 
 def update(unit: Unit, site: Site, where: Span) -> None:

@@ -14,6 +14,7 @@ Signless integers are held as signed NumPy integers; unsigned ops take an unsign
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -166,9 +167,17 @@ def _kind_of_text(text: str, mlir_type: Any, at: Any) -> Kind:
         element = _scalar(str(vector.element_type))
         if element is not None:
             return element.with_shape(tuple(int(size) for size in vector.shape))
+    matrix = _WAVE_MATRIX.match(text)
+    element = _scalar(matrix[3]) if matrix is not None else None
+    if matrix is not None and element is not None:
+        # Which lane holds what is the hardware's secret: each lane has the whole matrix here.
+        return element.with_shape((int(matrix[1]), int(matrix[2])))
     raise MachineError(
         f"the machine cannot represent values of type '{text}'", code="unsupported-type", at=at
     )
+
+
+_WAVE_MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x(\w+),")
 
 
 @lru_cache(maxsize=256)

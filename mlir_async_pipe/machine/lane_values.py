@@ -21,13 +21,17 @@ UNKNOWN_GROUP = -1
 @dataclass(frozen=True)
 class MemRef:
     """A memref: `base` is the aligned pointer in bytes, `offset`, `sizes` and `strides` count
-    elements; each is an array over lanes."""
+    elements; each is an array over lanes.
+
+    `limits`: the first and the end byte of a buffer that is checked in hardware: what lies outside
+    reads as 0 and is not written, whatever the subscripts are."""
 
     base: Array
     offset: Array
     sizes: tuple[Array, ...]
     strides: tuple[Array, ...]
     element: Kind
+    limits: tuple[Array, Array] | None = None
 
     @property
     def element_bytes(self) -> int:
@@ -80,6 +84,7 @@ def merge(mask: Array | None, new: Any, old: Any) -> Any:
             offset=merge(mask, new.offset, old.offset),
             sizes=merge(mask, new.sizes, old.sizes),
             strides=merge(mask, new.strides, old.strides),
+            limits=merge(mask, new.limits, old.limits),
         )
     if isinstance(new, Token):
         return replace(new, number=merge(mask, new.number, old.number))

@@ -25,6 +25,7 @@ from mlir_async_pipe.vocabulary.queues import (
     abstract_queue,
 )
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
+from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
     from mlir_async_pipe.chips.target import Target
@@ -48,7 +49,7 @@ __all__ = [
     "row_of",
 ]
 
-ROWS: dict[str, Row] = {**ASYNC_ROWS, **MEMORY_ROWS}
+ROWS: dict[str, Row] = {**ASYNC_ROWS, **MEMORY_ROWS, **VENDOR_ROWS}
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,18 @@ the single element; None is "not known, take the whole buffer".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    layout_of,
+    strides_and_offset,
+)
 
 
 def element(op: Any) -> tuple[int, ...]:
@@ -84,6 +90,23 @@ def _type_bytes(kind: Any) -> tuple[int, ...] | None:
 def matrix_row(op: Any) -> tuple[int, ...]:
     """ldmatrix: each active lane names one row of 16 bytes."""
     return (16 // element_bytes(op.operands[0].type),)
+
+
+def matrix_tile(op: Any) -> tuple[int, ...] | None:
+    """The rows and columns of a matrix that a wave loads or stores at subscripts in two dimensions;
+    None where its lines are not those of the memref, or where it is transposed."""
+    store = not len(op.results)
+    shape = _MATRIX.match(str(op.operands[0].type if store else op.results[0].type))
+    memory = ir.MemRefType(op.operands[1 if store else 0].type)
+    if shape is None or "transpose" in op.attributes or memory.rank < 2:
+        return None
+    strides, _ = strides_and_offset(memory)
+    if strides[-2:] != [integer_attribute(op, "leadDimension"), 1]:
+        return None
+    return int(shape[1]), int(shape[2])
+
+
+_MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x")
 
 
 def shape_of(kind: Any) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 
 ALLOCATION_OPS = ("memref.alloc", "memref.alloca")
+# Ends the life of an allocation, and writes nothing.
+DEALLOCATION_OPS = ("memref.dealloc",)
 DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
 
 # Ops that take the address of a global, and the attribute that names it.

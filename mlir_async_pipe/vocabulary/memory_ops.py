@@ -1,16 +1,15 @@
 """The synchronous rows of the vocabulary: what plain memory ops read and write.
 
-Ops in neither this table nor `async_ops` are pure if `is_pure` says so, else *opaque*: they
-may touch any memory. Never guess: an op that is not listed is opaque.
+Those of one vendor stand in `vendor_memory`. Ops without any row are pure if `pure_ops` says so,
+else *opaque*: they may touch any memory. Never guess: an op that is not listed is opaque.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
-from mlir_async_pipe.vocabulary.rows import AccessRule, Row
+from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row
 
 
 def unmasked(op: Any) -> bool:
@@ -18,10 +17,9 @@ def unmasked(op: Any) -> bool:
     return not str(op.attributes["operandSegmentSizes"]).rstrip("> ").endswith("1")
 
 
-def matrix_lanes(op: Any) -> int | None:
-    """ldmatrix reads at the addresses of lanes below 8 * numTiles (PTX ISA, ldmatrix)."""
-    tiles = integer_attribute(op, "numTiles" if op.name == "nvgpu.ldmatrix" else "num")
-    return None if tiles is None else 8 * tiles
+def never(op: Any) -> bool:
+    """The op may leave elements out."""
+    return False
 
 
 def _load(op: str, extent: extents.Callable[[Any], tuple[int, ...] | None]) -> Row:
@@ -37,6 +35,15 @@ def _store(
         (AccessRule("write", "memory", "indices", extent),),
         stores=stores,
     )
+
+
+_MASKED = ("memory", "indices*", "mask", "value")
+_OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
+
+
+def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
+    """An op whose mask, or vector of offsets, says which elements it accesses."""
+    return Row(op, operands, (AccessRule(kind, "memory", "indices", extents.whole, never),))
 
 
 MEMORY_ROWS = {
@@ -63,6 +70,15 @@ MEMORY_ROWS = {
             (AccessRule("read", "memory", "indices", extents.vector_result),),
         ),
         Row(
+            "vector.maskedstore",
+            _MASKED,
+            (AccessRule("write", "memory", "indices", extents.vector_operand(-1), never),),
+        ),
+        _somewhere("vector.gather", _OFFSETS, "read"),
+        _somewhere("vector.scatter", _OFFSETS, "write"),
+        _somewhere("vector.expandload", _MASKED, "read"),
+        _somewhere("vector.compressstore", _MASKED, "write"),
+        Row(
             "vector.transfer_write",
             ("value", "memory", "indices*", "mask?"),
             (
@@ -78,33 +94,13 @@ MEMORY_ROWS = {
             stores=True,
         ),
         Row(
-            "nvgpu.ldmatrix",
-            ("memory", "indices*"),
-            (
-                AccessRule(
-                    "read", "memory", "indices", extents.matrix_row, active_lanes=matrix_lanes
-                ),
-            ),
-        ),
-        # Each lane reads at the address it names; what it read goes to other lanes.
-        _load("amdgpu.transpose_load", extents.vector_result),
-        Row(
-            "nvvm.ldmatrix",
-            ("memory",),
-            (
-                AccessRule(
-                    "read",
-                    "memory",
-                    "",
-                    extents.bytes_of(16),
-                    active_lanes=matrix_lanes,
-                    takes_slot_index=False,
-                ),
-            ),
-        ),
-        Row(
             "memref.atomic_rmw",
             ("value", "memory", "indices*"),
+            (AccessRule("atomic", "memory", "indices", extents.element),),
+        ),
+        Row(
+            "memref.generic_atomic_rmw",
+            ("memory", "indices*"),
             (AccessRule("atomic", "memory", "indices", extents.element),),
         ),
         Row(

@@ -108,6 +108,10 @@ def _memory_error(
             dependence.source.op,
         )
     ]
+    for region in (dependence.source, dependence.target):
+        why = opaque_reason(region.op.name) if region.opaque else None
+        if why is not None:
+            notes.append((f"'{region.op.name}' may touch any memory: {why}", region.op))
     if not dependence.proven and dependence.distance > 0:
         notes.append(
             (

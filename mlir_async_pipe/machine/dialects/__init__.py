@@ -11,6 +11,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     constants_casts,
     control,
     gpu,
+    hints,
     intrinsics,
     llvm,
     llvm_arith,
@@ -25,4 +26,5 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     vector_elements,
     vector_sums,
     warpgroup,
+    wave_matrix,
 )

@@ -7,6 +7,8 @@ register), and lane l writes at that address + l * bytes; on gfx1250 each lane n
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import uniform
+from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
 
@@ -53,7 +55,9 @@ def copy_to_lds(site: Site) -> Execute:
         if per_wave:
             first = wave_base(unit, first) + unit.threads % unit.launch.options.warp * size
         destination = byte_span(unit, first, size, place.lanes)
-        issue_copy(unit, site, queue, as_bytes(unit, origin), destination)
+        # What a checked buffer does not have arrives as zeros.
+        valid = None if origin.inside is None else origin.inside.sum(axis=1) * moved.item_bytes
+        issue_copy(unit, site, queue, as_bytes(unit, origin), destination, valid)
 
     return execute
 
@@ -106,9 +110,9 @@ def buffer_copy(site: Site) -> Execute:
 
 
 def copier(site: Site) -> Callable[[Unit, Array, Array, int], None]:
-    """A function that copies bytes between two pointers of each lane; ops without a row in
-    the vocabulary are tracked by the compiler, so they are over when they return."""
-    queue = None if site.row is None else site.queue()
+    """A function that copies bytes between two pointers of each lane; ops without a queue are
+    tracked by the compiler, so they are over when they return."""
+    queue = None if site.row is None or site.row.queue is None else site.queue()
 
     def copy(unit: Unit, source: Array, target: Array, size: int) -> None:
         origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
@@ -129,8 +133,23 @@ def buffer_resource(site: Site) -> Execute:
 
 @semantics("amdgpu.fat_raw_buffer_cast")
 def fat_buffer(site: Site) -> Execute:
-    """The same memory, addressed through a buffer resource."""
-    return lambda unit, memory, *rest: memory
+    """The same memory, addressed through a buffer resource that checks the range: from the base of
+    the memref (with `resetOffset` from its first element) on, `validBytes` or all that it has."""
+    _, valid, _ = site.segments()
+    checked, reset = "false" not in site.text("boundsCheck", "true"), site.has("resetOffset")
+
+    def execute(unit: Unit, memory: MemRef, *rest: Array) -> MemRef:
+        if not checked:
+            return memory
+        low = memory.address if reset else memory.base
+        if valid:
+            return replace(memory, limits=(low, low + rest[0]))
+        # As upstream counts it when it lowers the cast.
+        reach = [size * stride for size, stride in zip(memory.sizes, memory.strides, strict=True)]
+        count = reduce(np.maximum, reach, uniform(1 if not reach else 0))
+        return replace(memory, limits=(low, low + count * memory.element_bytes))
+
+    return execute
 
 
 # Ids ------------------------------------------------------------------------------------

@@ -43,12 +43,11 @@ def subview(site: Site) -> Execute:
         for position, stride in zip(at, memory.strides, strict=True):
             start = start + position * stride
         scaled = [step * stride for step, stride in zip(steps, memory.strides, strict=True)]
-        return MemRef(
-            memory.base,
-            start,
-            tuple(lengths[number] for number in kept),
-            tuple(scaled[number] for number in kept),
-            memory.element,
+        return replace(
+            memory,
+            offset=start,
+            sizes=tuple(lengths[number] for number in kept),
+            strides=tuple(scaled[number] for number in kept),
         )
 
     return execute
@@ -88,12 +87,11 @@ def reinterpret(site: Site) -> Execute:
     _, offset_count, size_count, _ = site.segments()
 
     def execute(unit: Unit, memory: MemRef, *dynamic: Array) -> MemRef:
-        return MemRef(
-            memory.base,
-            fill(offsets, dynamic[:offset_count])[0],
-            tuple(fill(sizes, dynamic[offset_count : offset_count + size_count])),
-            tuple(fill(strides, dynamic[offset_count + size_count :])),
-            memory.element,
+        return replace(
+            memory,
+            offset=fill(offsets, dynamic[:offset_count])[0],
+            sizes=tuple(fill(sizes, dynamic[offset_count : offset_count + size_count])),
+            strides=tuple(fill(strides, dynamic[offset_count + size_count :])),
         )
 
     return execute

@@ -11,7 +11,7 @@ from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import MemRef
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
@@ -170,25 +170,8 @@ def _masked(mask: Array, dimensions: tuple[int | None, ...]) -> Array:
 def _element_wise(
     unit: Unit, site: Site, addresses: Array, inside: Array, kind: Kind, value: Array | None
 ) -> Array:
-    """Access vector elements one position at a time, each in the lanes that it is inside of.
-
-    With `value` it is a write, else a read whose other elements are zero.
-    """
-    shape = (unit.width, *kind.shape)
-    where = np.broadcast_to(addresses, shape).reshape(unit.width, -1)
-    good = np.broadcast_to(inside, shape).reshape(unit.width, -1)
-    result = np.zeros(where.shape, kind.dtype)
-    given = None if value is None else lanes_of(value, unit.width).reshape(unit.width, -1)
-    for number in range(where.shape[1]):
-        lanes = good[:, number] & unit.active()
-        if not lanes.any():
-            continue
-        target = access.span(unit, where[:, number], kind.item_bytes, lanes)
-        if given is None:
-            result[:, number] = access.read(unit, site, target, kind.element)
-        else:
-            access.write(unit, site, target, given[:, number], kind.element)
-    return result.reshape(shape)
+    where = access.Span(addresses, None, kind.item_bytes)
+    return access.element_wise(unit, site, where, inside, kind, value)
 
 
 @semantics("vector.maskedload")

@@ -1,0 +1,61 @@
+"""Ops of the GPU dialects that stay opaque on purpose, and why nobody gives them a row.
+
+An opaque op may touch any memory: a loop that holds one keeps its order around it, or is refused.
+Names that end in "." stand for all ops that begin with them.
+"""
+
+from __future__ import annotations
+
+_HOST = "it belongs to the host's side of a launch"
+_SPARSE = "it calls a library for sparse matrices on the host"
+_MBARRIER = "what completes with an mbarrier is not counted, and the barrier itself is memory"
+_FENCE = "it orders memory accesses of its own thread, which no row says"
+_COUNTER = "it waits for a hardware counter that belongs to no queue here"
+_CLUSTER = "it reaches shared memory of other blocks, or waits for them"
+_TENSOR_MEMORY = "tensor memory of Blackwell is no address space here"
+_NAMED_BARRIER = "it is a part of a barrier, at which only some threads may meet"
+_UNQUEUED = "it copies asynchronously in a direction, or with a completion, that no queue here has"
+_DESCRIPTOR = "the address is a descriptor of four words, of which no memory can be told"
+
+_REASONS = {
+    _HOST: "gpu.alloc gpu.binary gpu.dealloc gpu.host_register gpu.host_unregister gpu.launch_func "
+    "gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc nvgpu.tma.create.descriptor",
+    _SPARSE: "gpu.create_ gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ "
+    "gpu.spmat_ gpu.spmm gpu.spmm_ gpu.spmv gpu.spmv_",
+    _MBARRIER: "nvgpu.mbarrier. nvvm.mbarrier. nvvm.cp.async.mbarrier. nvvm.fence.mbarrier. "
+    "amdgpu.ds_async_barrier_arrive amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init "
+    "amdgpu.ds_barrier_poll_state rocdl.ds.atomic.",
+    _FENCE: "nvvm.fence. nvvm.memory.barrier nvvm.wgmma.fence.aligned nvgpu.tma.fence.descriptor",
+    _COUNTER: "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt "
+    "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
+    _CLUSTER: "nvvm.cluster. nvvm.clusterlaunchcontrol. nvvm.griddepcontrol rocdl.cluster.load. "
+    "nvvm.cp.async.bulk.shared.cluster.shared.cta",
+    _TENSOR_MEMORY: "nvvm.tcgen05.",
+    _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
+    "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
+    _UNQUEUED: "amdgpu.tensor_store_from_lds nvvm.cp.async.bulk.tensor.reduce "
+    "nvvm.cp.async.bulk.tensor.shared.cluster.global memref.dma_ "
+    "rocdl.global.load.async.lds rocdl.global.store.async. rocdl.tensor.",
+    _DESCRIPTOR: "rocdl.raw.buffer.",
+    "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",
+    "the four warps of a group share out what it writes": "nvgpu.warpgroup.mma.store",
+    "it reads its shape from memory": "memref.reshape",
+    "it may end the thread": "nvvm.exit",
+    "its text may do anything": "nvvm.inline_ptx",
+    "it changes a descriptor in memory": "nvvm.tensormap.replace",
+    "it fills shared memory through a port of its own": "nvvm.st.bulk",
+}
+
+OPAQUE_OPS = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+
+def opaque_reason(name: str) -> str | None:
+    """Why ops of this name are opaque; None for those that nobody has looked at."""
+    exact = OPAQUE_OPS.get(name)
+    if exact is not None:
+        return exact
+    return next((why for known, why in OPAQUE_OPS.items() if _covers(known, name)), None)
+
+
+def _covers(known: str, name: str) -> bool:
+    return known[-1] in "._" and name.startswith(known)

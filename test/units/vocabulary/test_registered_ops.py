@@ -1,0 +1,100 @@
+"""Every op that the GPU dialects of an installed stack register is known, or opaque for a reason.
+
+Covers: vocabulary/opaque_ops.py, vocabulary/pure_ops.py, vocabulary/vendor_memory.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mlir_async_pipe.bindings import STACKS
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS
+from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_OPS, opaque_reason
+from mlir_async_pipe.vocabulary.pure_ops import agreement, is_pure
+
+DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref")
+CONTROL = {*REGION_ROWS, *EXIT_OPS, *ALLOCATION_OPS, *DEALLOCATION_OPS}
+
+
+@dataclass(frozen=True)
+class Named:
+    """All that the vocabulary asks of an op to call it pure."""
+
+    name: str
+
+
+def registered() -> dict[str, str]:
+    """The ops of the dialects by name, each with a stack that has it."""
+    found: dict[str, str] = {}
+    for stack in STACKS:
+        top, *rest = stack.prefix.split(".")
+        spec = importlib.util.find_spec(top)
+        for place in (spec.submodule_search_locations or []) if spec else []:
+            for dialect in DIALECTS:
+                file = Path(place, *rest, "dialects", f"_{dialect}_ops_gen.py")
+                text = file.read_text() if file.exists() else ""
+                for name in re.findall(r'OPERATION_NAME = "([^"]+)"', text):
+                    found.setdefault(name, stack.name)
+    return found
+
+
+OPS = registered()
+
+
+def test_the_installed_stacks_register_ops_of_every_dialect():
+    assert {name.partition(".")[0] for name in OPS} == set(DIALECTS)
+    assert len(OPS) > 500
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_registered_op_is_known_or_opaque_for_a_reason(dialect):
+    """In exactly one way: a row, pure, control flow and allocation, or a reason."""
+    wrong = {
+        name: ways
+        for name in OPS
+        if name.startswith(f"{dialect}.")
+        and sum(
+            ways := (
+                name in ROWS,
+                is_pure(Named(name)),
+                name in CONTROL,
+                opaque_reason(name) is not None,
+            )
+        )
+        != 1
+    }
+    assert wrong == {}
+
+
+def test_an_op_that_nobody_has_looked_at_is_found():
+    made_up = Named("rocdl.load.from.nowhere")
+    assert made_up.name not in ROWS
+    assert not is_pure(made_up)
+    assert opaque_reason(made_up.name) is None
+
+
+@pytest.mark.parametrize("name", sorted(OPAQUE_OPS))
+def test_a_reason_stands_for_an_op_that_some_stack_has(name):
+    family = name[-1] in "._"
+    assert any(op.startswith(name) if family else op == name for op in OPS)
+
+
+@pytest.mark.parametrize(
+    "name", ["rocdl.mfma.f32.16x16x16f16", "rocdl.mbcnt.lo", "nvvm.shfl.sync", "gpu.ballot"]
+)
+def test_what_crosses_lanes_is_pure_and_differs(name):
+    assert is_pure(Named(name))
+    assert agreement(name) == "differs"
+
+
+@pytest.mark.parametrize("name", ["arith.addi", "rocdl.cvt.pkrtz", "rocdl.readfirstlane"])
+def test_what_stays_in_its_lane_differs_as_its_operands_do(name):
+    assert is_pure(Named(name))
+    assert agreement(name) == "operands"
