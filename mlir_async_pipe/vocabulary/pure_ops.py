@@ -64,9 +64,7 @@ _AS_OPERANDS = (
         "block_dim block_id cluster_block_id cluster_dim cluster_dim_blocks cluster_id grid_dim "
         "lane_id subgroup_id subgroup_mma_constant_matrix thread_id",
     )
-    | _named(
-        "nvgpu", "extf rcp truncf warpgroup.generate.descriptor warpgroup.mma.init.accumulator"
-    )
+    | _named("nvgpu", "extf rcp truncf warpgroup.mma.init.accumulator")
     | _named(
         "nvvm",
         "addf cos divf dot.accumulate.2way dot.accumulate.4way ex2 fma log2 mapa prmt "

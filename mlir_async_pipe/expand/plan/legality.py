@@ -16,6 +16,7 @@ from mlir_async_pipe.expand.plan.privatisation import Obstacle
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import Root
+from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 
 def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None:

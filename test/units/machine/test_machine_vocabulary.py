@@ -280,7 +280,7 @@ ELSEWHERE = (
     MATRIX_LOADS
     | WAVE_TILES
     | set(HINTS)
-    | {"nvgpu.warpgroup.mma", "nvvm.barrier0"}
+    | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
 )
 ACCUMULATOR = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
