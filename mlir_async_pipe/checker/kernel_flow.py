@@ -14,12 +14,12 @@ on fragments) are left out: no address depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import has_body, operations, terminator
-from mlir_async_pipe.checker import jumps, structured
+from mlir_async_pipe.checker import structured
 from mlir_async_pipe.checker.called_functions import Callees, callee_of
 from mlir_async_pipe.checker.loop_facts import (
     find_inductions,
@@ -30,23 +30,29 @@ from mlir_async_pipe.checker.loop_facts import (
 from mlir_async_pipe.checker.step_graph import (
     Block,
     Bracket,
+    Branch,
     Copy,
     Edge,
+    Exit,
     Flow,
     Goto,
     Loop,
     Lost,
     Run,
+    Switch,
 )
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.flow.algorithms import natural_loops
+from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
+from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.flow.ways import leaves
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
-    DEAD_ENDS,
     EXIT_OPS,
     REGION_ROWS,
+    BranchRow,
     leaves_region,
 )
 
@@ -61,7 +67,7 @@ def build(kernel: Any, callees: Callees) -> Flow:
     flow = Flow()
     builder = Builder(flow, callees)
     first = builder.block()
-    builder.region(kernel.regions[0], 0, first, lambda block, op: None)
+    builder.region(item_with_frames(kernel).frames[0], 0, first, lambda block, op: None)
     find_merges(flow)
     find_inductions(flow)
     return flow
@@ -100,28 +106,45 @@ class Builder:
             if not flow.is_data(t)
         )
 
-    def region(self, region: Any, frame: int, entry: Block, leave: Leave) -> None:
+    def region(self, region: Frame, frame: int, entry: Block, leave: Leave) -> None:
         """Put a region after `entry`; `leave(block, terminator)` ends the ways out of it."""
-        blocks = list(region.blocks)
-        mapped = {blocks[0]: entry}
-        for extra in blocks[1:]:
-            mapped[extra] = self.block()
-        loops = natural_loops(blocks[0], _successors) if len(blocks) > 1 else {}
-        headers = {header: self.loop(place=header.owner.operation) for header in loops}
-        places = jumps.Places(mapped, loops, headers)
-        for source in blocks:
-            current = mapped[source]
-            ops = operations(source)
+        mapped = {
+            node: self.block() if number else entry for number, node in enumerate(region.nodes)
+        }
+        if len(mapped) > 1:
+            nodes = {node.block: node for node in mapped}
+            connect(region, nodes, lambda node: terminator(node.block))
+        loops = natural_loops(region.entry, _successors) if len(mapped) > 1 else {}
+        headers = {header: self.loop(place=region.item.op) for header in loops}
+        for node, current in mapped.items():
+            ops = operations(node.block)
             last = ops[-1] if ops else None
             for op in ops[:-1]:
                 current = self.op(op, frame, current)
-            row = None if last is None else BRANCH_ROWS.get(last.name)
+            if last is None:
+                continue
+            row = BRANCH_ROWS.get(last.name)
             if row is not None:
-                current.exit = jumps.exit_of(self, last, row, frame, source, places)
-            elif last is not None:
+                edges = []
+                for target, given in handed_along(node, last):
+                    pairs = self.pairs(target.block.arguments, frame, given, frame)
+                    moves = _moves(node, target, loops, headers)
+                    edges.append(Edge(mapped[target].number, pairs, moves))
+                current.exit = self._jump(last, row, frame, edges)
+            else:
                 self.end(last, frame, current)
-                if len(list(last.successors)) == 0 and last.name not in DEAD_ENDS:
+                if leaves(last):
                     leave(current, last)
+
+    def _jump(self, end: Any, row: BranchRow, frame: int, edges: list[Edge]) -> Exit:
+        """The exit of a block that ends in a branch of the vocabulary (cf or llvm)."""
+        if row.condition:
+            return Branch(self.flow.number(frame, end.operands[0]), *edges)
+        if row.cases is None:
+            return Goto(*edges)
+        default, *chosen = edges
+        cases = tuple(zip(row.cases(end), chosen, strict=True))
+        return Switch(self.flow.number(frame, end.operands[0]), cases, default)
 
     def end(self, last: Any, frame: int, current: Block) -> None:
         """What a terminator without a row of branches does itself: nothing, if it is known."""
@@ -133,30 +156,28 @@ class Builder:
     def op(self, op: Any, frame: int, current: Block) -> Block:
         """Append one op; gives the block in which control goes on."""
         row = REGION_ROWS.get(op.name)
-        match None if row is None else row.flow:
-            case "for" if structured.loop_bounds(op) is not None:
-                if not needs_iterations(op):
-                    return structured.summary(self, op, frame, current)
-                return structured.for_loop(self, op, frame, current)
-            case "for" | "parallel":
-                # A mapping gives each iteration to another thread or block.
-                if not needs_iterations(op):
-                    return structured.summary(self, op, frame, current)
-                if "mapping" in op.attributes:
-                    return structured.one_iteration(self, op, frame, current)
-                return structured.any_order(self, op, frame, current)
-            case "while":
-                return structured.while_loop(self, op, frame, current)
-            case "branch":
-                return structured.branch(self, op, frame, current)
-            case "once":
-                return self._once(op, frame, current)
+        if row is None or row.flow == "isolated":
+            return self._plain(op, frame, current)
+        item = item_with_frames(op)
+        if row.flow == "once":
+            return self._once(item, frame, current)
+        if row.flow in ("while", "branch"):
+            return structured.follow(self, item, frame, current)
+        if not needs_iterations(op):
+            return structured.summary(self, item, frame, current)
+        # A mapping gives each iteration to another thread or block.
+        if row.flow == "parallel" and "mapping" in op.attributes:
+            return structured.one_iteration(self, item, frame, current)
+        return structured.iterate(self, item, frame, current)
+
+    def _plain(self, op: Any, frame: int, current: Block) -> Block:
+        """An op without regions, or one whose regions are followed by nobody."""
         if op.name in CALL_OPS:
             return self._call(op, frame, current)
-        if row is None and (len(op.regions) or len(list(op.successors))):
+        if op.name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
             self._lose(op, frame, current)
-            return current
-        self._append(op, frame, current)
+        else:
+            self._append(op, frame, current)
         return current
 
     def _lose(self, op: Any, frame: int, current: Block) -> None:
@@ -184,17 +205,12 @@ class Builder:
             )
         )
 
-    def inline(self, region: Any, frame: int, current: Block) -> Block:
-        """A region that runs once, in place."""
-        return self._inline(region, frame, frame, current, [])
-
-    def _inline(
-        self, region: Any, frame: int, outer: int, current: Block, results: list[Any]
+    def inline(
+        self, region: Frame, frame: int, outer: int, current: Block, results: Sequence[Any]
     ) -> Block:
         """A region that runs once, in place; its terminator's operands become `results`."""
-        blocks = list(region.blocks)
-        if len(blocks) == 1:
-            *body, last = operations(blocks[0])
+        if len(region.nodes) == 1:
+            *body, last = operations(region.entry.block)
             if last.name in EXIT_OPS and not len(last.regions):
                 for op in body:
                     current = self.op(op, frame, current)
@@ -209,19 +225,17 @@ class Builder:
         self.region(region, frame, inner, leave)
         return after
 
-    def _once(self, op: Any, frame: int, current: Block) -> Block:
+    def _once(self, item: Item, frame: int, current: Block) -> Block:
         """A region that runs in place; that of a scope is asynchronous."""
-        results = list(op.results)
-        if REGION_ROWS[op.name].masked:
-            outer, self.maybe = self.maybe, True
-            after = self._inline(op.regions[0], frame, frame, current, results)
-            self.maybe = outer
-            return after
-        if row_of(op) is None:
-            return self._inline(op.regions[0], frame, frame, current, results)
-        current.steps.append(Bracket("scope", op, frame))
-        after = self._inline(op.regions[0], frame, frame, current, [])
-        after.steps.append(Bracket("end scope", op, frame))
+        op, (region,) = item.op, item.frames
+        outer, self.maybe = self.maybe, self.maybe or item.row.masked
+        scope = row_of(op) is not None and not item.row.masked
+        if scope:
+            current.steps.append(Bracket("scope", op, frame))
+        after = self.inline(region, frame, frame, current, () if scope else op.results)
+        if scope:
+            after.steps.append(Bracket("end scope", op, frame))
+        self.maybe = outer
         return after
 
     def _call(self, op: Any, frame: int, current: Block) -> Block:
@@ -237,15 +251,31 @@ class Builder:
             return current
         inner_frame = self.flow.frames
         self.flow.frames += 1
-        arguments = callee.regions[0].blocks[0].arguments
+        (region,) = item_with_frames(callee).frames
+        arguments = region.entry.block.arguments
         current.steps.append(Copy(self.pairs(arguments, inner_frame, op.operands, frame)))
         current.steps.append(Bracket("call", op, frame))
         self.depth += 1
-        after = self._inline(callee.regions[0], inner_frame, frame, current, list(op.results))
+        after = self.inline(region, inner_frame, frame, current, op.results)
         self.depth -= 1
         after.steps.append(Bracket("end call", op, frame))
         return after
 
 
-def _successors(block: Any) -> list[Any]:
-    return list(terminator(block).successors) if operations(block) else []
+def _successors(node: Node) -> list[Node]:
+    return [edge.target for edge in node.edges]
+
+
+def _moves(
+    source: Node, target: Node, loops: dict[Node, set[Node]], headers: dict[Node, Loop]
+) -> tuple[tuple[str, int], ...]:
+    """Which loops the way from one block to another leaves, enters or repeats."""
+    left = [
+        ("leave", headers[header].number)
+        for header, body in loops.items()
+        if source in body and target not in body
+    ]
+    if target not in loops:
+        return tuple(left)
+    kind = "back" if source in loops[target] else "enter"
+    return (*left, (kind, headers[target].number))

@@ -11,17 +11,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.flow.ways import starts
 from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # A prologue written as a loop has as many iterations as a ring has slots.
 SHORT_LOOP = 16
-
-
-def carried_into(loop: Any) -> list[Any]:
-    """The values that a counted loop starts its carried values with."""
-    return [loop.operands[place] for place in REGION_ROWS[loop.name].entry(loop)]
 
 
 def needs_iterations(loop: Any) -> bool:
@@ -33,7 +29,8 @@ def needs_iterations(loop: Any) -> bool:
     """
     has_async = has_sync = conditions = False
     for op in walk(loop):
-        if op.name in COUNTED_LOOPS and any(not is_data(o.type) for o in carried_into(op)):
+        flow = REGION_ROWS.get(op.name)
+        if flow is not None and any(not is_data(value.type) for value in starts(op, flow)):
             return True
         if op.name in CALL_OPS:
             return True

@@ -1,76 +1,150 @@
-"""The graph of structured control flow: scf.for, scf.while, scf.if, switches, parallel and
-summary loops.
+"""The graph of ops with regions: loops, branches, parallel and summary loops.
+
+    scf.for     before -> test -> body -> test …        and test -> after
+    others      along the ways of their row (`flow.ways`)
 
 Each function appends one op to a block and gives the block in which control goes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.checker.loop_facts import carried_into
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
     Branch,
     Constant,
     Edge,
+    Exit,
     Goto,
     Loop,
     LoopTest,
     Switch,
 )
 from mlir_async_pipe.checker.type_kinds import is_bit
+from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.ways import OUT, first_taken, handed_on, starts, taking, targets
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.uniformity import conditions
-from mlir_async_pipe.vocabulary.control_flow import (
-    COUNTED_LOOPS,
-    REGION_ROWS,
-    branch_regions,
-)
+from mlir_async_pipe.vocabulary.control_flow import COUNTED_LOOPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.loop_bounds import affine_for_bounds
 
 if TYPE_CHECKING:
     from mlir_async_pipe.checker.kernel_flow import Builder
 
 
-def for_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """A counted loop whose iterations are followed."""
-    number, pairs = builder.flow.number, builder.pairs
+@dataclass(frozen=True)
+class _Paths:
+    """The edges between the regions of one op: `heads` are the blocks in which they begin,
+    `after` is the one after the op, `loop` the loop that they make up."""
+
+    builder: Builder
+    item: Item
+    frame: int
+    loop: Loop | None
+    heads: list[Block]
+    after: Block
+
+    def edges(self, source: int, handed: Sequence[Any]) -> list[Edge]:
+        """The ways on from a place, on which these values are handed on."""
+        places = targets(self.item.row, source, len(self.heads))
+        return [self.edge(source, place, handed) for place in places]
+
+    def edge(self, source: int, target: int, handed: Sequence[Any]) -> Edge:
+        """The way from one place to another."""
+        block, taken = self.after, self.item.op.results
+        if target != OUT:
+            block, nodes = self.heads[target], self.item.frames[target].nodes
+            taken = taking(self.item.op, self.item.row, nodes[0].block) if nodes else []
+        assigns = self.builder.pairs(taken, self.frame, handed, self.frame)
+        return Edge(block.number, assigns, self._moves(source, target))
+
+    def _moves(self, source: int, target: int) -> tuple[tuple[str, int], ...]:
+        if self.loop is None or OUT != source < target:
+            return ()
+        kind = "leave" if target == OUT else "enter" if source == OUT else "back"
+        return ((kind, self.loop.number),)
+
+    def leave(self, source: int) -> Callable[[Block, Any], None]:
+        """What ends the ways out of a region: an i1 decides between two of them."""
+
+        def end(block: Block, last: Any) -> None:
+            first, *others = self.edges(source, handed_on(last))
+            block.exit = Goto(first)
+            if others:
+                condition = self.builder.flow.number(self.frame, last.operands[0])
+                block.exit = Branch(condition, first, *others)
+
+        return end
+
+
+def follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
+    """A branch or a loop that runs while it says so itself."""
+    op, row = item.op, item.row
+    loop = builder.loop(op) if row.flow == "while" else None
+    heads = [builder.block() for _ in item.frames]
+    paths = _Paths(builder, item, frame, loop, heads, builder.block())
+    ways = paths.edges(OUT, starts(op, row))
+    current.exit = _choice(builder, item, frame, ways) if loop is None else Goto(*ways)
+    for inner, head in zip(item.frames, heads, strict=True):
+        if inner.nodes:
+            builder.region(inner, frame, head, paths.leave(inner.number))
+        else:
+            head.exit = Goto(paths.edge(inner.number, OUT, ()))
+    return paths.after
+
+
+def _choice(builder: Builder, item: Item, frame: int, ways: list[Edge]) -> Exit:
+    """The way into one of several regions; an affine.if is taken or not, by a bit of its own."""
+    op, row, number = item.op, item.row, builder.flow.number
+    if row.condition is None:
+        return Branch(number(frame, op), *ways)
+    condition = op.operands[row.condition]
+    if is_bit(condition.type):
+        return Branch(number(frame, condition), *ways)
+    cases = row.cases(op)
+    (rest,) = (way for place, way in enumerate(ways) if place not in cases.values())
+    chosen = tuple((value, ways[place]) for value, place in cases.items())
+    return Switch(number(frame, condition), chosen, rest)
+
+
+def iterate(builder: Builder, item: Item, frame: int, current: Block) -> Block:
+    """A loop whose iterations run one after the other, as often as its bounds say. Without such
+    bounds they run in any order and number: the same ones in all threads whose bounds are the
+    same, since one code, made of the bounds, orders them."""
+    op, number = item.op, builder.flow.number
     loop = builder.loop(op)
-    _bind_bounds(builder, loop, op, frame)
-    variable, *arguments = op.regions[0].blocks[0].arguments
-    loop.variable = number(frame, variable)
+    arguments = list(item.frames[0].entry.block.arguments)
+    carried = taking(op, item.row, item.frames[0].entry.block)
+    variables = arguments[: len(arguments) - len(carried)]
     header, body, after = builder.block(), builder.block(), builder.block()
-    current.exit = Goto(
-        Edge(
-            header.number,
-            pairs(arguments, frame, carried_into(op), frame),
-            (("enter", loop.number),),
-        )
-    )
-    header.exit = LoopTest(
-        loop.number,
-        Edge(body.number),
-        Edge(
-            after.number,
-            pairs(op.results, frame, arguments, frame),
-            (("leave", loop.number),),
-        ),
-    )
+    if _bind_bounds(builder, loop, op, frame):
+        loop.variable = number(frame, variables[0])
+    else:
+        loop.decided_by = tuple(number(frame, value) for value in conditions(op))
+        for dimension, argument in enumerate(variables):
+            bounds = _range_of(builder, op, dimension, frame)
+            bounds.decided_by = loop.decided_by
+            body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
+    paths = _Paths(builder, item, frame, loop, [header], after)
+    current.exit = Goto(paths.edge(OUT, 0, starts(op, item.row)))
+    header.exit = LoopTest(loop.number, Edge(body.number), paths.edge(0, OUT, carried))
 
     def repeat(block: Block, last: Any) -> None:
-        assigns = pairs(arguments, frame, last.operands, frame)
-        block.exit = Goto(Edge(header.number, assigns, (("back", loop.number),)))
+        block.exit = Goto(paths.edge(0, 0, handed_on(last)))
 
-    builder.region(op.regions[0], frame, body, repeat)
+    builder.region(item.frames[0], frame, body, repeat)
     return after
 
 
 def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
     """Tell a loop the bounds of a counted one; False if they are no values."""
-    bounds = loop_bounds(op) if op.name in COUNTED_LOOPS else None
+    bounds = _loop_bounds(op) if op.name in COUNTED_LOOPS else None
     if bounds is None:
         return False
     loop.lower, loop.upper, loop.step = (builder.flow.number(frame, bound) for bound in bounds)
@@ -79,7 +153,7 @@ def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
     return True
 
 
-def loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
+def _loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
     """Lower bound, upper bound and step of a counted loop, values or `Constant`s; None where a
     bound is neither."""
     if op.name == "scf.for":
@@ -92,38 +166,6 @@ def loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
     return lower, upper, step
 
 
-def any_order(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """A loop whose iterations run one after the other, in any order and number: the same ones in
-    all threads whose bounds are the same, since one code, made of the bounds, orders them."""
-    loop = builder.loop(op)
-    number, pairs = builder.flow.number, builder.pairs
-    loop.decided_by = tuple(number(frame, value) for value in conditions(op))
-    arguments = list(op.regions[0].blocks[0].arguments)
-    entry = list(op.operands)[REGION_ROWS[op.name].entry(op).start :]
-    carried = arguments[len(arguments) - len(entry) :] if op.name == "affine.for" else []
-    header, body, after = builder.block(), builder.block(), builder.block()
-    enter = pairs(carried, frame, entry, frame) if carried else ()
-    current.exit = Goto(Edge(header.number, enter, (("enter", loop.number),)))
-    leave = pairs(op.results, frame, carried, frame) if carried else ()
-    header.exit = LoopTest(
-        loop.number,
-        Edge(body.number),
-        Edge(after.number, leave, (("leave", loop.number),)),
-    )
-    variables = arguments[: len(arguments) - len(carried)]
-    for dimension, argument in enumerate(variables):
-        bounds = _range_of(builder, op, dimension, frame)
-        bounds.decided_by = loop.decided_by
-        body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
-
-    def repeat(block: Block, last: Any) -> None:
-        assigns = pairs(carried, frame, last.operands, frame) if carried else ()
-        block.exit = Goto(Edge(header.number, assigns, (("back", loop.number),)))
-
-    builder.region(op.regions[0], frame, body, repeat)
-    return after
-
-
 def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
     """The bounds of one induction variable of an scf.parallel; others have none here."""
     made = builder.loop(op)
@@ -134,111 +176,31 @@ def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
     return made
 
 
-def while_loop(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """An scf.while: its first region is the header, its second the body."""
-    pairs = builder.pairs
-    loop = builder.loop(op)
-    head, body, after = builder.block(), builder.block(), builder.block()
-    before_block = op.regions[0].blocks[0]
-    after_block = op.regions[1].blocks[0]
-    current.exit = Goto(
-        Edge(
-            head.number,
-            pairs(before_block.arguments, frame, op.operands, frame),
-            (("enter", loop.number),),
-        )
-    )
-
-    def test(block: Block, last: Any) -> None:
-        passed = list(last.operands)[1:]
-        block.exit = Branch(
-            builder.flow.number(frame, last.operands[0]),
-            Edge(body.number, pairs(after_block.arguments, frame, passed, frame)),
-            Edge(
-                after.number,
-                pairs(op.results, frame, passed, frame),
-                (("leave", loop.number),),
-            ),
-        )
-
-    def repeat(block: Block, last: Any) -> None:
-        assigns = pairs(before_block.arguments, frame, last.operands, frame)
-        block.exit = Goto(Edge(head.number, assigns, (("back", loop.number),)))
-
-    builder.region(op.regions[0], frame, head, test)
-    builder.region(op.regions[1], frame, body, repeat)
-    return after
-
-
-def branch(builder: Builder, op: Any, frame: int, current: Block) -> Block:
-    """One of several regions; an affine.if is taken or not, by a bit of its own."""
-    row = REGION_ROWS[op.name]
-    after = builder.block()
-    sides = _sides(builder, op, frame, after)
-    number = builder.flow.number
-    if row.condition is None:
-        current.exit = Branch(number(frame, op), *sides)
-        return after
-    condition = op.operands[row.condition]
-    if is_bit(condition.type):
-        current.exit = Branch(number(frame, condition), *sides)
-        return after
-    cases = row.cases(op)
-    (rest,) = (side for place, side in enumerate(sides) if place not in cases.values())
-    chosen = tuple((value, sides[place]) for value, place in cases.items())
-    current.exit = Switch(number(frame, condition), chosen, rest)
-    return after
-
-
-def _sides(builder: Builder, op: Any, frame: int, after: Block) -> list[Edge]:
-    """An edge into each region of a branch; each yields to `after`, a missing one goes there
-    at once."""
-
-    def leave(block: Block, last: Any) -> None:
-        block.exit = Goto(
-            Edge(after.number, builder.pairs(op.results, frame, last.operands, frame))
-        )
-
-    edges = []
-    for region in branch_regions(op):
-        inner = builder.block()
-        edges.append(Edge(inner.number))
-        if region is not None:
-            builder.region(region, frame, inner, leave)
-        else:
-            inner.exit = Goto(Edge(after.number))
-    return edges
-
-
-def summary(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+def summary(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     """A loop whose iterations cannot be told apart by the queues: its body once."""
-    loop = builder.loop(op)
-    number = builder.flow.number
-    arguments = list(op.regions[0].blocks[0].arguments)
-    bounded = _bind_bounds(builder, loop, op, frame)
-    variables = 1 if op.name in COUNTED_LOOPS else len(arguments)
-    for argument in arguments[:variables]:
-        current.steps.append(AnyIteration(loop.number, number(frame, argument)))
-    outer, around = builder.maybe, builder.variables
-    builder.maybe = outer or not bounded
-    builder.variables = (*around, number(frame, arguments[0]))
-    last = _straight(builder, op.regions[0], frame, current)
-    builder.maybe, builder.variables = outer, around
-    return last
+    with _any_iteration(builder, item, frame, current):
+        return _straight(builder, item.op.regions[0], frame, current)
 
 
-def one_iteration(builder: Builder, op: Any, frame: int, current: Block) -> Block:
+def one_iteration(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     """A loop whose iterations other threads run: any one of them, once."""
-    loop = builder.loop(op)
-    number = builder.flow.number
-    arguments = list(op.regions[0].blocks[0].arguments)
-    for argument in arguments:
-        current.steps.append(AnyIteration(loop.number, number(frame, argument)))
+    with _any_iteration(builder, item, frame, current):
+        return builder.inline(item.frames[0], frame, frame, current, [])
+
+
+@contextmanager
+def _any_iteration(builder: Builder, item: Item, frame: int, current: Block) -> Iterator[None]:
+    """What is built inside may be any iteration of a loop; without known bounds, none."""
+    loop = builder.loop(item.op)
+    block = item.frames[0].entry.block
+    bounded = _bind_bounds(builder, loop, item.op, frame)
+    variables = list(block.arguments)[: first_taken(item.op, item.row, block)]
+    numbers = [builder.flow.number(frame, variable) for variable in variables]
+    current.steps.extend(AnyIteration(loop.number, number) for number in numbers)
     outer, around = builder.maybe, builder.variables
-    builder.maybe, builder.variables = True, (*around, number(frame, arguments[0]))
-    after = builder.inline(op.regions[0], frame, current)
+    builder.maybe, builder.variables = outer or not bounded, (*around, *numbers[:1])
+    yield
     builder.maybe, builder.variables = outer, around
-    return after
 
 
 def _straight(builder: Builder, region: Any, frame: int, current: Block) -> Block:

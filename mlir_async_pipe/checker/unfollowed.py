@@ -29,6 +29,8 @@ from mlir_async_pipe.checker.step_graph import (
     Lost,
     Run,
 )
+from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.values.memory_roots import space_of
 from mlir_async_pipe.vocabulary import Row, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
@@ -80,16 +82,11 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
 
 def _followed(flow: Flow) -> set[Any]:
     """The ops in blocks to which edges lead."""
-    reached = {0}
-    pending = [0]
-    while pending:
-        for edge in flow.edges(flow.blocks[pending.pop()]):
-            if edge.target not in reached:
-                reached.add(edge.target)
-                pending.append(edge.target)
+    blocks, edges = flow.blocks, flow.edges
+    come_to = reached([0], lambda number: [edge.target for edge in edges(blocks[number])])
     return {
         step.op
-        for number in reached
+        for number in come_to
         for step in flow.blocks[number].steps
         if isinstance(step, Lost | Bracket) or (isinstance(step, Run) and not step.makes_values)
     }
@@ -120,21 +117,13 @@ def _matters(op: Any, row: Row) -> bool:
 
 def _possible(region: Any) -> Iterator[Any]:
     """The ops of a region that control may come to: nothing leads to the others."""
-    blocks = list(region.blocks)
-    reached = set(blocks[:1])
-    pending = blocks[:1]
-    while pending:
-        block = pending.pop()
+    for block in reached(list(region.blocks)[:1], successors):
         for op in operations(block):
             yield op
             row = REGION_ROWS.get(op.name)
             if row is None or row.flow != "isolated":
                 for inner in op.regions:
                     yield from _possible(inner)
-            for target in op.successors:
-                if target not in reached:
-                    reached.add(target)
-                    pending.append(target)
 
 
 def homeless(module: Any) -> Iterable[Any]:

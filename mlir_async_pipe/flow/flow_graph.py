@@ -14,18 +14,12 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.flow.frames import connect, item_with_frames
+from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.flow.kept_ops import OpKind, walk_kept
 from mlir_async_pipe.vocabulary import Queue, queue_of
 from mlir_async_pipe.vocabulary.callees import callee_name
-from mlir_async_pipe.vocabulary.control_flow import (
-    BRANCH_ROWS,
-    DEAD_ENDS,
-    EXIT_OPS,
-    REGION_ROWS,
-    UNKNOWN,
-    branch_regions,
-)
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS, UNKNOWN
 
 
 class FlowGraph:
@@ -96,7 +90,7 @@ class FlowGraph:
             lists[kind.item].append(item)
         self._is_collecting = False
         for frame in self._graphs:
-            self._connect(frame)
+            connect(frame, self.nodes, self.terminator_of)
         for call in self.calls:
             call.operands, call.results = {}, {}
             self.items[call.op] = call
@@ -134,58 +128,22 @@ class FlowGraph:
     def _make_nested(self, op: Any, inside: int) -> Item:
         # The position of any op inside also orders the op among its siblings.
         position = self._positions.get(op) or inside or self.position_of(op)
-        row = REGION_ROWS.get(op.name, UNKNOWN)
-        item = Item("nested", op, position, None, None, row, operands={}, results={})
-        if row.flow == "for":
-            item.trips = row.trips(op)
-        self.items[op] = item
-        frames = []
-        is_branch = row.flow == "branch"
-        for number, region in enumerate(branch_regions(op) if is_branch else op.regions):
-            frame = Frame(item, number)
-            frames.append(frame)
+        item = self.items[op] = item_with_frames(op, position)
+        for frame in item.frames:
             self.frames.append(frame)
-            for block_number, block in enumerate(() if region is None else region.blocks):
-                node = Node(frame, block_number, block)
-                frame.nodes.append(node)
-                self.nodes[block] = node
+            for node in frame.nodes:
+                self.nodes[node.block] = node
             if len(frame.nodes) > 1:
-                # A frame of one block has no edges: it would have to branch to its entry.
                 self._graphs.append(frame)
                 if not self._is_collecting:
-                    self._connect(frame)
-            elif frame.nodes:
-                frame.entry.exits = True
-        item.frames = frames
+                    connect(frame, self.nodes, self.terminator_of)
         above = op.parent
-        if above is None or row.flow == "isolated":
+        if above is None or item.row.flow == "isolated":
             self.roots.append(item)
         if above is not None:
             item.node = self.nodes[op.block]
             item.node.items.append(item)
         return item
-
-    def _connect(self, frame: Frame) -> None:
-        """Fill in the successors of the blocks of a region with several blocks."""
-        nodes = self.nodes
-        for node in frame.nodes:
-            op = self.terminator_of(node)
-            name = op.name
-            targets = [nodes[block] for block in op.successors] if name not in EXIT_OPS else []
-            row = BRANCH_ROWS.get(name)
-            if row is not None and row.condition:
-                node.condition = op.operands[0]
-                node.edges = (Edge(targets[0], 0, True), Edge(targets[1], 1, False))
-            else:
-                node.edges = [Edge(target, number) for number, target in enumerate(targets)]
-            node.exits = name in EXIT_OPS or (not targets and name not in DEAD_ENDS)
-
-    def passed(self, node: Node) -> tuple[Any, list[range | None]]:
-        """The operands of a block's terminator, and the numbers of those that each of its
-        edges passes on, None if that is not known."""
-        op = self.terminator_of(node)
-        row = BRANCH_ROWS.get(op.name)
-        return op.operands, [None] * len(node.edges) if row is None else [*row.operands(op)]
 
     def terminator_of(self, node: Node) -> Any:
         """The last op of a block."""

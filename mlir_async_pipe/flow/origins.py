@@ -24,15 +24,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     result_number,
     terminator,
 )
+from mlir_async_pipe.flow.ways import OUT, first_taken, handed_on, leaves, sources, starts
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CAST_OPS,
-    DEAD_ENDS,
-    EXIT_OPS,
     REGION_ROWS,
     SELECT_OPS,
     RegionRow,
-    branch_regions,
+    regions_of,
 )
 
 Handed = tuple[Value, Operation]
@@ -67,43 +66,30 @@ def origins(value: Value) -> Origins:
         return Origins(((op.operands[0], op),), True)
     row = REGION_ROWS.get(op.name)
     # Lanes that are masked out come from elsewhere.
-    if row is None or row.masked or row.flow not in ("for", "while", "branch", "once"):
+    if row is None or row.masked:
         return UNKNOWN
-    number = result_number(value)
-    if row.flow == "for":
-        return _of_loop(op, row, number)
-    if row.flow == "while":
-        return _all(_leaving(op.regions[0], number))
-    regions = branch_regions(op) if row.flow == "branch" else op.regions
-    return _all(*(_leaving(region, number) for region in regions))
+    return _into(op, row, OUT, result_number(value))
 
 
 def _of_argument(value: Value) -> Origins:
     argument = ir.BlockArgument(value)
     block, number = argument.owner, argument.arg_number
     op = block.owner.operation
-    region = next(r for r in op.regions if any(block == other for other in r.blocks))
+    regions = enumerate(op.regions)
+    place, region = next(found for found in regions if any(block == b for b in found[1].blocks))
     if block != region.blocks[0]:
         return _all(_along_edges(region, block, number))
     row = REGION_ROWS.get(op.name)
-    if row is None or row.flow not in ("for", "while"):
-        return UNKNOWN
-    if row.flow == "for":
-        carried = number - first_carried(op, row)
-        return UNKNOWN if carried < 0 else _of_loop(op, row, carried)
-    before, after = op.regions
-    if block == after.blocks[0]:
-        return _all(_leaving(before, number))
-    return _all(_start(op, row, number), _leaving(after, number))
+    number -= 0 if row is None else first_taken(op, row, block)
+    return UNKNOWN if row is None or number < 0 else _into(op, row, place, number)
 
 
-def first_carried(loop: Operation, row: RegionRow) -> int:
-    """How many arguments of a counted loop's body come before those that it carries."""
-    return len(loop.regions[0].blocks[0].arguments) - len(row.entry(loop))
-
-
-def _of_loop(op: Operation, row: RegionRow, number: int) -> Origins:
-    return _all(_start(op, row, number), _leaving(op.regions[0], number))
+def _into(op: Operation, row: RegionRow, place: int, number: int) -> Origins:
+    """What a place of an op with regions takes as number `number`."""
+    regions = regions_of(op, row)
+    ways = sources(row, place, len(regions))
+    ends = [_start(op, row, number) if n == OUT else _leaving(regions[n], number) for n in ways]
+    return _all(*ends) if ends else UNKNOWN
 
 
 def _all(*found: Iterator[Handed | None]) -> Origins:
@@ -113,18 +99,18 @@ def _all(*found: Iterator[Handed | None]) -> Origins:
     return Origins(known, len(known) == len(handed))
 
 
-def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Handed]:
-    yield op.operands[row.entry(op)[number]], op
+def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Handed | None]:
+    given = starts(op, row)
+    yield (given[number], op) if number < len(given) else None
 
 
 def _leaving(region: Any, number: int) -> Iterator[Handed | None]:
     """What the ends of a region hand on as number `number`; None runs no region."""
     for block in () if region is None else region.blocks:
         end = terminator(block)
-        if end.name in DEAD_ENDS or len(end.successors):
-            continue
-        handed = handed_on(end)
-        yield (handed[number], end) if number < len(handed) else None
+        if leaves(end):
+            handed = handed_on(end)
+            yield (handed[number], end) if number < len(handed) else None
     if region is None:
         yield None
 
@@ -138,9 +124,3 @@ def _along_edges(region: Any, target: Block, number: int) -> Iterator[Handed | N
                 row = BRANCH_ROWS.get(end.name)
                 passed = () if row is None else row.operands(end)[place]
                 yield (end.operands[passed[number]], end) if number < len(passed) else None
-
-
-def handed_on(end: Operation) -> list[Value]:
-    """The operands that a terminator hands on to what follows its region."""
-    first = EXIT_OPS.get(end.name)
-    return [] if first is None else list(end.operands)[first:]

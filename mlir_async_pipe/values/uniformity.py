@@ -26,7 +26,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     terminator,
 )
-from mlir_async_pipe.flow.origins import first_carried, origins
+from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.flow.ways import first_taken
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
@@ -147,7 +148,7 @@ def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     if op.name in FUNCTION_OPS and block == op.regions[0].blocks[0]:
         return ((), None) if is_kernel(op) else ((), op)
     row = REGION_ROWS.get(op.name)
-    if row is not None and row.flow == "for" and argument.arg_number < first_carried(op, row):
+    if row is not None and row.flow == "for" and argument.arg_number < first_taken(op, row, block):
         return conditions(op), None
     return _handed_on(value, op)
 

@@ -33,14 +33,14 @@ def true_first(op: Any) -> dict[int, int]:
 class RegionRow:
     """One op kind with regions.
 
-    `flow`: "for" (region 0 runs `trips` times), "branch" (one of `branch_regions`, or none
+    `flow`: "for" (region 0 runs `trips` times), "branch" (one of `regions_of`, or none
     where that is empty), "while" (region 0, and while it says so region 1 and again),
     "once" (region 0 in place), "parallel" (each thread runs some part of region 0),
     "isolated" (another thread or function; values do not pass) or "unknown".
     `entry` numbers the operands that become the last arguments of region 0 and, for loops,
     are carried. `trips` is the static trip count, None if it is dynamic.
     `condition` is the operand that selects the region, None if no operand does; `cases` are the
-    places in `branch_regions` of what it selects, by its values: every value that is not in it
+    places in `regions_of` of what it selects, by its values: every value that is not in it
     stands for the place that is left. `may_skip`: it may also run none of them. `carries`: its
     regions can be given more values on the way in, round and out. `masked`: what is accessed in
     it may leave elements out. `in_scope`: may stand around copies that are made asynchronous.
@@ -125,10 +125,12 @@ LOOP_OPS = tuple(row.op for row in REGION_ROWS.values() if row.flow in ("for", "
 COUNTED_LOOPS = tuple(row.op for row in REGION_ROWS.values() if row.flow == "for")
 
 
-def branch_regions(op: Any) -> list[Any | None]:
-    """The regions of which a "branch" op runs one; None stands for running none."""
+def regions_of(op: Any, row: RegionRow) -> Sequence[Any | None]:
+    """The regions that may run, of which a "branch" op runs one; None stands for running none."""
+    if row.flow != "branch":
+        return op.regions
     regions = [region if len(list(region.blocks)) else None for region in op.regions]
-    return [*regions, None] if REGION_ROWS[op.name].may_skip else regions
+    return [*regions, None] if row.may_skip else regions
 
 
 def runs_once(op: Any) -> bool:
@@ -138,7 +140,7 @@ def runs_once(op: Any) -> bool:
 
 
 def selected_region(op: Any, row: RegionRow, value: int) -> int:
-    """The place in `branch_regions` that runs if the condition has this constant value."""
+    """The place in `regions_of` that runs if the condition has this constant value."""
     cases = row.cases(op)
     rest = next(n for n in range(len(cases) + 1) if n not in cases.values())
     return cases.get(value, rest)

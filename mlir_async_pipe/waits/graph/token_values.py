@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.frames import passed
 from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.flow.ways import OUT, sources
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, EXIT_OPS, SELECT_OPS
 
@@ -144,8 +146,8 @@ class TokenValues:
             return Def("copy", number, op, node, position)
         if name in SELECT_OPS:
             condition, *chosen = op.operands
-            sources = tuple(self.use(operand, node) for operand in chosen)
-            return Def("select", number, op, node, position, None, sources, condition)
+            values = tuple(self.use(operand, node) for operand in chosen)
+            return Def("select", number, op, node, position, None, values, condition)
         if name in CAST_OPS and len(op.operands) == 1:
             source = (self.use(op.operands[0], node),)
             return Def("cast", number, op, node, position, None, source)
@@ -163,20 +165,16 @@ class TokenValues:
         elif item.row.flow in ("for", "while"):
             carried = place if frame.number else place - self._loop(item).first_argument
             if carried >= 0:
-                self._follow_carried(frame, carried)
+                self._follow_into(item, frame.number, carried)
         return Def("argument", number, None, node, -1, item)
 
-    def _follow_carried(self, frame: Frame, carried: int) -> None:
-        """A loop's argument comes from before the loop and from the end of its body."""
-        item = frame.item
-        if item.row.flow == "for":
-            self._follow_operand(item, carried)
-            self._follow_leaving(frame, carried)
-        elif frame.number == 0:
-            self._follow_operand(item, carried)
-            self._follow_leaving(item.frames[1], carried)
-        else:
-            self._follow_leaving(item.frames[0], carried)
+    def _follow_into(self, item: Item, place: int, number: int) -> None:
+        """What comes to a place of an op comes from before it and from the ends of regions."""
+        for source in sources(item.row, place, len(item.frames)):
+            if source == OUT:
+                self._follow_operand(item, number)
+            else:
+                self._follow_leaving(item.frames[source], number)
 
     def _follow_operand(self, item: Item, carried: int) -> None:
         if carried not in item.operands:
@@ -210,11 +208,13 @@ class TokenValues:
         for source, edge in self.edges_into(node):
             known = self._passed.get(source)
             if known is None:
-                known = self._passed[source] = self.graph.passed(source)
+                known = self._passed[source] = passed(
+                    self.graph.terminator_of(source), len(source.edges)
+                )
             operands, ranges = known
-            passed = ranges[edge.number]
-            if passed is not None and place < len(passed):
-                value = self.use(operands[passed.start + place], source)
+            given = ranges[edge.number]
+            if given is not None and place < len(given):
+                value = self.use(operands[given.start + place], source)
                 if edge.values:
                     edge.values[place] = value
                 else:
@@ -237,15 +237,13 @@ class TokenValues:
         item.results[place] = number
         if item.kind == "call":
             self._follow_call(value, place, item)
-        elif not item.is_boundary:
-            if item.row.flow == "for":
-                # The result is what the argument would be in one more iteration.
-                loop = self._loop(item)
-                argument = loop.arguments[loop.first_argument + place]
-                self.use(argument, item.frames[0].nodes[0])
-            else:
-                for frame in item.frames[:1] if item.row.flow == "while" else item.frames:
-                    self._follow_leaving(frame, place)
+        elif item.row.flow == "for":
+            # The result is what the argument would be in one more iteration.
+            loop = self._loop(item)
+            argument = loop.arguments[loop.first_argument + place]
+            self.use(argument, item.frames[0].nodes[0])
+        else:
+            self._follow_into(item, OUT, place)
         return Def("item", number, item.op, item.node, item.position, item)
 
     def _follow_call(self, value: Any, place: int, item: Item) -> None:

@@ -24,9 +24,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.waits.ssa.forward import successors
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 

@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.flow.algorithms import post_order
-from mlir_async_pipe.flow.origins import handed_on
+from mlir_async_pipe.flow.ways import handed_on, successors
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
@@ -38,7 +38,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     RegionRow,
     with_successor_operands,
 )
-from mlir_async_pipe.waits.ssa.forward import successors, unreached_blocks
+from mlir_async_pipe.waits.ssa.forward import unreached_blocks
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 Variables = list[Value]

@@ -21,13 +21,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.origins import handed_on
+from mlir_async_pipe.flow.ways import handed_on, successors
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
     REGION_ROWS,
     RegionRow,
-    branch_regions,
+    regions_of,
 )
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
@@ -161,7 +161,7 @@ class Forward(Generic[State]):
 
     def _branch(self, op: Operation, state: State) -> State:
         behind: list[State] = []
-        for region in branch_regions(op):
+        for region in regions_of(op, REGION_ROWS[op.name]):
             if region is None:
                 behind.append(state)
                 continue
@@ -221,11 +221,6 @@ class Forward(Generic[State]):
                     turning = self._enter(first, again)
             if turning == known:
                 return self._join(behind, state)
-
-
-def successors(block: Block) -> list[Block]:
-    """The blocks that may run after a block of their region."""
-    return list(terminator(block).successors)
 
 
 def unreached_blocks(blocks: list[Block]) -> list[Block]:
