@@ -1,0 +1,120 @@
+"""The ways between an op and its regions: complete for every row that says how control moves.
+
+Covers: flow/ways.py, flow/frames.py, flow/origins.py
+"""
+
+import pytest
+
+from helpers.control_flow_programs import BRANCHES, OTHERWISE, program
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import operations, walk
+from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
+from mlir_async_pipe.flow.origins import UNKNOWN, origins
+from mlir_async_pipe.flow.ways import OUT, leaves, sources, successors, targets
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, RegionRow
+
+IN_PLACE = ("for", "while", "branch", "once")
+FOLLOWED = [row.op for row in REGION_ROWS.values() if row.flow in IN_PLACE]
+ALONE = [RegionRow("my.op", "unknown"), *(r for r in REGION_ROWS.values() if r.op not in FOLLOWED)]
+SHOWN = [name for name in FOLLOWED if name not in OTHERWISE]
+
+
+def only(module, name):
+    """The first op of that name."""
+    return next(op for op in walk(module) if op.name == name)
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.parametrize("regions", (1, 2, 3))
+def test_every_region_is_entered_and_left(name, regions):
+    row = REGION_ROWS[name]
+    regions = {"for": 1, "once": 1, "while": 2}.get(row.flow, regions)
+    places = {*range(regions), OUT}
+    assert reached(targets(row, OUT, regions), lambda at: targets(row, at, regions)) == places
+    assert reached(sources(row, OUT, regions), lambda at: sources(row, at, regions)) == places
+
+
+@pytest.mark.parametrize("row", ALONE, ids=[row.op for row in ALONE])
+def test_regions_of_other_threads_and_unknown_ones_have_no_ways(row):
+    assert [*sources(row, OUT, 2), *sources(row, 0, 2), *targets(row, OUT, 2)] == []
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_frames_are_those_regions_that_may_run(name):
+    with new_context():
+        module = program(name)
+        item = item_with_frames(only(module, name))
+        assert [len(frame.nodes) for frame in item.frames] in ([1], [1, 0], [1, 1])
+        assert all(node.exits for frame in item.frames for node in frame.nodes)
+
+
+RESULTS = {
+    "scf.for": "scf.for %i = %c0 to %c1 step %c1 iter_args(%x = %c0) -> (index) { scf.yield %n : index }",
+    "affine.for": "affine.for %i = 0 to 8 iter_args(%x = %c0) -> (index) { affine.yield %n : index }",
+    "scf.if": "scf.if %p -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }",
+    "affine.if": "affine.if affine_set<(d0) : (d0 >= 0)>(%n) -> index { affine.yield %c0 : index } "
+    "else { affine.yield %n : index }",
+    "scf.index_switch": "scf.index_switch %n -> index\ncase 2 { scf.yield %c0 : index }\n"
+    "default { scf.yield %n : index }",
+    "scf.while": "scf.while (%x = %c0) : (index) -> index { scf.condition(%p) %x : index } "
+    "do { ^bb0(%y: index): scf.yield %n : index }",
+    "scf.execute_region": "scf.execute_region -> index { cf.cond_br %p, ^a, ^b\n"
+    "^a: scf.yield %c0 : index\n^b: scf.yield %n : index }",
+    "memref.alloca_scope": "memref.alloca_scope -> (index) { memref.alloca_scope.return %n : index }",
+}
+
+
+def what_result_may_be(name):
+    """What the result of an op that hands on %c0 or %n may come from, by its name."""
+    text = "func.func @f(%p: i1, %n: index, %c0: index, %c1: index) {{ %r = {} return }}"
+    module = ir.Module.parse(text.format(RESULTS[name] + "\n"))
+    op = only(module, name)
+    found = origins(op.results[0])
+    values = set(found.values)
+    for value in found.values:
+        values |= set(origins(value).values)
+    arguments = op.block.arguments
+    names = {arguments[number]: text for number, text in ((1, "%n"), (2, "%c0"))}
+    assert found.complete
+    return {names[value] for value in values if value in names}
+
+
+@pytest.mark.parametrize("name", [row.op for row in REGION_ROWS.values() if row.carries])
+def test_results_of_every_row_that_carries_come_from_where_it_says(name):
+    with new_context():
+        expected = {"%n"} if name == "memref.alloca_scope" else {"%n", "%c0"}
+        assert what_result_may_be(name) == expected
+
+
+def test_values_of_an_unknown_op_come_from_nowhere():
+    with new_context():
+        text = 'func.func @f() { %r = "my.op"() ({ ^a(%x: index): "my.end"(%x) : (index) -> () }) : () -> index return }'
+        module = ir.Module.parse(text)
+        op = only(module, "my.op")
+        assert origins(op.results[0]) == UNKNOWN
+        assert origins(op.regions[0].blocks[0].arguments[0]) == UNKNOWN
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branch_leads_to_its_blocks_and_stays_in_its_region(name):
+    with new_context():
+        module = program(name)
+        op = only(module, name)
+        frame = item_with_frames(op.parent).frames[0]
+        nodes = {node.block: node for node in frame.nodes}
+        connect(frame, nodes, lambda node: operations(node.block)[-1])
+        assert not leaves(op) and not frame.entry.exits
+        along = handed_along(frame.entry, op)
+        assert [(node.block, given) for node, given in along] == [
+            (block, []) for block in successors(op.block)
+        ]
+
+
+@pytest.mark.parametrize(
+    "text,left", (("llvm.unreachable", False), ('"my.end"() : () -> ()', True))
+)
+def test_control_leaves_by_what_may_return(text, left):
+    with new_context():
+        module = ir.Module.parse(f"llvm.func @f() {{ {text} }}")
+        assert leaves(operations(module.body.operations[0].regions[0].blocks[0])[-1]) == left
