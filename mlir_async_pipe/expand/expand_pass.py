@@ -24,11 +24,11 @@ from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
 from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
 from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.expand.plan.nested import check_nested
-from mlir_async_pipe.expand.plan.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded

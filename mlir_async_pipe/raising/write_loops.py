@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     users,
 )
+from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.raising.counted import CountDown, Counted
 from mlir_async_pipe.raising.loop_shapes import If, Loop, Straight, Way
 
@@ -115,16 +116,9 @@ def _write_loop(loop: Loop, counts: dict[Block, Counted], made: Values, ip: Any)
         for number, argument in enumerate(header.arguments)
         if number not in form.sums or argument in needed
     ]
-    for_op = create(
-        "scf.for",
-        [form.lower, form.upper, form.step, *(starts[number] for number in carried)],
-        [starts[number].type for number in carried],
-        regions=1,
-        ip=ip,
-        loc=loc,
-    )
-    types = [form.lower.type, *(starts[number].type for number in carried)]
-    body = for_op.regions[0].blocks.append(*types, arg_locs=[loc] * len(types))
+    initial = [starts[number] for number in carried]
+    for_op = write_for([form.lower, form.upper, form.step], initial, ip, loc)
+    body = for_op.regions[0].blocks[0]
     inside = ir.InsertionPoint(body)
     index, *others = body.arguments
     inner = dict(made)

@@ -18,18 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
     clone,
     constant_value,
-    create,
     erase,
     operations,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.loops.copy_statements import copied_load, fills_workgroup, reads_global
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
 from mlir_async_pipe.vocabulary import accesses
@@ -133,25 +132,14 @@ def _rewrite(condition: Operation, found: list[GuardedStore]) -> None:
 def _guarded_load(condition: Operation, each: GuardedStore) -> Value:
     """`scf.if` that gives what is loaded, else zero."""
     value, zero = each.store.operands[0], each.zeros.operands[0]
-    chosen = create(
-        "scf.if",
-        [condition.operands[0]],
-        [value.type],
-        regions=2,
-        ip=before(condition),
-        loc=each.load.location,
-    )
-    for region, wanted in zip(chosen.regions, (value, zero), strict=True):
-        block = ir.Block.create_at_start(region, [])
+    chosen = write_if(condition.operands[0], [value], [zero], before(condition), each.load.location)
+    for region in chosen.regions:
+        end = end_of(region)
+        wanted = end.operands[0]
         mapping: dict[Value, Value] = {}
         for op in _slice([wanted], condition):
-            clone(op, mapping, ir.InsertionPoint(block))
-        create(
-            "scf.yield",
-            [mapping.get(wanted, wanted)],
-            ip=ir.InsertionPoint(block),
-            loc=each.load.location,
-        )
+            clone(op, mapping, before(end))
+        hand_on(end, [mapping.get(wanted, wanted)])
     return chosen.results[0]
 
 

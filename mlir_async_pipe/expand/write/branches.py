@@ -13,10 +13,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    create,
     operations,
     users,
 )
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 
 
 def join_branches(blocks: list[ir.Block], conditions: set[Value]) -> None:
@@ -52,36 +52,25 @@ def _join(members: list[Operation]) -> None:
     for result, value in zip(results, yielded, strict=True):
         _use_inside(members, result, value)
     kept = [n for n, result in enumerate(results) if list(result.uses)]
-    joined = create(
-        "scf.if",
-        [members[0].operands[0]],
-        [results[n].type for n in kept],
-        regions=2,
-        ip=before(members[0]),
-        loc=members[0].location,
-    )
-    end = create(
-        "scf.yield",
+    zeros = [
+        value
+        for member in members
+        if len(member.results)
+        for value in end_of(member.regions[1]).operands
+    ]
+    joined = write_if(
+        members[0].operands[0],
         [yielded[n] for n in kept],
-        ip=ir.InsertionPoint(joined.regions[0].blocks.append()),
-        loc=joined.location,
+        [zeros[n] for n in kept] or None,
+        before(members[0]),
+        members[0].location,
     )
-    if kept:
-        zeros = []
-        for member in members:
-            if len(member.results):
-                *_, otherwise = operations(member.regions[1].blocks[0])
-                zeros += list(otherwise.operands)
-        block = joined.regions[1].blocks.append()
-        create(
-            "scf.yield", [zeros[n] for n in kept], ip=ir.InsertionPoint(block), loc=joined.location
-        )
     for n, result in zip(kept, joined.results, strict=True):
         results[n].replace_all_uses_with(result)
     for member in members:
         *inner, _ = operations(member.regions[0].blocks[0])
         for op in inner:
-            op.move_before(end)
+            op.move_before(end_of(joined.regions[0]))
     for member in members:
         member.erase()
 

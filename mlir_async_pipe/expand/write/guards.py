@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     integer_attribute,
 )
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.expand.plan.statement_places import is_physical
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.expand.write.integers import Integers
@@ -111,16 +112,10 @@ def _in_branch(
     loc = ops[0].location
     results = _results(ops)
     yielded = [result for result, used in zip(results, wanted, strict=True) if used]
-    types = [value.type for value in yielded]
-    zeros = [integers.zero(kind, _zero(kind)) for kind in types]
-    branch = create("scf.if", [condition], types, regions=2, ip=integers.ip, loc=loc)
-    inside = branch.regions[0].blocks.append()
-    end = create("scf.yield", yielded, ip=ir.InsertionPoint(inside), loc=loc)
+    zeros = [integers.zero(value.type, _zero(value.type)) for value in yielded]
+    branch = write_if(condition, yielded, zeros or None, integers.ip, loc)
     for op in ops:
-        op.move_before(end)
-    if yielded:
-        otherwise = branch.regions[1].blocks.append()
-        create("scf.yield", zeros, ip=ir.InsertionPoint(otherwise), loc=loc)
+        op.move_before(end_of(branch.regions[0]))
     outside = iter(branch.results)
     return [next(outside) if used else old for old, used in zip(results, wanted, strict=True)]
 

@@ -18,7 +18,13 @@ register instead of two.
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, operations
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create
+from mlir_async_pipe.bindings.structured_ops import (
+    at_end_of,
+    take_results,
+    write_for,
+    write_versions,
+)
 from mlir_async_pipe.expand.plan.carried_registers import registers_of
 from mlir_async_pipe.expand.plan.empty_groups import empty_groups
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -44,10 +50,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
     results = writer.write()
     kernel = writer.kernel_loop
     if guard is not None:
-        end = operations(guard.regions[0].blocks[0])[-1]
-        for number, result in enumerate(results):
-            end.operands[number] = result
-        results = list(guard.results)
+        results = take_results(guard, results)
     written = [] if span is None else span.close(loop)
     if written and plan.groups:
         results = place_as_one(parts, written, results)
@@ -67,23 +70,9 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     if not plan.may_be_short:
         return None
     loop = plan.loop
-    guard = create(
-        "scf.if",
-        [integers.long_enough()],
-        [result.type for result in loop.results],
-        regions=2,
-        ip=before(loop),
-        loc=loop.location,
-    )
-    initial = list(loop.operands)[3:]
-    for region in guard.regions:
-        region.blocks.append()
-    then, otherwise = (region.blocks[0] for region in guard.regions)
-    end = create("scf.yield", initial, ip=ir.InsertionPoint(then), loc=loop.location)
-    original = loop.clone(ip=ir.InsertionPoint(otherwise)).operation
+    guard, original = write_versions(integers.long_enough(), loop, before(loop))
     names.forget(original)
-    create("scf.yield", list(original.results), ip=ir.InsertionPoint(otherwise), loc=loop.location)
-    integers.enter(before(end))
+    integers.enter(at_end_of(guard.regions[0]))
     return guard
 
 
@@ -177,18 +166,8 @@ class LoopWriter:
         attributes = {}
         if "unsignedCmp" in self.loop.attributes:
             attributes["unsignedCmp"] = self.loop.attributes["unsignedCmp"]
-        loop = create(
-            "scf.for",
-            [self.integers.lower, upper, self.integers.step, *entries],
-            [value.type for value in entries],
-            attributes,
-            regions=1,
-            ip=self.integers.ip,
-            loc=self.location,
-        )
-        types = [self.loop.operands[0].type, *(value.type for value in entries)]
-        loop.regions[0].blocks.append(*types, arg_locs=[self.location] * len(types))
-        return loop
+        bounds = [self.integers.lower, upper, self.integers.step]
+        return write_for(bounds, entries, self.integers.ip, self.location, attributes)
 
     def _carry(self, lines: list[tuple[Source, int]], carried: list[Value], now: int) -> None:
         """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""

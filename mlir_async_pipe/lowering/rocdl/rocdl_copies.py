@@ -21,6 +21,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import Plan, space_name
 from mlir_async_pipe.lowering.rocdl.zero_fill import (
@@ -126,10 +127,9 @@ def _issue(plan: Plan, part: _Part, target: list[Value], build: IntegerWriter) -
         source, indices = zeros_or(copy.source, part.source_indices, plan.piece, whole, build)
         _copy_op(plan, source, indices, target, build)
         return
-    choice = create("scf.if", (whole,), (), regions=2, ip=build.ip, loc=build.location)
+    choice = write_if(whole, (), (), build.ip, build.location)
     for region, leaves in zip(choice.regions, (False, True), strict=True):
-        block = region.blocks.append()
-        inner = IntegerWriter(ir.InsertionPoint(block), build.location)
+        inner = IntegerWriter(at_end_of(region), build.location)
         if leaves:
             fill(
                 (copy.source, copy.destination),
@@ -141,7 +141,6 @@ def _issue(plan: Plan, part: _Part, target: list[Value], build: IntegerWriter) -
             )
         else:
             _copy_op(plan, copy.source, part.source_indices, target, inner)
-        create("scf.yield", ip=ir.InsertionPoint(block), loc=build.location)
 
 
 def _in_space(plan: Plan, source: Value, build: IntegerWriter) -> Value:

@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     symbol_name,
 )
+from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
@@ -123,8 +124,7 @@ def fill(
     if all_or_nothing:
         return
     bounds = (build.constant(0), kept, build.constant(1))
-    loop = create("scf.for", bounds, (), regions=1, ip=build.ip, loc=build.location)
-    body = loop.regions[0].blocks.append(ir.IndexType.get(kept.context), arg_locs=[build.location])
+    body = write_for(bounds, (), build.ip, build.location).regions[0].blocks[0]
     inner = IntegerWriter(ir.InsertionPoint(body), build.location)
     at = body.arguments[0]
     value = create(

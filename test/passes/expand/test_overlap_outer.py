@@ -1,6 +1,7 @@
 """overlap-outer: the next tile's copies start in this tile's epilogue.
 
-Covers: expand/plan/overlap_outer.py, expand/plan/tile_nest.py
+Covers: expand/overlap_outer.py, expand/plan/tile_nest.py, expand/write/write_tiles.py,
+bindings/structured_ops.py
 """
 
 from __future__ import annotations

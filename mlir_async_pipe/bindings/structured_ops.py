@@ -1,0 +1,75 @@
+"""Writes `scf.if` and `scf.for` with the blocks and terminators that they need.
+
+%r = scf.if %c -> (f32) { yield %a } else { yield %b }
+%r = scf.for %i = %lower to %upper step %step iter_args(%x = %a) -> (f32) { }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, terminator
+
+
+def write_if(
+    condition: Value, then: Sequence[Value], otherwise: Sequence[Value] | None, ip: Any, loc: Any
+) -> Operation:
+    """An `scf.if` whose regions yield these values; without `otherwise` it has no else."""
+    branch = create(
+        "scf.if", [condition], [value.type for value in then], regions=2, ip=ip, loc=loc
+    )
+    for region, values in zip(branch.regions, (then, otherwise), strict=True):
+        if values is not None:
+            create("scf.yield", values, ip=ir.InsertionPoint(region.blocks.append()), loc=loc)
+    return branch
+
+
+def write_for(
+    bounds: Sequence[Value],
+    initial: Sequence[Value],
+    ip: Any,
+    loc: Any,
+    attributes: dict[str, Any] | None = None,
+) -> Operation:
+    """An `scf.for` with an empty body, without its terminator; `bounds` are lower, upper, step."""
+    kinds = [value.type for value in initial]
+    operands = [*bounds, *initial]
+    loop = create("scf.for", operands, kinds, attributes, regions=1, ip=ip, loc=loc)
+    types = [bounds[0].type, *kinds]
+    loop.regions[0].blocks.append(*types, arg_locs=[loc] * len(types))
+    return loop
+
+
+def end_of(region: Any) -> Operation:
+    """The terminator of a region's first block."""
+    return terminator(region.blocks[0])
+
+
+def at_end_of(region: Any) -> Any:
+    """The insertion point before the terminator of a region's first block."""
+    return before(end_of(region))
+
+
+def hand_on(end: Operation, values: Sequence[Value]) -> None:
+    """Let a terminator hand on other values."""
+    for number, value in enumerate(values):
+        end.operands[number] = value
+
+
+def write_versions(condition: Value, loop: Operation, ip: Any) -> tuple[Operation, Operation]:
+    """`scf.if condition { } else { the loop as it is }`, and the copy of the loop; the first
+    region yields the loop's initial values until something else is written there."""
+    initial = list(loop.operands)[3:]
+    branch = write_if(condition, initial, initial, ip, loop.location)
+    end = end_of(branch.regions[1])
+    copy = loop.clone(ip=before(end)).operation
+    hand_on(end, list(copy.results))
+    return branch, copy
+
+
+def take_results(branch: Operation, results: Sequence[Value]) -> list[Value]:
+    """Let the first region of `branch` yield `results`; returns what it gives."""
+    hand_on(end_of(branch.regions[0]), results)
+    return list(branch.results)
