@@ -38,6 +38,7 @@ def pipeline(
     target: Target | str | None = None,
     *,
     num_stages: int = 0,
+    issue: Literal["auto", "first", "spread", "last"] = "auto",
     max_stages: int = 8,
     smem_limit: int = 0,
     cost: str = "",
@@ -48,6 +49,8 @@ def pipeline(
     """Pipeline all annotated loops, count their waits exactly and check the result.
 
     `num_stages`: replaces the number of stages on loops that carry one (0 keeps it).
+    `issue`: where in an iteration the copies of these loops are issued ("auto" leaves it to the
+    loop, and what the loop leaves open to the costs).
     `max_stages`: the most stages that a schedule by latencies may have.
     `smem_limit`: workgroup memory of a block in bytes (0: what the chip has).
     `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
@@ -65,6 +68,7 @@ def pipeline(
     """
     options = {
         "num_stages": num_stages,
+        "issue": issue,
         "max_stages": max_stages,
         "smem_limit": smem_limit,
         "cost": cost,

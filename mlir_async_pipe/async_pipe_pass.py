@@ -15,8 +15,10 @@ from typing import Any
 
 from mlir_async_pipe.ask_checker.recount_existing import keep_existing
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.loops.annotations import CHOICES, ISSUE
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
+from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
@@ -39,7 +41,8 @@ class PipelineOptions:
     """Options of `async-pipe`.
 
     `chip` says where the module is going ("": not decided). `num_stages` replaces the number
-    on loops that carry one, 0 keeps it. `smem_limit` is the workgroup memory in bytes that a
+    on loops that carry one, 0 keeps it, and `issue` says where their copies are issued, "auto"
+    leaves that to the loop. `smem_limit` is the workgroup memory in bytes that a
     block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
     scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
     execution in this one's epilogue. `check` makes hazards errors or warnings, or
@@ -48,6 +51,7 @@ class PipelineOptions:
 
     chip: str = ""
     num_stages: int = 0
+    issue: Asked = field(default="auto", metadata={"choices": CHOICES[ISSUE]})
     max_stages: int = 8
     smem_limit: int = 0
     cost: str = ""

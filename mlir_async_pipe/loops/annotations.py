@@ -34,6 +34,7 @@ PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
 STAGE_THROUGH = "async_pipe.stage_through"
+ISSUE = "async_pipe.issue"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"
@@ -62,6 +63,7 @@ LOOP_NAMES = (
     EPILOGUE,
     SHORT_TRIP,
     STAGE_THROUGH,
+    ISSUE,
     LATENCY,
     CYCLES,
     PART_STAGES,
@@ -85,6 +87,7 @@ CHOICES = {
     EPILOGUE: ("peel", "predicate"),
     SHORT_TRIP: ("version", "predicate", "assume"),
     STAGE_THROUGH: ("auto", "async", "registers"),
+    ISSUE: ("auto", "first", "spread", "last"),
 }
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
@@ -103,6 +106,7 @@ class LoopAnnotations:
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
     stage_through: Literal["auto", "async", "registers"]
+    issue: Literal["auto", "first", "spread", "last"]
 
     @property
     def in_loop_form(self) -> bool:
@@ -174,6 +178,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         epilogue=_choice(loop, EPILOGUE) or "peel",
         short_trip=_choice(loop, SHORT_TRIP) or "version",
         stage_through=_choice(loop, STAGE_THROUGH) or "auto",
+        issue=_choice(loop, ISSUE) or "auto",
     )
     if annotations.num_stages is not None:
         check_num_stages(annotations.num_stages, loop)

@@ -32,7 +32,8 @@ def annotate(
     `num_stages`: the number of stages, instead of the above; copies then run num_stages - 1
     iterations ahead.
     `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
-    `short_trip` ("version", "predicate" or "assume"), `independent` (True).
+    `short_trip` ("version", "predicate" or "assume"), `stage_through` ("auto", "async" or
+    "registers"), `issue` ("auto", "first", "spread" or "last"), `independent` (True).
 
     Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations); the loop is as it was then.

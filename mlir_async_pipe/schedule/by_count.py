@@ -2,7 +2,7 @@
 
     scf.for … { load A; store tile; load tile; … } {num_stages = S}
 
-    copies from global to workgroup memory, and what they need     stage 0, async, first in order
+    copies from global to workgroup memory, and what they need     stage 0, async, `issue_order`
     copies whose addresses are loaded (`indirection`)              the next stages
     everything else                                                stage S - 1
 
@@ -27,6 +27,14 @@ from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.indirection import levels
+from mlir_async_pipe.schedule.issue_order import (
+    DEFAULT,
+    Issue,
+    IssueOptions,
+    default_issue,
+    ranks,
+    with_products,
+)
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
@@ -46,7 +54,11 @@ class Ahead:
 
 
 def decide_by_count(
-    body: Body, stages: int, found: LoopAnnotations, session: Session
+    body: Body,
+    stages: int,
+    found: LoopAnnotations,
+    session: Session,
+    options: IssueOptions = DEFAULT,
 ) -> Decision | None:
     """The schedule of a loop that carries `num_stages`; None leaves it as it is.
 
@@ -66,9 +78,17 @@ def decide_by_count(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
         )
         return None
+    asked = found.issue if options.issue == "auto" else options.issue
+    issue: Issue = "first" if asked == "auto" else asked
     if ahead.why:
         body, ahead = _with_users(body, ahead)
-    first = with_producers(body, {s.number for s in ahead.statements})
+    else:
+        wide, ahead_in_wide = _among(ahead, with_products(body))
+        if asked == "auto":
+            issue = default_issue(wide, stages, _numbers(ahead_in_wide), options)
+        if issue == "spread":
+            body, ahead = wide, ahead_in_wide
+    first = with_producers(body, _numbers(ahead))
     if len(first) == len(body.statements):
         raise InputError(
             "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
@@ -82,12 +102,11 @@ def decide_by_count(
         if only_reads(ahead.statements[0], "workgroup"):
             stay += _loads_that_stay(body)
         remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
-    asynchronous = set() if ahead.why else {s.number for s in ahead.statements}
+    asynchronous = set() if ahead.why else _numbers(ahead)
     level = levels(body, first, ahead.pairs)
     # The consumers come at least one stage after the last level.
     stage = {number: min(found, stages - 2) for number, found in level.items()}
-    ranked = sorted(body.statements, key=lambda s: (s.number not in first, s.number))
-    place = {statement.number: rank for rank, statement in enumerate(ranked)}
+    place = ranks(body, first, ahead.pairs, issue)
     slots = tuple(
         Slot(
             stage.get(s.number, stages - 1),
@@ -218,9 +237,17 @@ def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
             loaded.update(op.results)
             if not addresses.intersection(op.results):
                 waiting.append(op)
-    ops = [s.op for s in ahead.statements]
-    wider = read_body(body.loop, waiting)
-    return wider, replace(ahead, statements=[s for s in wider.statements if s.op in ops])
+    return _among(ahead, read_body(body.loop, waiting))
+
+
+def _among(ahead: Ahead, body: Body) -> tuple[Body, Ahead]:
+    """The same statements by their numbers in a body that has more of them."""
+    ops = {s.op for s in ahead.statements}
+    return body, replace(ahead, statements=[s for s in body.statements if s.op in ops])
+
+
+def _numbers(ahead: Ahead) -> set[int]:
+    return {s.number for s in ahead.statements}
 
 
 def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:

@@ -54,6 +54,7 @@ def write(decision: Decision) -> None:
                 names.ASYNC_STAGES,
                 names.NUM_STAGES,
                 names.STAGE_THROUGH,
+                names.ISSUE,
             )
             if name in loop.attributes
         ],

@@ -13,7 +13,7 @@ The arrays count statements, which clean-ups may change; attributes on the ops s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -33,6 +33,7 @@ from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
+from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -52,12 +53,14 @@ class ScheduleOptions:
     """Options of `async-pipe-schedule`.
 
     `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
+    `issue` says where their copies are issued; "auto" leaves that to the loop.
     For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
     bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
     `--cost` ("": the chip's table), `chip` is where the module is going.
     """
 
     num_stages: int = 0
+    issue: Asked = field(default="auto", metadata={"choices": names.CHOICES[names.ISSUE]})
     max_stages: int = 8
     chip: str = ""
     smem_limit: int = 0
@@ -98,7 +101,8 @@ def decide(
     if not found.in_loop_form:
         return _decide_by_latency(body, options, session, around)
     if found.num_stages is not None:
-        return decide_by_count(body, options.num_stages or found.num_stages, found, session)
+        asked = IssueOptions(options.issue, options.cost, target_for(options, session))
+        return decide_by_count(body, options.num_stages or found.num_stages, found, session, asked)
     return _decide_by_arrays(loop, body, found)
 
 

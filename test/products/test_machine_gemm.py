@@ -26,16 +26,16 @@ STAGES = 3
 
 
 @functools.cache
-def pipelined_text(stages: int) -> str:
+def pipelined_text(stages: int, issue: str) -> str:
     """The example with that many buffers, pipelined and counted for sm_80."""
     module = ir.Module.parse(gemm_text(f"--stages={stages}"))
-    api.pipeline(module, target="nvvm:sm_80")
+    api.pipeline(module, target="nvvm:sm_80", issue=issue)
     return str(module)
 
 
-def pipelined(stages: int) -> Any:
+def pipelined(stages: int, issue: str = "auto") -> Any:
     """A fresh copy of it."""
-    return ir.Module.parse(pipelined_text(stages))
+    return ir.Module.parse(pipelined_text(stages, issue))
 
 
 @pytest.mark.parametrize("completion", ["eager", "late", "random:1", "random:2"])
@@ -76,7 +76,7 @@ def test_short_trip_counts_are_right(trips: int) -> None:
 )
 def test_stalls_fall_with_the_number_of_stages(stages: int, stall: int, total: int) -> None:
     with new_context():
-        result, _ = run_gemm(pipelined(stages), SHAPE)
+        result, _ = run_gemm(pipelined(stages, "first"), SHAPE)
     timeline = lay_out(result.trace, CostModel.parse("latency=500,nvgpu.mma.sync=4.6875"))
     assert (timeline.stall_an_iteration, timeline.total) == (stall, total)
     if stages > 1:
@@ -87,7 +87,7 @@ def test_stalls_fall_with_the_number_of_stages(stages: int, stall: int, total: i
 @pytest.mark.parametrize(("stages", "stall"), [(2, 500), (3, 100), (4, 0)])
 def test_a_longer_latency_needs_one_stage_more(stages: int, stall: int) -> None:
     with new_context():
-        result, _ = run_gemm(pipelined(stages), (128, 128, 1024))
+        result, _ = run_gemm(pipelined(stages, "first"), (128, 128, 1024))
     timeline = lay_out(result.trace, CostModel.parse("latency=800,nvgpu.mma.sync=4.6875"))
     assert timeline.stall_an_iteration == pytest.approx(stall, abs=5)
 
@@ -153,13 +153,22 @@ BREAKAGES: dict[str, tuple[Callable[[Any], None], str, str]] = {
 def test_breakage_is_caught_and_named(name: str, completion: str) -> None:
     change, code, op = BREAKAGES[name]
     with new_context():
-        module = pipelined(STAGES)
+        module = pipelined(STAGES, "first")
         change(module)
         assert module.operation.verify()
         result, _ = run_gemm(module, SHAPE, completion=completion)
     found = [race for race in result.races if race.code == code]
     assert {(race.op, race.other_op) for race in found} == {(op, "nvgpu.device_async_copy")}
     assert all(race.place.line and race.other_place.line for race in found)
+
+
+def test_a_version_fewer_where_copies_follow_the_reads_lacks_a_barrier() -> None:
+    with new_context():
+        module = pipelined(STAGES, "spread")
+        a_version_fewer(module)
+        result, _ = run_gemm(module, SHAPE)
+    found = {(race.op, race.other_op) for race in result.races if race.code == "missing-barrier"}
+    assert found == {("nvgpu.device_async_copy", "nvgpu.ldmatrix")}
 
 
 @pytest.mark.parametrize("name", ["count + 1", "a version fewer", "prologue groups swapped"])

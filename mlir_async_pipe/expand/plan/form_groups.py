@@ -1,21 +1,25 @@
 """Which async units share a commit group.
 
-Two may share one only if they have the same stage, are adjacent in order, and touch no
-common slot with a write (the queue is FIFO between groups, but says nothing inside one).
+Two may share one only if they have the same stage, touch no common slot with a write (the queue
+is FIFO between groups, but says nothing inside one), and nothing in between needs the first.
 Groups that the input makes are kept as far as that allows; async units in no group of the
 input are grouped with their async neighbours of the same stage (RFC 0077).
+
+    copy a; product; copy b; commit a, b        a group of the input, spread among products
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings.raw_ops import Operation, defining_op
+from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, walk
 from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.expand.plan.statement_places import is_physical, physical_copy
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.vocabulary import queue_of, row_of
+from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, queue_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC
 
 
@@ -46,16 +50,21 @@ def form_groups(
         if d.distance == 0
     }
     given = groups_of_input(units)
-    neighbours = [u for u in units.units if not u.pure]
     runs: list[list[Unit]] = []
-    previous: Unit | None = None
-    for unit in neighbours:
+    between: list[Unit] = []
+    for unit in units.units:
         if unit.asynchronous:
-            if runs and previous is runs[-1][-1] and _may_join(unit, runs[-1], given, conflicts):
+            if (
+                runs
+                and _may_join(unit, runs[-1], given, conflicts)
+                and _may_stay_open(runs[-1], between, given)
+            ):
                 runs[-1].append(unit)
             else:
                 runs.append([unit])
-        previous = unit
+            between = []
+        elif not unit.pure:
+            between.append(unit)
     groups = tuple(_group(number, run) for number, run in enumerate(runs))
     _remark_splits(groups, given, diagnostics)
     return groups
@@ -71,6 +80,34 @@ def _may_join(
         and given.get(unit.position) == given.get(last.position)
         and not any(frozenset((unit.position, member.position)) in conflicts for member in run)
     )
+
+
+def _may_stay_open(run: list[Unit], between: list[Unit], given: dict[int, int]) -> bool:
+    """Whether a group of the input can be committed after units that stand between its copies:
+    they touch no memory that the copies touch, so that none of them waits for it."""
+    if not between:
+        return True
+    if given.get(run[-1].position) is None or run[-1].scoped:
+        return False
+    touched = _roots(run)
+    others = _roots(between)
+    return (
+        touched is not None
+        and others is not None
+        and not any(may_alias(a, b) for a in touched for b in others)
+    )
+
+
+def _roots(units: list[Unit]) -> set[Root] | None:
+    """The memory that units touch; None if that is not known."""
+    found: set[Root] = set()
+    tops = [op for unit in units for op in unit.ops]
+    for op in (inner for top in tops for inner in walk(top)):
+        touched = accesses(op)
+        if not touched and not is_pure(op) and op.name not in REGION_ROWS:
+            return None
+        found.update(root_of(access.memory) for access in touched)
+    return found
 
 
 def groups_of_input(units: Units) -> dict[int, int]:
@@ -126,8 +163,8 @@ def _remark_splits(
     for parts in made.values():
         if len(parts) > 1:
             diagnostics.remark(
-                f"a group of the input became {len(parts)}: its copies are not adjacent, not in "
-                "one stage, or touch common memory",
+                f"a group of the input became {len(parts)}: its copies are not in one stage, or "
+                "share memory with each other or with what is between them",
                 code="group-split",
                 at=parts[0].members[0].ops[0],
                 notes=tuple(("another part starts here", p.members[0].ops[0]) for p in parts[1:]),

@@ -27,6 +27,7 @@ from mlir_async_pipe.expand.plan.kernel_counts import kernel_counts
 from mlir_async_pipe.expand.plan.legality import check_memory, check_values
 from mlir_async_pipe.expand.plan.memory_limit import fit_into
 from mlir_async_pipe.expand.plan.needs import needs_of, reuse_needs, uses_of
+from mlir_async_pipe.expand.plan.one_barrier import with_one_barrier
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.statement_places import in_op_form
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
@@ -143,12 +144,19 @@ def plan_schedule(
     for buffer in buffers:
         if buffer.versions > 1:
             check_versionable(buffer, loop)
-    if plan.epilogue == "predicate":
-        check_free_slots(units, analysis.regions, buffers, analysis.index)
-    pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
-    if pairs or kept or boundary.before or boundary.behind:
+
+    def complete(buffers: tuple[BufferPlan, ...]) -> Plan:
+        pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
+        return with_waits(buffers, pairs, boundary)
+
+    found = complete(buffers)
+    if wait_at == "iteration":
+        found = with_one_barrier(found, complete, limits.workgroup_bytes)
+    if found.epilogue == "predicate":
+        check_free_slots(units, analysis.regions, found.buffers, analysis.index)
+    if found.barriers or kept or found.boundary.before or found.boundary.behind:
         check_uniform(loop)
-    return with_waits(buffers, pairs, boundary)
+    return found
 
 
 def _check_inner_loops(loop: Operation) -> None:

@@ -205,6 +205,18 @@ def _registers(shape: Shape, random: Random) -> Shape:
     return replace(shape, copies=copies, form="arrays", stages=random.choice([3, 4]))
 
 
+def _issue(shape: Shape, random: Random) -> Shape:
+    issue = random.choice(["first", "spread", "spread", "last"])
+    hows = [random.choice(["native", "native", "native", "pair"]) for _ in range(3)]
+    return replace(
+        shape,
+        copies=tuple(Copy(how=how) for how in hows[: random.choice([1, 2, 3])]),
+        form="num_stages",
+        sinks=(*shape.sinks[:-1], random.choice(["products", "products", "flat"])),
+        extra=(f'async_pipe.issue = "{issue}"',),
+    )
+
+
 FEATURES: dict[str, Feature] = {
     "plain": lambda shape, random: shape,
     "nests": _nest,
@@ -232,6 +244,7 @@ FEATURES: dict[str, Feature] = {
     "predicate": _predicate,
     "short-trip": _short_trip,
     "registers": _registers,
+    "issue": _issue,
 }
 
 COMPANY = ("nests", "carried-1", "carried-2", "swapped", "dynamic-bounds", "i32", "unsigned", "2-D")

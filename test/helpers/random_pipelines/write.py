@@ -19,6 +19,11 @@ from helpers.random_pipelines.buffers import WORKGROUP, Buffer, declare
 from helpers.random_pipelines.shape import Copy, Shape, wrapped
 
 FUNCTION = "k"
+CONTRACT = (
+    "{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], "
+    'iterator_types = ["reduction"], kind = #vector.kind<add>}'
+)
+CONTRACTED = ": vector<1xf32>, vector<1xf32> into f32"
 ROWS_AHEAD = 4
 
 
@@ -361,6 +366,9 @@ class _Writer:
                 self.put(
                     f"memref.store {value}, {out}[%row, {self.own}]{self.cost(60)} : {self.row()}"
                 )
+            case "products":
+                value = self.products()
+                self.put(f"memref.store {value}, {out}[%row, {self.own}] : {self.row()}")
             case "store":
                 self.region("scf.execute_region no_inline {")
                 value = self.total(None)
@@ -402,6 +410,22 @@ class _Writer:
                     f"func.call @put({out}, %row, {self.own}, {value}) : "
                     f"({self.row()}, {kinds}, f32) -> ()"
                 )
+
+    def products(self) -> str:
+        """One product for each copy, with the number of the iteration, and their sum."""
+        whole = self.value("arith.index_cast %row : index to i32")
+        number = self.value(f"arith.sitofp {whole} : i32 to f32")
+        factor = self.value(f"vector.broadcast {number} : f32 to vector<1xf32>")
+        total = "%half"
+        for copy, buffer in zip(self.shape.copies, self.buffers, strict=True):
+            value = self.value(f"memref.load {buffer.at(self.read)} : {buffer.read_type}")
+            if copy.element != "f32":
+                value = self.value(f"arith.sitofp {value} : {copy.element} to f32")
+            vector = self.value(f"vector.broadcast {value} : f32 to vector<1xf32>")
+            total = self.value(
+                f"vector.contract {CONTRACT} {vector}, {factor}, {total} {CONTRACTED}"
+            )
+        return total
 
     def region(self, opening: str) -> None:
         """Begin a statement with a region."""
