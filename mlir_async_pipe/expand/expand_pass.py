@@ -24,9 +24,9 @@ from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.loop_record import record_of
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
-from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
 from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.expand.plan.nested import check_nested
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -35,7 +35,7 @@ from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_loop import write_loop
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 
@@ -54,37 +54,6 @@ class ExpandOptions:
     smem_limit: int = 0
     assume_noalias_arguments: bool = False
     overlap_outer: bool = False
-
-
-@dataclass(frozen=True)
-class BufferRecord:
-    """One versioned buffer in the report; bytes of one slot and of all versions."""
-
-    buffer: str
-    versions: int
-    slot_bytes: int
-    bytes: int
-    extra_wait: bool
-
-
-@dataclass(frozen=True)
-class LoopRecord:
-    """One pipelined loop in the report.
-
-    `filling` says what keeps the counts of a queue steady that several stages share,
-    `carried_registers` are those of 32 bits, in each thread, of the values that travel from step
-    to step.
-    """
-
-    place: Place
-    stages: int
-    groups_per_iteration: int
-    trip_count: int | None
-    wait_at: str
-    short_trip: str
-    filling: Filling
-    buffers: tuple[BufferRecord, ...]
-    carried_registers: int = 0
 
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
@@ -120,7 +89,7 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
         made = share_barriers([plan for _, plan in plans if plan is not None], around)
         for plan in made:
             check_nested(plan)
-        records = [_record(plan, numbering) for plan in made]
+        records = [record_of(plan, numbering) for plan in made]
         blocks = [around.launch_size(plan.loop) for plan in made]
         for loop, found in plans:
             if found is None:
@@ -156,32 +125,3 @@ def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = target_for(options, session)
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
-
-
-def _filling(plan: Plan) -> Filling:
-    if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
-        return Filling(0, 0)
-    return filling(plan.synchronisation.kernel, plan.groups, plan.last_stage)
-
-
-def _record(plan: Plan, numbering: Any) -> LoopRecord:
-    """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
-    return LoopRecord(
-        Place.of(plan.loop),
-        plan.last_stage + 1,
-        len(plan.groups),
-        plan.trip_count,
-        plan.wait_at,
-        plan.short_trip,
-        _filling(plan),
-        tuple(
-            BufferRecord(
-                b.root.describe(numbering),
-                b.versions,
-                b.slot_bytes,
-                b.versions * b.slot_bytes,
-                b.extra_wait,
-            )
-            for b in plan.buffers
-        ),
-    )

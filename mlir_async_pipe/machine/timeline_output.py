@@ -11,7 +11,8 @@ from mlir_async_pipe.session.diagnostics import UsageError
 
 _COLOURS = {"compute": "#4c78a8", "stall": "#e45756", "group": "#72b7b2"}
 _PHASES = {"prologue": "#fff3d6", "kernel": "#e8f0fe", "epilogue": "#e6f4ea"}
-_WIDTH, _LEFT, _TOP, _ROW, _FOOT = 1100, 110, 46, 24, 34
+_LEGEND = {"compute": "computation", "stall": "stalled in a wait", "group": "a group in flight"}
+_WIDTH, _LEFT, _TOP, _ROW, _FOOT = 1100, 110, 46, 24, 58
 
 
 def write_timeline(timeline: Timeline, path: str) -> None:
@@ -122,6 +123,7 @@ def svg(timeline: Timeline) -> str:
             f'fill="#b3252c"/></g>'
         )
     parts += _axis(timeline.total, scale, _TOP + _ROW * len(lanes))
+    parts += _legend(_TOP + _ROW * len(lanes) + 38)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -151,6 +153,21 @@ def _axis(total: float, scale: float, top: float) -> list[str]:
         )
         at += step
     return marks
+
+
+def _legend(top: float) -> list[str]:
+    """What the colours mean, below the axis, from left to right."""
+    parts, left = [], _LEFT
+    for kind, text in _LEGEND.items():
+        parts.append(
+            f'<rect x="{left}" y="{top}" width="12" height="12" rx="2" fill="{_COLOURS[kind]}"/>'
+            f'<text x="{left + 17}" y="{top + 10}">{text}</text>'
+        )
+        left += 150
+    parts.append(f'<path d="M{left} {top + 2}h8l-4 6z" fill="#b3252c"/>')
+    parts.append(f'<text x="{left + 17}" y="{top + 10}">the end of a wait</text>')
+    parts.append(f'<text x="{left + 150}" y="{top + 10}">times in cycles</text>')
+    return parts
 
 
 def _round_step(least: float) -> float:

@@ -8,6 +8,7 @@ frozen dataclasses a pass defines; the driver prints them and `to_json` nests th
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ KINDS = (
     "instructions",
     "races",
     "outlines",
+    "timelines",
 )
 
 
@@ -98,6 +100,7 @@ class Report:
         | instructions    | a wait in the emitted code                       | --emit             |
         | races           | a race that the machine found                    | --run              |
         | outlines        | a pipelined loop, as it is written               | --report, --explain |
+        | timelines       | a run, as a picture                              | --run --report=html |
 
         Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
         of this run recorded.
@@ -119,6 +122,10 @@ class Report:
                 for kind, entries in self.records.items()
             },
         }
+
+    def _repr_html_(self) -> str:
+        """The report as notebooks show it."""
+        return str(importlib.import_module("mlir_async_pipe.reports.page").fragment(self))
 
 
 def to_json(value: Any) -> Any:

@@ -133,7 +133,7 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
         output.write(options.output, separator.join(contents))
     if options.report:
         reports = [outcome.session.report() for outcome in outcomes]
-        report_writer.write(reports, options)
+        report_writer.write(reports, options, sink.lines)
     if options.mlir_timing:
         timing.write()
 

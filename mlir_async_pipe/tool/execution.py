@@ -10,6 +10,7 @@ result and each array; `--run-output` writes them as .npy.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ _DTYPES = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DrawnTimeline:
+    """What thread 0 of a run did: figures in one line, and a picture as SVG."""
+
+    summary: str
+    svg: str
+
+
 def execute(root: Any, options: Options, session: Session) -> bytes:
     """Run `options.run`; returns the text to print.
 
@@ -34,7 +43,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     from mlir_async_pipe import machine
     from mlir_async_pipe.costs.cost_model import CostModel
     from mlir_async_pipe.machine.timeline import lay_out
-    from mlir_async_pipe.machine.timeline_output import write_timeline
+    from mlir_async_pipe.machine.timeline_output import svg, write_timeline
 
     model = CostModel.parse(options.cost, session.target)
     arguments = [argument(text, number) for number, text in enumerate(options.arg)]
@@ -57,6 +66,9 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     lines.append(f"races: {len(result.races)}")
     if options.run_output:
         _write(options.run_output, result.results, arrays)
+    if options.report == "html":
+        timeline = lay_out(result.trace, model)
+        session.record("timelines", DrawnTimeline(timeline.summary(), svg(timeline)))
     if options.timeline:
         timeline = lay_out(result.trace, model)
         write_timeline(timeline, options.timeline)

@@ -80,12 +80,15 @@ def process(source: Source, work: Work) -> Outcome:
             pipeline = _pipeline(source, options, root)
             with _explained(root, options, session):
                 last_check = _run_passes(root, pipeline, work, session)
+                if options.explain or options.report:
+                    record_outlines(root, session)
             content = _print(root, work, session, last_check)
     except AsyncPipeError as error:
         errors = (error.diagnostic,)
     except mlir_diagnostics.MlirErrors as error:
         errors = error.diagnostics
-    for diagnostic in (*session.diagnostics.items, *errors):
+    session.diagnostics.items += errors
+    for diagnostic in session.diagnostics.items:
         sink.take(diagnostic)
     only_expected = options.verify_diagnostics == "only-expected"
     if options.verify_diagnostics:
@@ -154,7 +157,6 @@ def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
     said = session.diagnostics.items
     said += explain.numberings(root)
     yield
-    record_outlines(root, session)
     said += explain.decisions(session)
     said[:] = explain.only(said, places)
 

@@ -20,25 +20,25 @@ class Sink:
         self.style = style
         self._shows_ops = shows_ops
         self.taken: list[Diagnostic] = []
-        self._lines: dict[str, list[str]] = {}
+        self.lines: dict[str, list[str]] = {}
         self._input = ""
 
     def knows_input(self, source: Source) -> None:
         """Let excerpts be shown from `source`, and give its name to unnamed places."""
         self._input = source.name
         if not source.is_bytecode:
-            self._lines[source.name] = source.content.decode(errors="replace").splitlines()
+            self.lines[source.name] = source.content.decode(errors="replace").splitlines()
 
     def knows_pipeline(self, text: str) -> None:
         """Let excerpts be shown from pipeline text."""
-        self._lines[PIPELINE] = [text]
+        self.lines[PIPELINE] = [text]
 
     def take(self, diagnostic: Diagnostic) -> None:
         """Write or keep one diagnostic."""
         named = self.named(diagnostic)
         self.taken.append(named)
         if self.style == "text":
-            sys.stderr.write(render.as_text(named, self._lines))
+            sys.stderr.write(render.as_text(named, self.lines))
         elif self.style == "github":
             sys.stderr.write(render.as_github(named))
 

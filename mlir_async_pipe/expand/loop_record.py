@@ -1,0 +1,134 @@
+"""What the report holds of a pipelined loop: its buffers and why they have their versions, its
+barriers and what they separate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.units import Unit
+from mlir_async_pipe.session.diagnostics import Place
+
+
+@dataclass(frozen=True)
+class BufferRecord:
+    """One versioned buffer in the report; bytes of one slot and of all versions.
+
+    The loop writes it first in `write_stage`, at `write_place`, and touches it last in
+    `last_stage`, at `last_place`: V versions let an iteration's slot be written again V iterations
+    later. `extra_wait`: there are fewer than the loosest waits want.
+    """
+
+    buffer: str
+    versions: int
+    slot_bytes: int
+    bytes: int
+    extra_wait: bool
+    write_stage: int
+    write_place: Place
+    last_stage: int
+    last_place: Place
+
+
+@dataclass(frozen=True)
+class SeparatedPair:
+    """Two ops that barriers of the loop keep apart: `second` may meet what another thread did
+    with `first` in the same step, or `lag` steps before. `pairs` of ops of these names do."""
+
+    first: str
+    first_place: Place
+    second: str
+    second_place: Place
+    lag: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class LoopRecord:
+    """One pipelined loop in the report.
+
+    `filling` says what keeps the counts of a queue steady that several stages share,
+    `carried_registers` are those of 32 bits, in each thread, of the values that travel from step
+    to step.
+    """
+
+    place: Place
+    stages: int
+    groups_per_iteration: int
+    trip_count: int | None
+    wait_at: str
+    short_trip: str
+    filling: Filling
+    buffers: tuple[BufferRecord, ...]
+    barriers: tuple[SeparatedPair, ...] = ()
+    carried_registers: int = 0
+
+
+def record_of(plan: Plan, numbering: Any) -> LoopRecord:
+    """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
+    return LoopRecord(
+        Place.of(plan.loop),
+        plan.last_stage + 1,
+        len(plan.groups),
+        plan.trip_count,
+        plan.wait_at,
+        plan.short_trip,
+        _filling(plan),
+        tuple(_buffer(plan, buffer, numbering) for buffer in plan.buffers),
+        _separated(plan),
+    )
+
+
+def _filling(plan: Plan) -> Filling:
+    if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
+        return Filling(0, 0)
+    return filling(plan.synchronisation.kernel, plan.groups, plan.last_stage)
+
+
+def _buffer(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:
+    touched = [(plan.units.unit_of(region.top), region) for region in buffer.regions]
+    first, write = min(
+        (entry for entry in touched if entry[1].writes),
+        key=lambda entry: (entry[0].stage, entry[0].position),
+        default=touched[0],
+    )
+    last, use = max(touched, key=lambda entry: (entry[0].stage, entry[0].position))
+    return BufferRecord(
+        buffer.root.describe(numbering),
+        buffer.versions,
+        buffer.slot_bytes,
+        buffer.versions * buffer.slot_bytes,
+        buffer.extra_wait,
+        first.stage,
+        Place.of(write.op),
+        last.stage,
+        Place.of(use.op),
+    )
+
+
+def _separated(plan: Plan) -> tuple[SeparatedPair, ...]:
+    """The pairs that need a barrier, those of ops of the same names told as one."""
+    ends = [(_end(pair.first), _end(pair.second), pair.lag) for pair in plan.barriers]
+    named = [(first.name, second.name, lag) for first, second, lag in ends]
+    numbers = Counter(named)
+    examples = dict(reversed(list(zip(named, ends, strict=True))))
+    return tuple(
+        SeparatedPair(
+            key[0],
+            Place.of(examples[key][0]),
+            key[1],
+            Place.of(examples[key][1]),
+            key[2],
+            number,
+        )
+        for key, number in numbers.items()
+    )
+
+
+def _end(unit: Unit) -> Operation:
+    return unit.ops[0]

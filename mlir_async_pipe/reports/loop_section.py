@@ -1,0 +1,256 @@
+"""One pipelined loop in a report: its source beside its parts, its time line, its buffers, and what
+its barriers separate."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlir_async_pipe.reports import pictures
+from mlir_async_pipe.reports.markup import Paper, count, escape, size, table
+from mlir_async_pipe.reports.outline import PARTS, Entry, Outline
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.waits.reasons import REASONS
+
+# More lines are nobody's loop body.
+_LONGEST = 2000
+
+
+def loop_section(
+    number: int, loop: Any, outline: Outline | None, waits: Sequence[Any], paper: Paper
+) -> str:
+    """The section of the loop record `loop`; `waits` are all records of waits."""
+    place = loop.place
+    where = f"{place.file}:{place.line}" if place.line else "an unknown place"
+    trips = (
+        "a trip count of any size" if loop.trip_count is None else f"{loop.trip_count} iterations"
+    )
+    parts = [
+        f"<h2>Loop {number}: {escape(where)}</h2>",
+        f"<p>{count(loop.stages, 'stage')}, {count(loop.groups_per_iteration, 'group')} of copies "
+        f"an iteration, {trips}; {loop.carried_registers} registers a thread travel from step to "
+        "step.</p>",
+    ]
+    if outline is not None:
+        stages = outline.stages(loop.stages)
+        source = _source(loop, outline, stages, paper)
+        told = "\n".join(_part(part, outline, stages, waits, paper) for part in PARTS)
+        parts.append(
+            f'<div class="sides"><div class="side"><h3>Source</h3>{source}</div>'
+            f'<div class="side">{told}</div></div>'
+        )
+        parts.append(_pictures(loop, outline, stages))
+    parts += [_buffers(loop, paper), _barriers(loop, paper)]
+    return "\n".join(parts)
+
+
+def _source(loop: Any, outline: Outline, stages: dict[Place, int], paper: Paper) -> str:
+    """The lines of the loop, with the stage of each statement; what is known of it without them."""
+    by_line = {place.line: stage for place, stage in stages.items()}
+    kinds = {entry.place.line: entry.kind for entry in outline.of("kernel")}
+    lines = paper.sources.get(loop.place.file, ())
+    if 1 <= loop.place.line <= len(lines):
+        told = list(_extent(lines, loop.place.line))
+    else:
+        names = {entry.place.line: entry.op for entry in outline.of("kernel")}
+        told = sorted(names.items())
+    rows = []
+    for line, text in told:
+        place = Place(loop.place.file, line)
+        anchor = ""
+        if (place.file, line) not in paper.shown:
+            paper.shown.add((place.file, line))
+            anchor = f' id="{paper.anchor(place)}"'
+        badge = '<span class="badge" style="visibility:hidden">S0</span>'
+        if line in by_line:
+            kind = "copy" if kinds.get(line) in ("copy", "commit") else "statement"
+            badge = (
+                f'<span class="badge {kind}" title="stage {by_line[line]}">S{by_line[line]}</span>'
+            )
+        rows.append(f'<div{anchor}><span class="n">{line}</span>{badge} {escape(text)}</div>')
+    return f'<div class="source" tabindex="0">{"".join(rows)}</div>'
+
+
+def _extent(lines: Sequence[str], first: int) -> Iterator[tuple[int, str]]:
+    """The lines of a loop, from its first to the one that closes its braces, without the
+    indentation that all have."""
+    depth, found = 0, []
+    for number in range(first, min(first + _LONGEST, len(lines) + 1)):
+        code = lines[number - 1].partition("//")[0]
+        depth += code.count("{") - code.count("}")
+        found.append((number, lines[number - 1]))
+        if depth <= 0 and any("{" in text for _, text in found):
+            break
+    indents = [len(text) - len(text.lstrip()) for _, text in found if text.strip()]
+    common = min(indents, default=0)
+    yield from ((number, text[common:]) for number, text in found)
+
+
+def _part(
+    part: str, outline: Outline, stages: dict[Place, int], waits: Sequence[Any], paper: Paper
+) -> str:
+    entries = outline.of(part)
+    rows = []
+    for (kind, op), run in itertools.groupby(entries, key=lambda entry: (entry.kind, entry.op)):
+        together = list(run)
+        if kind == "wait":
+            rows += [_wait(entry, outline, waits, paper) for entry in together]
+        elif kind == "commit":
+            rows += [_commit(entry, outline, paper) for entry in together]
+        else:
+            rows.append(_several(kind, op, together, stages, paper))
+    told = "".join(f"<li{extra}>{text}</li>" for extra, text in rows) or "<li>nothing</li>"
+    return f'<h3>{part.capitalize()}</h3><ul class="part {part}">{told}</ul>'
+
+
+def _several(
+    kind: str, op: str, entries: Sequence[Entry], stages: dict[Place, int], paper: Paper
+) -> tuple[str, str]:
+    if kind == "barrier":
+        return "", f'<span class="badge barrier">barrier</span> <code>{escape(op)}</code>'
+    stage = stages.get(entries[0].place)
+    badge = "" if stage is None else f"S{stage}"
+    times = f"{len(entries)} × " if len(entries) > 1 else ""
+    places = sorted({entry.place for entry in entries}, key=lambda place: place.line)
+    lines = ", ".join(paper.link(place) for place in places[:1])
+    if len(places) > 1:
+        lines += f" to {paper.link(places[-1], str(places[-1].line))}"
+    return "", (
+        f'<span class="badge {kind}">{badge or kind}</span> {times}<code>{escape(op)}</code> '
+        f'<span class="dim">{lines}</span>'
+    )
+
+
+def _commit(entry: Entry, outline: Outline, paper: Paper) -> tuple[str, str]:
+    name = _name(entry, outline)
+    return (
+        f' id="{_anchor(entry, outline, paper)}"',
+        f'<span class="badge copy">commit</span> group {name} '
+        f'<span class="dim">{paper.link(entry.place)}</span>',
+    )
+
+
+def _wait(entry: Entry, outline: Outline, waits: Sequence[Any], paper: Paper) -> tuple[str, str]:
+    left = "?" if entry.count is None else entry.count
+    text = f'<span class="badge wait">wait {left}</span> '
+    if entry.count is None:
+        text += "as many groups as are known at run time may stay in flight"
+    else:
+        text += f"{count(entry.count, 'group') if entry.count else 'nothing'} may stay in flight"
+    if entry.commits:
+        groups = (
+            f'<a href="#{_anchor(outline.entries[n], outline, paper)}">'
+            f"{_name(outline.entries[n], outline)}</a>"
+            for n in entry.commits
+        )
+        text += f"; it is for {', '.join(groups)}"
+    if entry.record is not None:
+        text += _why(waits[entry.record], paper)
+    return "", text
+
+
+def _why(record: Any, paper: Paper) -> str:
+    """Why a count is what it is, with the path that attains it behind a click."""
+    reason = REASONS.get(record.reason)
+    if reason is None:
+        return ""
+    remedy = f"; to raise it: {escape(reason.remedy)}" if reason.remedy else ""
+    steps = "".join(
+        f"<li>{escape(step.what)} {paper.link(step.place)}</li>" for step in record.witness
+    )
+    return (
+        f"<details><summary>why {record.count}: {escape(reason.meaning)}</summary>"
+        f"<p>On this path no more may stay{remedy}.</p><ol>{steps}</ol></details>"
+    )
+
+
+def _name(entry: Entry, outline: Outline) -> str:
+    """P1, P2, K1, E1: the commits of each part, counted."""
+    commits = [e.number for e in outline.of(entry.part) if e.kind == "commit"]
+    return f"{entry.part[0].upper()}{commits.index(entry.number) + 1}"
+
+
+def _anchor(entry: Entry, outline: Outline, paper: Paper) -> str:
+    return f"{paper.prefix}l{outline.place.line}c{entry.number}"
+
+
+def _pictures(loop: Any, outline: Outline, stages: dict[Place, int]) -> str:
+    kinds = [_kind_of_stage(stage, outline, stages) for stage in range(loop.stages)]
+    drawn = [("The stages of each iteration, step by step.", pictures.stages(kinds))]
+    for buffer in loop.buffers[:1]:
+        drawn.append(
+            (
+                f"The versions of {escape(buffer.buffer)}.",
+                pictures.versions(
+                    buffer.versions, buffer.write_stage, buffer.last_stage, loop.stages
+                ),
+            )
+        )
+    figures = "".join(
+        f"<figure><figcaption>{text}</figcaption>{svg}</figure>" for text, svg in drawn
+    )
+    return f'<h3>Time line</h3><div class="pictures">{figures}</div>'
+
+
+def _kind_of_stage(stage: int, outline: Outline, stages: dict[Place, int]) -> str:
+    kinds = {e.kind for e in outline.of("kernel") if stages.get(e.place) == stage}
+    copies, computes = "copy" in kinds, "statement" in kinds
+    return "work" if copies and computes else "copy" if copies else "compute" if computes else ""
+
+
+def _buffers(loop: Any, paper: Paper) -> str:
+    if not loop.buffers:
+        return ""
+    rows = [
+        [
+            escape(buffer.buffer),
+            str(buffer.versions),
+            size(buffer.slot_bytes),
+            size(buffer.bytes),
+            _why_versions(buffer, paper),
+        ]
+        for buffer in loop.buffers
+    ]
+    total = sum(buffer.bytes for buffer in loop.buffers)
+    return f"<h3>Versions: {size(total)}</h3>" + table(
+        ["buffer", "versions", "each", "together", "why"], rows, numbers=(1, 2, 3)
+    )
+
+
+def _why_versions(buffer: Any, paper: Paper) -> str:
+    first, last = buffer.write_stage, buffer.last_stage
+    lives = last - first
+    text = (
+        f"written in stage {first} ({paper.link(buffer.write_place)}), used last in stage {last} "
+        f"({paper.link(buffer.last_place)}): a tile lives for {count(lives + 1, 'step')}"
+    )
+    if buffer.extra_wait:
+        return f"{text}; memory has room for no more, so a wait stands before the write"
+    more = buffer.versions - lives - 1
+    if more > 0:
+        return f"{text}, and {count(more, 'step')} more until a wait says that its copies are over"
+    return text
+
+
+def _barriers(loop: Any, paper: Paper) -> str:
+    """What barriers separate; of pairs of the same ops the one that is nearest."""
+    nearest: dict[tuple[str, str], Any] = {}
+    for pair in loop.barriers:
+        key = (pair.first, pair.second)
+        if key not in nearest or pair.lag < nearest[key].lag:
+            nearest[key] = pair
+    if not nearest:
+        return ""
+    rows = [
+        [
+            f"<code>{escape(pair.first)}</code> {paper.link(pair.first_place)}",
+            "in the same step" if pair.lag == 0 else f"{count(pair.lag, 'step')} before",
+            f"<code>{escape(pair.second)}</code> {paper.link(pair.second_place)}",
+            str(pair.pairs),
+        ]
+        for pair in nearest.values()
+    ]
+    return "<h3>What its barriers separate</h3>" + table(
+        ["of one thread", "when", "from, of another thread", "pairs"], rows, numbers=(3,)
+    )

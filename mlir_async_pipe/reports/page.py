@@ -1,0 +1,173 @@
+"""A report as HTML for people: one line on top, each loop, the waits, what was refused, the code.
+
+`page` is a whole page that needs no other file and no network, `fragment` what a notebook shows.
+Records that have no section of their own are tables at the end, so a pass adds a table by
+recording a new dataclass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_async_pipe.reports.loop_section import loop_section
+from mlir_async_pipe.reports.markup import (
+    PAGE_STYLE,
+    STYLE,
+    Paper,
+    Sources,
+    count,
+    escape,
+    size,
+    table,
+)
+from mlir_async_pipe.reports.summary import summary
+from mlir_async_pipe.reports.wait_section import wait_section
+from mlir_async_pipe.session.report import Report
+
+
+def page(reports: Sequence[Report], sources: Sources | None = None) -> str:
+    """A page of one report a part of the input; `sources` are the lines of its files."""
+    parts = [
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>async-pipe report</title><style>{PAGE_STYLE}</style>",
+        "<h1 style='font-size:1.35rem'>async-pipe report</h1>",
+    ]
+    for number, report in enumerate(reports, start=1):
+        if len(reports) > 1:
+            parts.append(f"<h2>Part {number}</h2>")
+        parts.append(fragment(report, sources))
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def fragment(report: Report, sources: Sources | None = None) -> str:
+    """One report as HTML with its style; files that can be read are shown where `sources` does not
+    have them."""
+    known = {**_readable(report), **(sources or {})}
+    key = hashlib.sha256(repr(report).encode()).hexdigest()[:8]
+    paper = Paper(known, f"ap{key}", set())
+    told = summary(report)
+    parts = [
+        f'<div class="apr"><style>{STYLE}</style>',
+        f'<p class="sum {told.state}">{escape(told.text)}</p>',
+        _refused(report, paper),
+    ]
+    outlines = {outline.place: outline for outline in report.of("outlines")}
+    waits = report.of("waits")
+    for number, loop in enumerate(report.of("loops"), start=1):
+        parts.append(loop_section(number, loop, outlines.get(loop.place), waits, paper))
+    parts += [
+        wait_section(report, paper),
+        _code(report),
+        _timelines(report),
+        _records(report),
+        "</div>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _readable(report: Report) -> dict[str, list[str]]:
+    files = {record.place.file for record in (*report.of("loops"), *report.of("waits"))}
+    found = {}
+    for name in files:
+        path = Path(name)
+        if name and path.is_file():
+            found[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return found
+
+
+def _refused(report: Report, paper: Paper) -> str:
+    """What was refused or is worth to know, each with what helps, and loops that nobody asked for."""
+    rows = []
+    for entry in report.diagnostics:
+        notes = "".join(
+            f"<li>{escape(note.message)} <span class=dim>{escape(_where(note.place))}</span></li>"
+            for note in entry.notes
+        )
+        rows.append(
+            f'<li><span class="badge {entry.severity}">{entry.severity}</span> '
+            f"{escape(entry.message)} <code>[{escape(entry.code)}]</code> "
+            f"<span class=dim>{escape(_where(entry.place))}</span><ul>{notes}</ul></li>"
+        )
+    if not rows:
+        return ""
+    serious = any(entry.severity in ("error", "warning") for entry in report.diagnostics)
+    title = "What was refused, and what helps" if serious else "Remarks"
+    return f"<h2>{title}</h2><ul>{''.join(rows)}</ul>"
+
+
+def _where(place: Any) -> str:
+    return str(place) if place.line else ""
+
+
+def _code(report: Report) -> str:
+    """The kernels of the emitted code, with what they take."""
+    rows = []
+    for kernel in report.of("kernels"):
+        fields = {**_plain(kernel), **_plain(getattr(kernel, "resources", None))}
+        told = [
+            f"{size(value)} {name.removesuffix('_bytes').replace('_', ' ')}"
+            if name.endswith("_bytes")
+            else f"{value} {name.replace('_', ' ')}"
+            for name, value in fields.items()
+            if value and isinstance(value, int) and not isinstance(value, bool)
+        ]
+        rows.append([f"<code>{escape(kernel.name)}</code>", escape(", ".join(told))])
+    return "<h2>Code</h2>" + table(["kernel", "takes"], rows) if rows else ""
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return {} if record is None else dict(vars(record))
+
+
+def _timelines(report: Report) -> str:
+    parts = []
+    for drawn in report.of("timelines"):
+        told = f"<p>{escape(drawn.summary)}</p>"
+        parts.append(f'<h2>Time line of a run</h2>{told}<div class="wide">{drawn.svg}</div>')
+    return "".join(parts)
+
+
+def _records(report: Report) -> str:
+    """Every record as it is, behind a click."""
+    parts = []
+    for title, header, rows in record_tables(
+        report, leave_out=("diagnostics", "outlines", "timelines")
+    ):
+        cells = [[escape(cell) for cell in row] for row in rows]
+        parts.append(f"<h3>{escape(title)}</h3>{table(header, cells)}")
+    if not parts:
+        return ""
+    told = count(len(parts), "table")
+    return f"<h2>Records</h2><details><summary>{told}</summary>{''.join(parts)}</details>"
+
+
+def record_tables(
+    report: Report, leave_out: Sequence[str] = ()
+) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, header and rows of each kind of record: every record is a row, and every field that
+    holds one value a column."""
+    found = []
+    for kind, entries in report.to_json().items():
+        if not entries or kind in leave_out:
+            continue
+        rows = [entry if isinstance(entry, dict) else {"": entry} for entry in entries]
+        header = list(dict.fromkeys(key for row in rows for key in row))
+        found.append((kind, header, [[_cell(row.get(key)) for key in header] for row in rows]))
+    return found
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict) and {"file", "line", "column"} == value.keys():
+        return f"{value['file']}:{value['line']}:{value['column']}" if value["line"] else ""
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_cell, value))
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,230 @@
+"""The report for people: its line on top, its links, what it says of loops, refusals and waits.
+
+Covers: reports/page.py, reports/summary.py, reports/loop_section.py, reports/wait_section.py,
+reports/markup.py, reports/pictures.py, expand/loop_record.py, session/report.py,
+tool/report_writer.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import mlir_async_pipe
+from helpers.driver_process import opt
+from helpers.paths import ROOT
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.reports import pictures
+from mlir_async_pipe.reports.page import fragment, page
+from mlir_async_pipe.session.report import Report
+
+EXAMPLES = ROOT / "examples"
+VOID = {"meta", "br", "img", "input", "hr", "link"}
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and gathers anchors, links and what is loaded."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert [tag for tag in self.open if tag not in ("html", "li", "p")] == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given["href"]] if "href" in given else []
+        self.loads += [given["src"]] if "src" in given else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def report_of(name: str, **options: Any) -> Report:
+    with new_context():
+        module = ir.Module.parseFile(str(EXAMPLES / name))
+        return mlir_async_pipe.pipeline(module, target="nvvm:sm_80", **options)
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Report:
+    return report_of("gemm.mlir")
+
+
+def test_the_first_line_says_what_became_of_it(gemm: Report) -> None:
+    assert (
+        "1 loop pipelined in 3 stages · 48 KiB for versions of buffers · largest count 1 · "
+        "proven: all 192 accesses are safe"
+    ) in Reader(page([gemm])).text
+
+
+def test_without_a_check_the_first_line_does_not_say_proven() -> None:
+    text = Reader(fragment(report_of("add_one.mlir", check="none"))).text
+    assert "not checked" in text
+    assert "proven" not in text.partition("Loop 1")[0]
+
+
+def test_every_link_leads_to_one_anchor_of_the_page_and_nothing_is_loaded(gemm: Report) -> None:
+    read = Reader(page([gemm]))
+    assert [name for name, number in Counter(read.ids).items() if number > 1] == []
+    assert read.links, "waits link to commits, entries to lines"
+    assert {link for link in read.links if link[1:] not in read.ids} == set()
+    assert read.loads == []
+    assert "http" not in page([gemm]).replace("http://www.w3.org/2000/svg", "")
+
+
+def test_two_reports_on_one_page_do_not_share_anchors(gemm: Report) -> None:
+    read = Reader(page([gemm, report_of("add_one.mlir")]))
+    assert len(read.ids) == len(set(read.ids))
+
+
+def test_source_lines_stand_beside_the_parts(gemm: Report) -> None:
+    text = Reader(fragment(gemm)).text
+    line = (EXAMPLES / "gemm.mlir").read_text().splitlines()[43]
+    assert " ".join(line.split()) in text
+    parts = [text.index(word) for word in ("Prologue", "Kernel", "Epilogue")]
+    assert parts == sorted(parts)
+    assert "S0 8 × nvgpu.device_async_copy line 44 to 72 commit group P1" in text
+    assert "wait 1 1 group may stay in flight; it is for P1 , P2 , K1 why 1: the loop" in text
+
+
+def test_the_source_ends_with_the_loop() -> None:
+    shown = re.findall(r'<span class="n">(\d+)</span>', fragment(report_of("add_one.mlir")))
+    assert (shown[0], shown[-1]) == ("12", "22")
+
+
+def test_a_module_without_a_file_gets_a_page_too() -> None:
+    with new_context():
+        module = ir.Module.parse((EXAMPLES / "add_one.mlir").read_text())
+        report = mlir_async_pipe.pipeline(module, target="nvvm:sm_80")
+    read = Reader(fragment(report))
+    assert "14 S0 nvgpu.device_async_copy" in read.text
+    assert {link for link in read.links if link[1:] not in read.ids} == set()
+
+
+def test_versions_and_barriers_are_told_with_their_reasons(gemm: Report) -> None:
+    text = Reader(fragment(gemm)).text
+    assert "Versions: 48 KiB" in text
+    told = "3 8 KiB 24 KiB written in stage 0 ( line 44 ), used last in stage 2 ( line 166 )"
+    assert told in text
+    assert "nvgpu.ldmatrix line 95 1 step before nvgpu.device_async_copy line 44" in text
+
+
+def test_what_was_refused_is_told_with_what_helps(tmp_path: Any) -> None:
+    source = (EXAMPLES / "add_one.mlir").read_text().replace("= 3 : i64}", "= 0 : i64}")
+    file = tmp_path / "in.mlir"
+    file.write_text(source)
+    target = tmp_path / "report.html"
+    ended = opt(file, "--async-pipe", "--report=html", f"--report-file={target}")
+    assert ended.code == 1
+    text = Reader(target.read_text()).text
+    assert "stopped by 1 error" in text
+    assert "What was refused, and what helps error" in text
+    message = ended.err.splitlines()[0].partition("error: ")[2].rpartition(" [")[0]
+    assert message in text
+
+
+def test_waits_of_hand_written_kernels_are_a_table() -> None:
+    with new_context():
+        module = ir.Module.parseFile(str(EXAMPLES / "handwritten" / "ring_tokens.mlir"))
+        report = mlir_async_pipe.count_waits(module, target="nvvm:sm_80")
+    text = Reader(fragment(report)).text
+    assert "no loop was pipelined" in text
+    assert "wait groups that may stay of queue why" in text
+    assert "the awaited group is committed" in text
+
+
+def test_hazards_are_told_with_the_wait_that_would_do() -> None:
+    source = (EXAMPLES / "handwritten" / "double_buffer_counts.mlir").read_text()
+    with new_context():
+        module = ir.Module.parse(source.replace("wait.group 1", "wait.group 2"))
+        text = Reader(fragment(mlir_async_pipe.check(module, target="nvvm:sm_80"))).text
+    assert "may race" in text.partition("Remarks")[0]
+    assert "Accesses that may race" in text
+    assert "a wait that leaves 1 group" in text
+
+
+def test_an_empty_report_is_a_page() -> None:
+    assert "no loop was pipelined · not checked" in Reader(page([Report((), {})])).text
+
+
+def test_text_of_the_input_is_escaped(tmp_path: Any) -> None:
+    name = tmp_path / "<b>&.mlir"
+    name.write_text((EXAMPLES / "add_one.mlir").read_text())
+    with new_context():
+        module = ir.Module.parseFile(str(name))
+        text = fragment(mlir_async_pipe.pipeline(module, target="nvvm:sm_80"))
+    assert "<b>&.mlir" not in text
+    assert "&lt;b&gt;&amp;.mlir" in text
+
+
+def test_notebooks_get_the_fragment(gemm: Report) -> None:
+    assert gemm._repr_html_() == fragment(gemm)
+    assert "<html" not in gemm._repr_html_()
+
+
+def test_a_run_adds_its_time_line(tmp_path: Any) -> None:
+    target = tmp_path / "report.html"
+    ended = opt(
+        EXAMPLES / "add_one.mlir", "--async-pipe", "--run=add_one", "--threads=128", "--arg=8192xf32",
+        "--arg=zeros:8192xf32", "--report=html", f"--report-file={target}",
+    )  # fmt: skip
+    assert ended.code == 0
+    text = Reader(target.read_text()).text
+    assert "Time line of a run" in text
+    assert "stalled in a wait" in text
+
+
+def boxes(svg: str) -> list[tuple[str, str]]:
+    """Kind and title of each box of a picture."""
+    return [
+        (kind, told) for told, kind in re.findall(r'<title>(.*?)</title><rect class="(\w+)"', svg)
+    ]
+
+
+def test_the_picture_of_stages_runs_stage_s_of_iteration_k_in_step_k_plus_s() -> None:
+    found = boxes(pictures.stages(["copy", "", "compute"]))
+    expected = []
+    for k in range(5):
+        expected += [
+            ("copy", f"step {k}: stage 0 of iteration {k}"),
+            ("compute", f"step {k + 2}: stage 2 of iteration {k}"),
+        ]
+    assert found == expected
+
+
+def test_the_picture_of_versions_has_no_two_tiles_in_a_slot_at_once() -> None:
+    svg = pictures.versions(3, 0, 2, 3)
+    held: dict[tuple[str, int], str] = {}
+    for slot, tile, first, last in re.findall(
+        r"slot (\d) holds tile (\d) in steps (\d) to (\d)", svg
+    ):
+        for step in range(int(first), int(last) + 1):
+            assert held.setdefault((slot, step), tile) == tile
+    assert len(held) == 15
+
+
+def test_the_picture_of_groups_counts_what_is_in_flight() -> None:
+    svg = pictures.groups(3, [1, 1, 0])
+    flights = re.findall(r"group (\d) is committed in step (\d), and awaited in step (\d)", svg)
+    for step, left in re.findall(r"step (\d): at most (\d) younger groups", svg):
+        younger = [g for g, start, end in flights if int(start) < int(step) < int(end)]
+        assert len(younger) == int(left)
