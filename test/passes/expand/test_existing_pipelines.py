@@ -103,7 +103,8 @@ def test_two_slots_by_hand_become_as_many_as_the_pipeline_needs(stages, counts):
 def test_ptx_of_deepened_slots_has_the_counts():
     module = parse(text_of("gemm_two_slots"), num_stages=4)
     mlir_async_pipe.pipeline(module, TARGET)
-    assert ptx_waits(module) == (2, 2, 1, 0)
+    # The loop of 5 iterations waits for all but 2, and is unrolled by LLVM; then the epilogue.
+    assert ptx_waits(module) == (2,) * 5 + (2, 1, 0)
 
 
 # The slot as other hands write it: in iter_args, by a mask, through a view of the slot.
