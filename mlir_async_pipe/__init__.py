@@ -39,12 +39,12 @@ __all__ = ["__version__", *_EXPORTS]
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "bindings", "machine"]
+    return [*__all__, "bindings", "hooks", "machine"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         return getattr(importlib.import_module(_EXPORTS[name]), name)
-    if name in ("machine", "bindings"):
+    if name in ("bindings", "hooks", "machine"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

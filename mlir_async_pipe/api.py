@@ -125,6 +125,7 @@ def check(
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.async_pipe_pass import CHECK, run_check
+    from mlir_async_pipe.bindings.plain_values import plain_values
 
     session = Session(target=_target(target))
     options = {
@@ -132,7 +133,8 @@ def check(
         "assume_several_blocks": assume_several_blocks,
         "assume_several_threads": assume_several_threads,
     }
-    run_check(_root(module), _options(CHECK, options, session), session)
+    with plain_values():
+        run_check(_root(module), _options(CHECK, options, session), session)
     return session.report()
 
 
@@ -153,9 +155,12 @@ def lower(
     shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
     or its tools refuse the module, UsageError for a kind that the target does not have.
     """
+    from mlir_async_pipe.bindings.plain_values import plain_values
+
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     _root(module)
-    lowered: Lowered = lowering.lower(module, target=_target(target), emit=emit, strict=strict)
+    with plain_values():
+        lowered: Lowered = lowering.lower(module, target=_target(target), emit=emit, strict=strict)
     return lowered
 
 
@@ -168,10 +173,12 @@ def _rewrite(
 ) -> Report:
     """Run a pass on a copy, which the module becomes if that went well."""
     # Like the passes, this needs the bindings, which may be chosen until the first call.
+    from mlir_async_pipe.bindings.plain_values import plain_values
     from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 
     session = Session(target=_target(target), witnesses=witnesses)
-    return run_on_copy(_root(module), lambda copy: _run(name, copy, options, session))
+    with plain_values():
+        return run_on_copy(_root(module), lambda copy: _run(name, copy, options, session))
 
 
 def _root(module: Any) -> Any:

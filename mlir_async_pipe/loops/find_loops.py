@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.loops.annotations import is_inside_pipeline, is_requested
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
 
+@plain_values()
 def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
     """All scf.for that are to be pipelined, outer before inner, in textual order.
 
-    With `annotated` False the innermost ones that nobody annotated and that read global memory:
-    those that `num_stages` may help.
+    With `annotated` False the innermost ones that read global memory and that nobody annotated:
+    those that `num_stages` may help. A loop inside that reads none belongs to the computation.
     """
     loops = [op for op in walk(module) if op.name == "scf.for"]
     if annotated:
@@ -24,7 +26,11 @@ def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
         for loop in loops
         if not is_requested(loop)
         and not is_inside_pipeline(loop)
-        and not any(inner.name == "scf.for" for inner in walk(loop) if inner != loop)
+        and not any(
+            inner.name == "scf.for" and _reads_global(inner)
+            for inner in walk(loop)
+            if inner != loop
+        )
         and _reads_global(loop)
     ]
 

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import Operation, attributes_of
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.session.diagnostics import InputError
 
 
+@plain_values()
 def annotate(
     loop: Any,
     *,

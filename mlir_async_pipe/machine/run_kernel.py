@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     has_body,
@@ -64,6 +65,7 @@ class RunResult:
             raise MachineError(text, code=first.code, at=first.place)
 
 
+@plain_values()
 def run(
     module: Any,
     function: str | None = None,

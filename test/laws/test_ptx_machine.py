@@ -80,6 +80,10 @@ T = np.arange(64, dtype=np.uint32)
         ("cvt.rn.f32.u32 %r3, %r2;", X.astype(np.float32).view(np.uint32)),
         ("cvt.rn.f32.u32 %r3, %r2; add.rn.f32 %r3, %r3, 0f3F800000; cvt.rzi.u32.f32 %r3, %r3;", X + 1),
         ("cvt.rn.f32.u32 %r3, %r2; fma.rn.f32 %r3, %r3, 0f40000000, %r3; cvt.rzi.s32.f32 %r3, %r3;", 3 * X),
+        # 2^24 + 1 lies between two numbers of f32: nearest even and downwards are one, + 3 are two.
+        ("mov.b32 %r4, 0f4B800000; fma.rm.f32 %r3, %r4, 0f3F800000, 0f40400000;", X * 0 + 0x4B800001),
+        ("mov.b32 %r4, 0f4B800000; fma.rn.f32 %r3, %r4, 0f3F800000, 0f40400000;", X * 0 + 0x4B800002),
+        ("ex2.approx.ftz.f32 %r3, 0fC3020000;", X * 0),
         ("mov.b32 {%rs1, %rs2}, %r2; mov.b32 %r3, {%rs2, %rs1};", X << 16 | X >> 16),
         ("cvt.u16.u32 %rs1, %r2; cvt.s32.s8 %r3, %rs1;", X.astype(np.int8).astype(np.int32).view(np.uint32)),
         ("shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;", X[T ^ 1]),

@@ -21,6 +21,11 @@ EXAMPLES = [
     ("numba-cuda-mlir", "embedding/numba_cuda_mlir_ptx.py", "waits in the PTX: (2, 2, 2, 1, 0)"),
     ("torch-mlir", "embedding/torch_mlir_passes.py", "counts: [1, 1, 0]\n0 hazards"),
     ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
+    (
+        "numba-cuda-mlir",
+        "embedding/numba_kernels.py",
+        "matmul: 1 loops, 6 cp.async, counts [1, 1, 0]",
+    ),
     ("numba-cuda-mlir", "pipelined_sum.py", "sum 3160.0, NumPy 3160.0, 0 races"),
 ]
 

@@ -25,7 +25,11 @@ def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
     UsageError (back-end-missing).
     """
     # Alone, since ops of host code may not be parsed again (they need not even be registered).
-    kernels = one_gpu_module(module.operation).get_asm(use_local_scope=True)
+    found = one_gpu_module(module.operation)
+    # Code is made for each target, and the one that is asked for would come last.
+    if "targets" in found.attributes:
+        del found.attributes["targets"]
+    kernels = found.get_asm(use_local_scope=True)
     text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
     ptx = (yield from back_end_process.run(request)).decode().rstrip("\0")

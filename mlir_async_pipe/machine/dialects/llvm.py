@@ -256,6 +256,23 @@ def atomic(site: Site) -> Execute:
     return execute
 
 
+@semantics("llvm.cmpxchg")
+def compare_exchange(site: Site) -> Execute:
+    """Writes where the old value is the expected one; gives the old value and whether it wrote."""
+    kind = kind_of(site.op.operands[1].type, site.op)
+
+    def execute(unit: Unit, pointer: Array, expected: Array, value: Array) -> tuple[Array, Array]:
+        where = pointer_span(unit, pointer, kind)
+
+        def change(lane: Any, old: Array) -> Array:
+            return np.where(old == lane(expected), lane(value), old)
+
+        old = atomic_update(unit, site, where, kind, change)
+        return old, old == lanes_of(expected, unit.width)
+
+    return execute
+
+
 @semantics("llvm.call")
 def call(site: Site) -> Execute:
     """A call by name."""

@@ -33,10 +33,16 @@ def float_bits(value: np.ndarray, kind: str) -> np.ndarray:
     return halves[0] | (halves[1] << np.uint32(16))
 
 
-def _make(compute, inputs: int):
+def _make(compute, inputs: int, down=None):
+    """`down` computes with `.rm`, rounding towards minus infinity."""
+
     def make(ops: Operands, op: Instruction) -> Step:
         kind = type_of(op.parts)
-        if any(part in ("ftz", "rz", "rm", "rp") for part in op.parts):
+        if any(part in ("rz", "rp") for part in op.parts):
+            raise unknown(op.text)
+        rounded = down if "rm" in op.parts else compute
+        flush = _flush if "ftz" in op.parts else lambda value: value
+        if rounded is None or ("ftz" in op.parts and kind != "f32"):
             raise unknown(op.text)
         put = ops.put(op.operands[0])
         gets = [float_operand(ops, operand, kind) for operand in op.operands[1 : 1 + inputs]]
@@ -44,7 +50,7 @@ def _make(compute, inputs: int):
 
         def step(machine, mask):
             with np.errstate(all="ignore"):
-                value = compute(*(get(machine) for get in gets))
+                value = flush(rounded(*(flush(get(machine)) for get in gets)))
                 if saturate:
                     value = np.clip(np.nan_to_num(value, nan=0.0), 0, 1)
                 if relu:
@@ -62,6 +68,20 @@ def _fma(x, y, z):
         exact = x.astype(np.float64) * y + z
         return np.asarray(exact).astype(np.float32)
     return np.asarray(x.astype(np.longdouble) * y + z).astype(np.float64)
+
+
+def _fma_down(x, y, z):
+    if x.dtype != np.float32:
+        raise unknown("fma.rm.f64")
+    exact = x.astype(np.float64) * y + z
+    near = exact.astype(np.float32)
+    return np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near)
+
+
+def _flush(value):
+    """Zero, of the same sign, for numbers below the smallest normal f32."""
+    small = np.abs(value) < np.finfo(np.float32).tiny
+    return np.where(small, np.copysign(np.float32(0), value), value)
 
 
 def _min(x, y):
@@ -86,7 +106,7 @@ MAKERS = {
     "sub": _make(lambda x, y: x - y, 2),
     "mul": _make(lambda x, y: x * y, 2),
     "div": _make(_divide, 2),
-    "fma": _make(_fma, 3),
+    "fma": _make(_fma, 3, _fma_down),
     "mad": _make(_fma, 3),
     "min": _make(_min, 2),
     "max": _make(_max, 2),

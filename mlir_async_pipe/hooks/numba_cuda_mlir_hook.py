@@ -1,0 +1,226 @@
+"""`@cuda.jit` kernels of numba-cuda-mlir: pipelined between its lowering and its code.
+
+    with mlir_async_pipe.hooks.numba_cuda_mlir(num_stages=3, threads=(16, 16)) as hook:
+        ptx, _ = compile_ptx(kernel, signature, cc=(8, 0))     PTX with cp.async
+        kernel[grid, block](a, b)                              so does a launch
+
+The stack has no extension point at the level of MLIR; its step from a module to code,
+`mlir_optimization.optimize`, is wrapped. Its own passes crash on pipelined modules, so the code is
+made here, under the kernel's own name and with its own parameters. A kernel in which nothing can be
+pipelined goes the stack's way untouched.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from mlir_async_pipe import api
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import Operation, before, create, operations
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.hooks.pipelined_kernel import (
+    KernelReport,
+    Stages,
+    Wish,
+    pipelined,
+    stages_of,
+    threads_of,
+)
+from mlir_async_pipe.lowering.nvvm.ptxas import assemble
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics, LoweringError
+
+_STACK = "numba_cuda_mlir"
+# What the stack is told where no driver answers: the oldest chip with asynchronous copies.
+_CAPABILITY = (8, 0)
+# Bytes of shared memory that a kernel may declare; more than that a launch would have to ask for.
+_STATIC_BYTES = 48 * 1024
+
+
+class NumbaCudaMlir:
+    """The hook. `num_stages`: a number for all loops that qualify, numbers for a kernel's loops in
+    the order of its text (0: none), or either by the names of kernels. `threads`: the block size
+    that the kernels are launched with; without one, that of the launch. A kernel compiled for a
+    block size runs with no other. `noalias`: no two arrays of a kernel overlap.
+
+    `reports` has an entry for each kernel that was compiled.
+    """
+
+    def __init__(
+        self,
+        num_stages: Stages = 3,
+        *,
+        threads: int | Sequence[int] | None = None,
+        noalias: bool = False,
+    ) -> None:
+        self.num_stages = num_stages
+        self.threads = threads_of(threads)
+        self.noalias = noalias
+        self.reports: list[KernelReport] = []
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> NumbaCudaMlir:
+        self.install()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.uninstall()
+
+    def install(self) -> None:
+        """Let everything that the stack compiles from now on go through this hook."""
+        step = importlib.import_module(f"{_STACK}.mlir_optimization")
+        original = step.optimize
+        self._replace(step, "optimize", lambda compiled: self._optimize(compiled, original))
+        self._answer_without_a_driver()
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        while self._replaced:
+            place, name, value = self._replaced.pop()
+            setattr(place, name, value)
+
+    def _replace(self, place: Any, name: str, value: Any) -> None:
+        self._replaced.append((place, name, getattr(place, name)))
+        setattr(place, name, value)
+
+    def _answer_without_a_driver(self) -> None:
+        """Compiling asks for the chip of this machine, and for the newest PTX of its toolkit."""
+        tools = importlib.import_module(f"{_STACK}.tools")
+        lowering = importlib.import_module(f"{_STACK}.mlir_lowering")
+        try:
+            tools.get_gpu_compute_capability()
+        except Exception:  # whatever a missing driver raises
+            self._replace(tools, "_cached_cc", _CAPABILITY)
+        try:
+            lowering.get_max_ptx_version()
+        except Exception:  # whatever a missing library raises
+            self._replace(lowering, "get_max_ptx_version", lambda: None)
+
+    def _optimize(self, compiled: Any, original: Any) -> None:
+        """The step from a kernel's module to its code, in place of the stack's."""
+        name = compiled.fndesc.qualname.rpartition(".")[2]
+        stages = stages_of(self.num_stages, name)
+        if not stages:
+            original(compiled)
+            return
+        made = self._pipelined(name, stages, compiled)
+        code = None
+        if made.loops:
+            try:
+                code = _code(made.module, _target(compiled))
+            except AsyncPipeError as error:
+                made = KernelReport(
+                    name, 0, (*made.diagnostics, error.diagnostic), before=made.before
+                )
+        self.reports.append(made)
+        if code is None:
+            original(compiled)
+        else:
+            _hand_back(compiled, *code)
+
+    def _pipelined(self, name: str, stages: int | Sequence[int], compiled: Any) -> KernelReport:
+        module = compiled.metadata["mlir_module"]
+        text = module.operation.get_asm(enable_debug_info=True)
+        why = _why_not(compiled)
+        if why:
+            said = Diagnostics()
+            said.remark(f"'{name}' is left to its own stack: {why}", code="left-to-its-stack")
+            return KernelReport(name, 0, tuple(said.items), before=text)
+        layouts = [getattr(kind, "layout", "") for kind in compiled.signature.args]
+        try:
+            threads = self._threads(compiled)
+            wish = Wish(stages, _target(compiled), threads, self.noalias, _STATIC_BYTES)
+        except AsyncPipeError as error:
+            return KernelReport(name, 0, (error.diagnostic,), before=text)
+        return pipelined(name, text, wish, lambda function: _say_more(function, layouts, wish))
+
+    def _threads(self, compiled: Any) -> tuple[int, int, int] | None:
+        """The block size: what was said, else that of the launch that this is compiled for."""
+        if self.threads is not None:
+            return self.threads
+        tracker = compiled.metadata.get("launch_config_tracker")
+        # Asking makes the stack compile the kernel anew for another block size.
+        launch = None if tracker is None else tracker.require()
+        return None if launch is None else threads_of(launch["block"])
+
+
+def _target(compiled: Any) -> Target:
+    return Target.parse(f"nvvm:{compiled.metadata['targetoptions']['chip']}")
+
+
+def _why_not(compiled: Any) -> str:
+    """Why a kernel's code cannot be made here, "" if it can."""
+    options, metadata = compiled.metadata["targetoptions"], compiled.metadata
+    if options.get("device"):
+        return "it is a function of kernels"
+    if options.get("debug"):
+        return "it is compiled for a debugger"
+    if options.get("_compile_output") == "ltoir":
+        return "LTO-IR is asked for"
+    if metadata.get("needs_nrt") or metadata.get("linked_external_link_items"):
+        return "it is linked with other code"
+    return ""
+
+
+def _say_more(function: Operation, layouts: list[str], wish: Wish) -> None:
+    """Write what the stack knows of a kernel's arrays: C layout, and that none overlap.
+
+    memref<?x?xf32, strided<[?, ?], offset: ?>> --> memref<?x?xf32, strided<[?, 1], offset: ?>>
+    """
+    arguments = list(function.regions[0].blocks[0].arguments)
+    if len(arguments) != len(layouts):
+        return
+    first = operations(function.regions[0].blocks[0])[0]
+    marks = []
+    for argument, layout in zip(arguments, layouts, strict=True):
+        is_array = str(argument.type).startswith("memref<")
+        marks.append("{llvm.noalias}" if is_array and wish.noalias else "{}")
+        if not is_array or layout != "C":
+            continue
+        kind = ir.MemRefType(argument.type)
+        strides = ", ".join([*["?"] * (len(kind.shape) - 1), "1"])
+        dense = ir.Attribute.parse(f"strided<[{strides}], offset: ?>")
+        result = ir.MemRefType.get(kind.shape, kind.element_type, dense, kind.memory_space)
+        cast = create("memref.cast", [argument], [result], ip=before(first), loc=function.location)
+        argument.replace_all_uses_except(cast.results[0], cast)
+    if wish.noalias:
+        function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{', '.join(marks)}]")
+
+
+def _code(text: str, target: Target) -> tuple[str, str, bytes]:
+    """The PTX of a module, the module in LLVM's dialect, and the machine code."""
+    with plain_values(), new_context():
+        module = ir.Module.parse(text)
+        code = api.lower(module, target=target, emit="ptx")
+        dialect = api.lower(module, target=target, emit="llvm").text
+    if any(kernel.dynamic_shared_bytes for kernel in code.kernels):
+        raise LoweringError(
+            "the stack's launch does not ask for the dynamic shared memory that this kernel needs",
+            code="left-to-its-stack",
+            advice="fewer stages",
+        )
+    return code.text, dialect, assemble(code.text, target.chip).cubin
+
+
+def _hand_back(compiled: Any, ptx: str, dialect: str, cubin: bytes) -> None:
+    """Leave behind what the stack's own step leaves."""
+    lowering = importlib.import_module(f"{_STACK}.mlir_lowering")
+    tools = importlib.import_module(f"{_STACK}.tools")
+    metadata = compiled.metadata
+    lowering.get_mlir_module_str(metadata)
+    metadata["mlir_module_optimized"] = dialect
+    metadata["ptx"] = ptx
+    metadata["cubin"] = cubin
+    metadata["func_name"] = tools.generate_mangled_name(
+        compiled.fndesc.qualname, compiled.fndesc.argtypes
+    )
+    compiled.library._ptx = ptx
+    compiled.library._mlir_str = dialect

@@ -1,0 +1,138 @@
+"""What all hooks do with a module of kernels: raise its loops, choose some, pipeline them.
+
+    blocks or scf.for --raise, fold, try each loop--> annotated scf.for --async-pipe--> pipelined
+
+A loop that cannot be pipelined stays, and its remark says why; an error of the whole (a race that
+the checker finds) leaves the kernel as its own stack has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe import api
+from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import Operation, functions
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.loops.write_annotations import annotate
+from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
+from mlir_async_pipe.session.report import Report, Session
+
+# For all kernels, by the names of kernels, or for a kernel's loops in the order of its text.
+Stages = int | Sequence[int] | Mapping[str, int | Sequence[int]]
+
+_FOLD = "int-range-optimizations,canonicalize,cse"
+_BLOCK_SIZE = "known_block_size"
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What a hook made of one kernel.
+
+    `loops` were pipelined (0: its own stack compiled it as ever, and `diagnostics` say why).
+    `before` is the module as its stack made it, `module` what was compiled instead.
+    """
+
+    kernel: str
+    loops: int
+    diagnostics: tuple[Diagnostic, ...]
+    report: Report | None = None
+    before: str = ""
+    module: str = ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of the loops of one kernel: numbers of stages, the block size if it is known,
+    whether its buffers never overlap, and bytes of workgroup memory (0: what the chip has)."""
+
+    num_stages: int | Sequence[int]
+    target: Target
+    threads: tuple[int, int, int] | None = None
+    noalias: bool = False
+    smem_limit: int = 0
+
+    def stages(self, loop: int) -> int:
+        """The stages of the loop with this number."""
+        if isinstance(self.num_stages, int):
+            return self.num_stages
+        return self.num_stages[loop] if loop < len(self.num_stages) else 0
+
+
+def stages_of(num_stages: Stages, kernel: str) -> int | Sequence[int]:
+    """What `num_stages` says about a kernel; 0 where it does not name it."""
+    if isinstance(num_stages, Mapping):
+        return num_stages.get(kernel, 0)
+    return num_stages
+
+
+def threads_of(size: int | Sequence[int] | None) -> tuple[int, int, int] | None:
+    """A block size with all three extents."""
+    if size is None:
+        return None
+    x, y, z = (*((size,) if isinstance(size, int) else size), 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def pipelined(name: str, before: str, wish: Wish, prepare: Any) -> KernelReport:
+    """Pipeline the kernels of a module's text; `prepare` may say more about its functions
+    before loops are tried."""
+    session = Session(target=wish.target)
+    with plain_values(), new_context() as context, ir.Location.unknown(context):
+        module = ir.Module.parse(before)
+        for function in functions(module):
+            _state(function, wish)
+        try:
+            raise_loops = passes.find("async-pipe-raise-loops")
+            raise_loops.run(module, raise_loops.options(), session)
+            passmanager.PassManager.parse(f"any({_FOLD})").run(module.operation)
+            # Folding undoes casts, so they come after it.
+            for function in functions(module):
+                prepare(function)
+            if not _choose(module, wish, session):
+                return KernelReport(name, 0, session.report().diagnostics, before=before)
+            report = api.pipeline(module, wish.target, smem_limit=wish.smem_limit)
+        except AsyncPipeError as error:
+            said = (*session.report().diagnostics, error.diagnostic)
+            return KernelReport(name, 0, said, before=before)
+        made = len(report.of("loops"))
+        said = (*session.report().diagnostics, *report.diagnostics)
+        text = module.operation.get_asm(enable_debug_info=True)
+        return KernelReport(name, made, said, report, before, text)
+
+
+def _state(function: Operation, wish: Wish) -> None:
+    """Write what is known about a kernel where analyses look for it."""
+    if function.name == "gpu.func" and wish.threads is not None:
+        size = ", ".join(str(extent) for extent in wish.threads)
+        function.attributes[_BLOCK_SIZE] = ir.Attribute.parse(f"array<i32: {size}>")
+
+
+def _choose(module: Any, wish: Wish, session: Session) -> bool:
+    """Annotate the loops for which stages are asked and that can have them."""
+    found = len(find_loops(module, annotated=False))
+    wanted = {number: wish.stages(number) for number in range(found)}
+    helped = {n: _helped(module, n, wish, session) for n in sorted(set(wanted.values())) if n}
+    chosen = False
+    for number, loop in enumerate(find_loops(module, annotated=False)):
+        stages = wanted[number]
+        if stages and helped[stages][number]:
+            annotate(loop, num_stages=stages)
+            chosen = True
+    return chosen
+
+
+def _helped(module: Any, stages: int, wish: Wish, session: Session) -> list[bool]:
+    """For each loop whether this many stages can be written for it."""
+    trial = Session(target=wish.target)
+    suggest = passes.find("async-pipe-suggest")
+    options = suggest.options(stages, wish.target.chip.name, wish.smem_limit)
+    suggest.run(module, options, trial)
+    report = trial.report()
+    session.diagnostics.items += [d for d in report.diagnostics if d.code == "no-suggestion"]
+    return [bool(entry.form) for entry in report.of("suggestions")]
