@@ -4,7 +4,7 @@
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
 # Random pipelines by feature, mutants of right kernels, PTX and AMD assembly of random kernels, and
-# the property tests with more samples. What each printed, and its figures as JSON, stay in
+# the property tests with more samples, and what our machine code costs. What each printed, and its figures as JSON, stay in
 # build/nightly/. The exit code is 0 only if nothing was wrong or missed.
 set -u
 . "$(dirname "$0")/../cmake-free-scripts/setup.sh"
@@ -38,6 +38,7 @@ ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" test/laws/tes
 # that the first report has judged.
 mapfile -t laws < <(grep -rl --include='test_*.py' --exclude=test_random_pipelines.py ASYNC_PIPE_NIGHTLY test)
 ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"
+judge code bench/code.py --compare
 
 "$bin/python" test/reports/nightly_table.py "$out" "$seed" | tee "$out/table.md"
 exit "$failed"

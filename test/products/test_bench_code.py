@@ -1,16 +1,25 @@
-"""How bench/code.py counts the instructions of a loop.
+"""How bench/code.py counts instructions, passes and what became worse; its kernels are right.
 
-Covers: bench/code.py, bench/sass.py
+Covers: bench/code.py, bench/code_compare.py, bench/code_figures.py, bench/code_kernels.py, bench/code_table.py,
+bench/iterations.py, bench/banks.py, bench/kernels
 """
 
 from __future__ import annotations
 
 import importlib
+import json
+import re
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from helpers.paths import ROOT
+from mlir_async_pipe import machine, pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.cubin import loop_bodies
+from mlir_async_pipe.lowering.rocdl import isa
 
 LOOP = """\
 .text.k:
@@ -26,30 +35,152 @@ LOOP = """\
  /*0080*/ @!P0 BRA `(.L_x_1) ;
  /*0090*/ EXIT ;
 """
+AMD = """\
+	.type	k,@function
+k:
+	v_mov_b32_e32 v1, 0
+.LBB0_1:
+	s_waitcnt vmcnt(4)
+	s_barrier
+	; a comment
+	global_load_lds_dwordx4 v[2:3], off
+	ds_read_b128 v[4:7], v8
+	v_mfma_f32_32x32x16_f16 v[0:15], v[4:7], v[4:7], v[0:15]
+	v_mfma_f32_32x32x16_f16 v[0:15], v[4:7], v[4:7], v[0:15]
+	s_add_i32 s0, s0, 1
+	s_cbranch_scc1 .LBB0_1
+	s_endpgm
+.Lfunc_end0:
+"""
 
 
 @pytest.fixture
-def sass(monkeypatch):
+def bench(monkeypatch):
+    """Modules of bench/ by name."""
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module("sass")
+
+    def of(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    return of
 
 
-def test_a_loop_by_class_and_its_longest_run_around_the_end(sass) -> None:
+def test_a_loop_by_class_and_its_longest_run_around_the_end(bench) -> None:
     (body,) = loop_bodies(LOOP)["k"]
-    found = sass.iteration(body)
+    found = bench("iterations").iteration(body, "nvvm")
     assert found.classes == {
         "waits": 1, "copies": 1, "products": 2, "moves": 1, "integer": 1, "predicates": 1,
         "branches": 1,
     }  # fmt: skip
-    assert (found.all, found.products) == (8, 2)
+    assert (found.all, found.products, found.waits) == (8, 2, (1,))
     assert found.run == 6  # IMAD.MOV, IMAD.WIDE, UISETP, BRA, DEPBAR, LDGSTS
 
 
-def test_without_a_product_the_run_is_the_whole_loop(sass) -> None:
-    assert sass.iteration(("LDGSTS.E [R1], [R2.64]", "BRA `(.L_x_1)")).run == 2
+def test_an_unrolled_loop_counts_by_its_products(bench) -> None:
+    (body,) = isa.loop_bodies(AMD)["k"]
+    found = bench("iterations").iteration(body, "rocdl", 32 * 32 * 16)
+    assert found.classes == {
+        "waits": 0.5, "barriers": 0.5, "copies": 0.5, "fragments": 0.5, "products": 1,
+        "scalar": 0.5, "branches": 0.5,
+    }  # fmt: skip
+    assert (found.run, found.waits) == (6, (4,))
 
 
-def test_the_main_loop_copies_even_if_the_fall_back_multiplies_as_much(sass) -> None:
+def test_without_a_product_the_run_is_the_whole_loop(bench) -> None:
+    body = ("LDGSTS.E [R1], [R2.64]", "BRA `(.L_x_1)")
+    assert bench("iterations").iteration(body, "nvvm").run == 2
+
+
+def test_the_main_loop_copies_even_if_the_fall_back_multiplies_as_much(bench) -> None:
     fall_back = ("HMMA.16816.F32 R8, R5, R1, R8", "STS [R1], R2", "LDG R1, [R2.64]")
     main = ("HMMA.16816.F32 R8, R5, R1, R8", "LDGSTS.E [R1], [R2.64]")
-    assert sass.main_loop((fall_back, main)) == main
+    assert bench("iterations").main_loop((fall_back, main), "nvvm") == main
+
+
+@pytest.mark.parametrize(
+    ("starts", "bytes_", "passes"),
+    [
+        (range(0, 128, 16), 16, 1),
+        (range(0, 512, 64), 16, 4),  # rows of 64 bytes: every second one begins at bank 0
+        ([row * 64 + 16 * (row // 2 % 4) for row in range(8)], 16, 1),  # swizzled
+        (range(0, 4096, 128), 4, 32),
+        ([0] * 32, 4, 1),  # the same word for all
+    ],
+)
+def test_passes_of_lanes_that_are_served_together(bench, starts, bytes_, passes) -> None:
+    assert bench("banks").conflicts(np.array(list(starts)), bytes_, 128) == passes
+
+
+def test_conflicts_of_a_gemm_with_and_without_its_swizzle(bench) -> None:
+    gemm = next(k for k in bench("code_kernels").KERNELS if k.name == "GEMM 128x128x32 f16 S=3")
+    target = Target.parse(gemm.target)
+    with new_context():
+        module = ir.Module.parse(gemm.text())
+        pipeline(module, target=target)
+        found = bench("banks").passes_of(module, target)
+        assert found == {"ldmatrix": 1, "device_async_copy": 1}
+        unswizzled = re.sub(r"arith.xori (%\w+), %\w+", r"arith.ori \1, \1", str(module))
+        plain = ir.Module.parse(unswizzled)
+        assert bench("banks").passes_of(plain, target) == {"ldmatrix": 4, "device_async_copy": 1}
+
+
+def test_compare_names_what_is_worse_and_only_that(bench) -> None:
+    worse = bench("code_compare").worse
+    figures = {"all": 126, "run": 49, "spills": 0, "registers": 220, "passes of ldmatrix": 1}
+    before = {"k": {"ours": figures}}
+    assert worse({"k": {"ours": {**figures, "all": 120, "registers": 225}}}, before) == []
+    assert worse({"new": {"ours": {**figures, "all": 999}}}, before) == []
+    found = worse(
+        {"k": {"ours": {**figures, "all": 127, "registers": 240, "passes of ldmatrix": 2}}}, before
+    )
+    assert found == [
+        "k: all was 126 and is 127",
+        "k: passes of ldmatrix was 1 and is 2",
+        "k: registers were 220, are 240",
+    ]
+
+
+def test_the_page_is_made_of_the_stored_figures(bench) -> None:
+    stored = json.loads((ROOT / "bench" / "code.json").read_text())
+    assert (ROOT / "docs" / "code.md").read_text() == bench("code_table").document(stored)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [3, 4])
+def test_an_iteration_of_the_gemm_has_at_most_130_instructions(bench, stages: int) -> None:
+    """64 of them are products; one wait, one barrier, one commit, no spills."""
+    name = f"GEMM 128x128x32 f16 S={stages}"
+    kernel = next(k for k in bench("code_kernels").KERNELS if k.name == name)
+    found = bench("code_figures").ours(kernel)
+    counts = found.iteration.classes
+    assert found.iteration.all <= 130
+    assert (counts["products"], counts["barriers"], counts["commits"]) == (64, 1, 1)
+    assert found.iteration.waits == (stages - 2,)
+    assert found.spills == 0
+    assert set(found.passes.values()) == {1}
+
+
+@pytest.mark.parametrize("completion", ["eager", "late", "random"])
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_its_small_kernels_are_right(completion: str, pipelined: bool) -> None:
+    draw = np.random.default_rng(1)
+    rows, line = draw.integers(-8, 9, (5, 128)).astype(np.float32), draw.normal(size=2048)
+    line = line.astype(np.float32)
+    with new_context():
+        for name, given in (
+            ("stencil", [rows, np.zeros_like(rows)]),
+            ("softmax", [line, np.zeros(128, np.float32), np.zeros(128, np.float32)]),
+        ):
+            module = ir.Module.parse((ROOT / "bench" / "kernels" / f"{name}.mlir").read_text())
+            if pipelined:
+                pipeline(module, target="nvvm:sm_80")
+            result = machine.run(module, name, given, completion=completion)
+            assert not result.races
+            if name == "stencil":
+                expected = np.roll(rows, 1, 1) + 2 * rows + np.roll(rows, -1, 1)
+                assert np.array_equal(result.arrays[1], expected)
+            else:
+                columns = line.reshape(-1, 128)
+                assert np.array_equal(result.arrays[1], columns.max(0))
+                sums = np.exp2(columns - columns.max(0)).sum(0)
+                assert np.allclose(result.arrays[2], sums, rtol=1e-5)

@@ -91,6 +91,20 @@ def read(assembly: str) -> tuple[IsaKernel, ...]:
     return tuple(_kernel(part, metadata.get(part.name, {})) for part in _functions(assembly))
 
 
+def loop_bodies(assembly: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The instructions of each loop of each function, without the loops inside it."""
+    return {part.name: _bodies(part.lines) for part in _functions(assembly)}
+
+
+def _bodies(lines: list[tuple[int, str]]) -> tuple[tuple[str, ...], ...]:
+    loops = _loops(lines)
+    bodies: dict[int, list[str]] = {first: [] for first, _ in loops}
+    for number, text in lines:
+        if not text.startswith(";") and not _LABEL.match(text) and _loop(number, loops):
+            bodies[_loop(number, loops)].append(text)
+    return tuple(tuple(body) for body in bodies.values())
+
+
 def _functions(assembly: str) -> list[_Lines]:
     found: list[_Lines] = []
     names: set[str] = set()

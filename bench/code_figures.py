@@ -1,0 +1,110 @@
+"""The figures of one kernel's code: ours through the package, and those of code that others made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from banks import passes_of
+from code_kernels import Kernel
+from iterations import Iteration, iteration, main_loop
+
+import mlir_async_pipe
+from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
+from mlir_async_pipe.lowering.nvvm import cubin
+from mlir_async_pipe.lowering.nvvm.ptxas import assemble
+from mlir_async_pipe.lowering.rocdl import isa
+
+
+@dataclass(frozen=True)
+class Figures:
+    """An iteration of the main loop, what a thread and a block need, and for each kind of access
+    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts."""
+
+    iteration: Iteration
+    registers: int
+    spills: int
+    shared: int
+    body: tuple[str, ...]
+    passes: dict[str, float]
+
+    def stored(self) -> dict[str, Any]:
+        """Numbers by name, for JSON."""
+        counts = self.iteration.classes
+        return {
+            "all": self.iteration.all,
+            "per product": round(self.iteration.all / (self.iteration.products or 1), 2),
+            "run": self.iteration.run,
+            "registers": self.registers,
+            "spills": self.spills,
+            "shared": self.shared,
+            "wait": list(self.iteration.waits),
+            **{f"passes of {name}": number for name, number in self.passes.items()},
+            **dict(sorted(counts.items())),
+        }
+
+
+def ours(kernel: Kernel) -> Figures:
+    """Pipeline and lower a module with one kernel, and read its main loop."""
+    target = Target.parse(kernel.target)
+    with new_context():
+        module = ir.Module.parse(kernel.text())
+        mlir_async_pipe.pipeline(module, target=target)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        passes = passes_of(module, target)
+        emit = "cubin" if target.lowering == "nvvm" else "isa"
+        lowered = lower(module, target=target, emit=emit)
+    (found,) = lowered.kernels
+    if target.lowering == "rocdl":
+        return _of_isa(lowered.text, kernel, None, passes)
+    assembly = cubin.disassemble(lowered.binary)
+    shared = found.resources.static_shared_bytes + found.dynamic_shared_bytes
+    return _of_sass(assembly, found.name, kernel, found.resources, shared, passes)
+
+
+def of_triton(kernels: list[Kernel], python: Path) -> dict[str, Figures]:
+    """Triton's code for those kernels that have a peer, compiled by its own environment."""
+    asked = [kernel for kernel in kernels if kernel.triton is not None]
+    script = Path(__file__).with_name("triton_gemm.py")
+    request = json.dumps([kernel.triton for kernel in asked])
+    done = subprocess.run(
+        [python, script], input=request, capture_output=True, text=True, check=True
+    )
+    answers = json.loads(done.stdout)
+    return {
+        f"{kernel.target} {kernel.name}": _of_answer(kernel, answer)
+        for kernel, answer in zip(asked, answers, strict=True)
+    }
+
+
+def _of_answer(kernel: Kernel, answer: dict[str, Any]) -> Figures:
+    target = Target.parse(kernel.target)
+    if target.lowering == "rocdl":
+        return _of_isa(answer["text"], kernel, answer["shared"], {})
+    made = assemble(answer["text"], target.chip)
+    (name,) = made.resources
+    assembly = cubin.disassemble(made.cubin)
+    return _of_sass(assembly, name, kernel, made.resources[name], answer["shared"], {})
+
+
+def _of_sass(
+    assembly: str, name: str, kernel: Kernel, used: Any, shared: int, passes: dict[str, float]
+) -> Figures:
+    body = main_loop(cubin.loop_bodies(assembly)[name], "nvvm")
+    counted = iteration(body, "nvvm", kernel.multiplications)
+    return Figures(counted, used.registers, used.spill_store_bytes, shared, body, passes)
+
+
+def _of_isa(text: str, kernel: Kernel, shared: int | None, passes: dict[str, float]) -> Figures:
+    (found,) = (one for one in isa.read(text) if one.vector_registers is not None)
+    body = main_loop(isa.loop_bodies(text)[found.name], "rocdl")
+    counted = iteration(body, "rocdl", kernel.multiplications)
+    spills = (found.vector_spills or 0) + (found.scalar_spills or 0)
+    registers = found.vector_registers or 0
+    shared = found.workgroup_bytes or 0 if shared is None else shared
+    return Figures(counted, registers, spills, shared, body, passes)

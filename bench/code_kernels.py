@@ -1,0 +1,74 @@
+"""The kernels whose machine code bench/code.py counts, and what Triton is asked for beside them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples"))
+
+from generate_gemm import Gemm  # noqa: E402
+from nvidia_tiles import TYPES  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel for one target. `multiplications` are those of one warp in one iteration, 0
+    where no tensor core works; `triton` is what `triton_gemm.py` is given, None without a peer."""
+
+    name: str
+    target: str
+    text: Callable[[], str]
+    multiplications: int = 0
+    triton: dict[str, Any] | None = None
+
+
+def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **more: Any) -> Kernel:
+    """A GEMM of `examples/generate_gemm.py`, and Triton's of the same tile and warps."""
+    m, n, k = tile
+    warps = more.pop("warps", (2, 2))
+    label = more.pop("label", f"S={stages}")
+    chip = target.split(":")[1] if target.startswith("rocdl") else ""
+    made = Gemm(
+        tile_m=m, tile_n=n, tile_k=k, types=TYPES[types], stages=stages, warps=warps, chip=chip, **more
+    )  # fmt: skip
+    assert not made.problems(), made.problems()
+    count = warps[0] * warps[1]
+    peer = {"target": target, "tile": tile, "types": types, "stages": stages, "warps": count}
+    # Triton's kernel has no masks.
+    masked = bool(more.get("edges"))
+    name = f"GEMM {m}x{n}x{k} {types} {label}"
+    return Kernel(name, target, made.module, m * n * k // count, None if masked else peer)
+
+
+def file(name: str, path: str) -> Kernel:
+    """A kernel from a file, without a peer."""
+    return Kernel(name, SM_80, partial((ROOT / path).read_text))
+
+
+SM_80 = "nvvm:sm_80"
+SQUARE = (128, 128, 32)
+KERNELS: tuple[Kernel, ...] = (
+    *(gemm(SM_80, SQUARE, "f16", stages) for stages in range(2, 7)),
+    gemm(SM_80, SQUARE, "f16", 4, nested=True, label="nested"),
+    gemm(SM_80, SQUARE, "f16", 3, edges=True, label="S=3 edges"),
+    *(gemm(SM_80, (128, 128, 64), "f16", stages) for stages in (3, 4)),
+    gemm(SM_80, (64, 64, 32), "f16", 4),
+    gemm(SM_80, (64, 64, 64), "f16", 4),
+    gemm(SM_80, (128, 64, 32), "f16", 4),
+    gemm(SM_80, (128, 256, 32), "f16", 3, warps=(2, 4)),
+    gemm(SM_80, (256, 128, 64), "f16", 3, warps=(4, 2)),
+    gemm(SM_80, SQUARE, "bf16", 3),
+    gemm(SM_80, SQUARE, "tf32", 3),
+    gemm(SM_80, (128, 128, 64), "s8", 3),
+    file("attention tile, f32", "examples/attention_tile.mlir"),
+    file("softmax statistics", "bench/kernels/softmax.mlir"),
+    file("stencil", "bench/kernels/stencil.mlir"),
+    *(gemm("rocdl:gfx942", SQUARE, "f16", stages) for stages in (2, 3)),
+    *(gemm("rocdl:gfx950", SQUARE, "f16", stages) for stages in (2, 3)),
+)

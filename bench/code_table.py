@@ -1,0 +1,82 @@
+"""The tables of bench/code.py, and the page docs/code.md that is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iterations import NAMES
+
+Stored = dict[str, dict[str, Any]]
+"""Figures by kernel, then by side ("ours", "Triton"), as they stand in bench/code.json."""
+
+WHOLE = ("all", "per product", "run", "wait", "registers", "spills", "shared")
+
+HEAD = """\
+# Machine code
+
+What one iteration of the main loop consists of, for our kernels and for Triton's of the same tile and
+as many warps. Written by `python bench/code.py --store --triton PYTHON`; `--compare` names what a
+change makes worse (`bench/code.json` has the figures). Nothing is timed: these are instructions.
+
+* `all` of one iteration of the source; a loop that its compiler unrolled counts by its products.
+* `run`: the longest run of issue slots without a product, around the end of the loop: as long the
+  tensor cores get nothing new to do from this warp.
+* `wait`: the groups (NVIDIA) or copies (AMD) that each wait in the loop leaves in flight.
+* `shared`: bytes of workgroup memory. Triton's S counts as its documentation does: at S stages it has
+  one buffer less than we have, and the same distance.
+* `passes`: how often workgroup memory is asked for the access of that op that is worst off, 1 without
+  bank conflicts, by the addresses of one warp.
+
+Triton's kernel is that of its matmul tutorial without masks, B given row by row of C's columns
+(`bench/triton_gemm.py`), its PTX assembled by the same ptxas.
+
+"""
+
+
+def document(stored: Stored) -> str:
+    """The page."""
+    targets = dict.fromkeys(name.split(" ")[0] for name in stored)
+    parts = [HEAD.rstrip("\n")]
+    for target in targets:
+        rows = {name: sides for name, sides in stored.items() if name.startswith(f"{target} ")}
+        parts += [f"## {target}", table(rows), "### By class", table(rows, classes=True)]
+        passes = _passes(rows)
+        if passes:
+            parts += ["### Bank conflicts", passes]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(stored: Stored, *, classes: bool = False) -> str:
+    """One row a kernel and side."""
+    every = [figures for sides in stored.values() for figures in sides.values()]
+    columns = [
+        name for name in ((*NAMES, "other") if classes else WHOLE) if any(name in f for f in every)
+    ]
+    rows = [["kernel", "", *columns]]
+    for name, sides in stored.items():
+        for side, figures in sides.items():
+            kernel = name.partition(" ")[2]
+            rows.append([kernel, side, *(_shown(figures.get(column, 0)) for column in columns)])
+    return _markdown(rows, text=2)
+
+
+def _passes(stored: Stored) -> str:
+    rows = [["kernel", "passes"]]
+    for name, sides in stored.items():
+        found = {k: n for k, n in sides["ours"].items() if k.startswith("passes of")}
+        each = ", ".join(f"{k.removeprefix('passes of ')} {_shown(n)}" for k, n in found.items())
+        if found:
+            rows.append([name.partition(" ")[2], each])
+    return _markdown(rows, text=2) if len(rows) > 1 else ""
+
+
+def _shown(number: Any) -> str:
+    if isinstance(number, list):
+        return ", ".join(map(str, number)) or "none"
+    return f"{number:g}"
+
+
+def _markdown(rows: list[list[str]], text: int) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    rule = "|" + "---|" * text + "---:|" * (len(rows[0]) - text)
+    return "\n".join([lines[0], rule, *lines[1:]])
