@@ -6,6 +6,7 @@ of the unit's width otherwise; NumPy's broadcasting does the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +43,14 @@ class MemRef:
     def address(self) -> Array:
         """The byte address of element (0, …, 0)."""
         return self.base + self.offset * self.element_bytes
+
+    def linear(self, indices: Iterable[Array]) -> Array:
+        """How many elements after the base the element at some subscripts lies."""
+        return sum((i * s for i, s in zip(indices, self.strides, strict=True)), self.offset)
+
+    def at(self, indices: Iterable[Array]) -> Array:
+        """The byte address of the element at some subscripts."""
+        return self.base + self.linear(indices) * self.element_bytes
 
     @property
     def rank(self) -> int:

@@ -25,21 +25,19 @@ BRANCHES: dict[str, Builder] = {}
 
 def semantics(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
     """Decorator: this builder gives the semantics of the ops called `names`."""
-
-    def remember(builder: SomeBuilder) -> SomeBuilder:
-        for name in names:
-            SEMANTICS[name] = builder
-        return builder
-
-    return remember
+    return _enter(SEMANTICS, names)
 
 
 def branch(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
     """Decorator: this builder gives the jumps of the terminators called `names`."""
+    return _enter(BRANCHES, names)
 
+
+def _enter(
+    table: dict[str, Builder], names: tuple[str, ...]
+) -> Callable[[SomeBuilder], SomeBuilder]:
     def remember(builder: SomeBuilder) -> SomeBuilder:
-        for name in names:
-            BRANCHES[name] = builder
+        table.update(dict.fromkeys(names, builder))
         return builder
 
     return remember

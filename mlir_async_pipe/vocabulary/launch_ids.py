@@ -74,6 +74,8 @@ _OPS: dict[str, LaunchId] = {
     "nvvm.read.ptx.sreg.laneid": LaunchId("lane"),
     "nvvm.read.ptx.sreg.warpid": LaunchId("subgroup"),
 }
+# Every op that gives one, and what it gives.
+ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
 # The ops that stand for all others of their kind, as symbols of the checker.
 LAUNCH_SYMBOLS: dict[Kind, str] = {
     "block": "gpu.block_id",
@@ -112,12 +114,12 @@ def id_of(op: Operation) -> LaunchId | None:
 
 def is_id(name: str) -> bool:
     """Whether the ops called `name` say where in the launch a thread stands."""
-    return name in _WITH_DIMENSION or name in _OPS or name == "gpu.global_id"
+    return name in ID_OPS or name == "gpu.global_id"
 
 
 def is_id_of_threads(name: str) -> bool:
     """Whether the ops called `name` tell threads of one block apart."""
-    known = _WITH_DIMENSION.get(name) or (_OPS[name].kind if name in _OPS else None)
+    known = ID_OPS.get(name)
     return name == "gpu.global_id" or (known is not None and LaunchId(known).differs)
 
 

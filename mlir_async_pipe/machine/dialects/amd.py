@@ -17,11 +17,10 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copy_now, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import thread_coordinate
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
@@ -152,43 +151,7 @@ def fat_buffer(site: Site) -> Execute:
     return execute
 
 
-# Ids ------------------------------------------------------------------------------------
-
-
-def _ids(kind: Kind, values: Any) -> Execute:
-    return lambda unit: kind.settle(values(unit))
-
-
-for _axis, _letter in enumerate("xyz"):
-
-    def _workitem(site: Site, axis: int = _axis) -> Execute:
-        return _ids(site.result_kind(), lambda unit: thread_coordinate(unit, axis))
-
-    def _workgroup(site: Site, axis: int = _axis) -> Execute:
-        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.block_index[axis]))
-
-    def _size(site: Site, axis: int = _axis) -> Execute:
-        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.block[axis]))
-
-    def _grid(site: Site, axis: int = _axis) -> Execute:
-        return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.grid[axis]))
-
-    semantics(f"rocdl.workitem.id.{_letter}", f"nvvm.read.ptx.sreg.tid.{_letter}")(_workitem)
-    semantics(f"rocdl.workgroup.id.{_letter}", f"nvvm.read.ptx.sreg.ctaid.{_letter}")(_workgroup)
-    semantics(f"rocdl.workgroup.dim.{_letter}", f"nvvm.read.ptx.sreg.ntid.{_letter}")(_size)
-    semantics(f"rocdl.grid.dim.{_letter}", f"nvvm.read.ptx.sreg.nctaid.{_letter}")(_grid)
-
-
-@semantics("nvvm.read.ptx.sreg.laneid")
-def lane(site: Site) -> Execute:
-    """The lane in the warp."""
-    return _ids(site.result_kind(), lambda unit: unit.threads % unit.launch.options.warp)
-
-
-@semantics("nvvm.read.ptx.sreg.warpsize", "rocdl.wavefrontsize")
-def warp_size(site: Site) -> Execute:
-    """Lanes of a warp."""
-    return _ids(site.result_kind(), lambda unit: uniform(unit.launch.options.warp))
+# Lanes ---------------------------------------------------------------------------------
 
 
 @semantics("rocdl.readfirstlane")

@@ -17,7 +17,7 @@ from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
@@ -51,20 +51,9 @@ def make_base(site: Site) -> Execute:
 
     def execute(unit: Unit, *operands: Any) -> Base:
         source, target = operands[0], operands[1 + count]
-        return Base(
-            _address(source, operands[1 : 1 + count]),
-            _address(target, operands[2 + count :]),
-            element,
-        )
+        return Base(source.at(operands[1 : 1 + count]), target.at(operands[2 + count :]), element)
 
     return execute
-
-
-def _address(memory: MemRef, indices: tuple[Array, ...]) -> Array:
-    linear = memory.offset
-    for index, stride in zip(indices, memory.strides, strict=True):
-        linear = linear + index * stride
-    return memory.base + linear * memory.element_bytes
 
 
 @semantics("amdgpu.make_dma_descriptor")

@@ -136,6 +136,13 @@ for _name, _function in FLOAT_BINARY.items():
     semantics(f"arith.{_name}")(elementwise(_function))
 semantics("arith.negf")(elementwise(np.negative))
 
+# What a reduction combines by, under the names that gpu and vector have for it.
+COMBINE: dict[str, Callable[..., Any]] = {
+    "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, **{n: INTEGER_BINARY[n] for n in ("minsi", "maxsi", "minui", "maxui")},
+    **{n: FLOAT_BINARY[n] for n in ("minimumf", "maximumf", "minnumf", "maxnumf")},
+}  # fmt: skip
+
 # The order of arith::CmpIPredicate; arith.cmpi stores it as a number, index.cmp as a word.
 INTEGER_PREDICATES: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("eq", np.equal),

@@ -42,7 +42,7 @@ def dense_array(site: Site, attribute: Any, kind: Kind) -> Array:
     return kind.settle(np.array(values)).reshape(shape)
 
 
-@semantics("arith.constant", "index.constant", "index.bool.constant")
+@semantics("arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant")
 def constant(site: Site) -> Execute:
     """A constant, decoded once."""
     value = constant_array(site, site.op.attributes["value"], site.result_kind())
@@ -50,9 +50,12 @@ def constant(site: Site) -> Execute:
     return lambda unit: value
 
 
-@semantics("arith.index_cast", "arith.trunci", "arith.truncf", "arith.extf", "index.casts")
+@semantics(
+    *"arith.index_cast arith.trunci arith.truncf arith.extf arith.extsi arith.sitofp".split(),
+    *"index.casts llvm.trunc llvm.sext llvm.fptrunc llvm.fpext llvm.sitofp".split(),
+)
 def convert(site: Site) -> Execute:
-    """Conversion by value, sign-extended where it widens an integer."""
+    """Conversion by value, sign-extended where it widens an integer: true becomes -1."""
     kind = site.result_kind()
     if kind.name == "i1" and not site.operand_kind().is_float:
         return lambda unit, value: (value & 1).astype(np.bool_)
@@ -62,13 +65,7 @@ def convert(site: Site) -> Execute:
     return lambda unit, value: kind.settle(value)
 
 
-@semantics("arith.extsi")
-def sign_extend(site: Site) -> Execute:
-    """Sign extension; true becomes -1."""
-    return convert(site)
-
-
-@semantics("arith.extui", "arith.index_castui", "index.castu")
+@semantics("arith.extui", "arith.index_castui", "index.castu", "llvm.zext")
 def zero_extend(site: Site) -> Execute:
     """Zero extension."""
     kind = site.result_kind()
@@ -77,27 +74,21 @@ def zero_extend(site: Site) -> Execute:
     return lambda unit, value: kind.settle(unsigned(value))
 
 
-@semantics("arith.sitofp")
-def signed_to_float(site: Site) -> Execute:
-    """Signed integer to float; true is -1."""
-    return convert(site)
-
-
-@semantics("arith.uitofp")
+@semantics("arith.uitofp", "llvm.uitofp")
 def unsigned_to_float(site: Site) -> Execute:
     """Unsigned integer to float."""
     kind = site.result_kind()
     return lambda unit, value: kind.settle(unsigned(value))
 
 
-@semantics("arith.fptosi")
+@semantics("arith.fptosi", "llvm.fptosi")
 def float_to_signed(site: Site) -> Execute:
     """Float to signed integer, rounded towards zero."""
     kind = site.result_kind()
     return lambda unit, value: np.trunc(value).astype(kind.dtype)
 
 
-@semantics("arith.fptoui")
+@semantics("arith.fptoui", "llvm.fptoui")
 def float_to_unsigned(site: Site) -> Execute:
     """Float to unsigned integer, rounded towards zero."""
     kind = site.result_kind()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
@@ -16,7 +17,7 @@ from mlir_async_pipe.machine.memory import SPACE_NAMES
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.vocabulary.launch_ids import thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, Kind, id_of, thread_dimension
 
 Array = np.ndarray
 
@@ -30,42 +31,29 @@ def thread_coordinate(unit: Unit, axis: int) -> Array:
     return unit.threads // below % block[axis]
 
 
-def _axis(site: Site) -> int:
-    return thread_dimension(site.op)
+_VALUES: dict[Kind, Callable[[Unit, int], Array]] = {
+    "thread": thread_coordinate,
+    "block": lambda unit, axis: uniform(unit.launch.block_index[axis]),
+    "block_size": lambda unit, axis: uniform(unit.launch.options.block[axis]),
+    "grid_size": lambda unit, axis: uniform(unit.launch.options.grid[axis]),
+    "lane": lambda unit, axis: unit.threads % unit.launch.options.warp,
+    "subgroup": lambda unit, axis: unit.threads // unit.launch.options.warp,
+}
 
 
-@semantics("gpu.thread_id")
-def thread_id(site: Site) -> Execute:
-    """The id in the block."""
-    axis = _axis(site)
-    return lambda unit: thread_coordinate(unit, axis)
-
-
-@semantics("gpu.block_id")
-def block_id(site: Site) -> Execute:
-    """The block's id in the grid."""
-    axis = _axis(site)
-    return lambda unit: uniform(unit.launch.block_index[axis])
-
-
-@semantics("gpu.block_dim")
-def block_dim(site: Site) -> Execute:
-    """Threads of a block along an axis."""
-    axis = _axis(site)
-    return lambda unit: uniform(unit.launch.options.block[axis])
-
-
-@semantics("gpu.grid_dim")
-def grid_dim(site: Site) -> Execute:
-    """Blocks of the grid along an axis."""
-    axis = _axis(site)
-    return lambda unit: uniform(unit.launch.options.grid[axis])
+@semantics(*(name for name, kind in ID_OPS.items() if kind in _VALUES))
+def launch_id(site: Site) -> Execute:
+    """An id, or a size, of thread, block or grid."""
+    known, kind = id_of(site.op), site.result_kind()
+    assert known is not None
+    value = _VALUES[known.kind]
+    return lambda unit: kind.settle(value(unit, known.axis))
 
 
 @semantics("gpu.global_id")
 def global_id(site: Site) -> Execute:
     """block id * block size + thread id."""
-    axis = _axis(site)
+    axis = thread_dimension(site.op)
 
     def execute(unit: Unit) -> Array:
         first = unit.launch.block_index[axis] * unit.launch.options.block[axis]
@@ -74,22 +62,11 @@ def global_id(site: Site) -> Execute:
     return execute
 
 
-@semantics("gpu.lane_id")
-def lane_id(site: Site) -> Execute:
-    """The lane in the warp."""
-    return lambda unit: unit.threads % unit.launch.options.warp
-
-
-@semantics("gpu.subgroup_id")
-def subgroup_id(site: Site) -> Execute:
-    """The warp in the block."""
-    return lambda unit: unit.threads // unit.launch.options.warp
-
-
-@semantics("gpu.subgroup_size")
+@semantics("gpu.subgroup_size", "nvvm.read.ptx.sreg.warpsize", "rocdl.wavefrontsize")
 def subgroup_size(site: Site) -> Execute:
     """Lanes of a warp."""
-    return lambda unit: uniform(unit.launch.options.warp)
+    kind = site.result_kind()
+    return lambda unit: kind.settle(uniform(unit.launch.options.warp))
 
 
 @semantics("gpu.num_subgroups")
@@ -198,17 +175,10 @@ def shuffle(site: Site) -> Execute:
     return execute
 
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "minsi": np.minimum, "maxsi": np.maximum, "minnumf": np.fmin,
-    "maxnumf": np.fmax, "minimumf": np.minimum, "maximumf": np.maximum,
-}  # fmt: skip
-
-
 @semantics("gpu.subgroup_reduce")
 def subgroup_reduce(site: Site) -> Execute:
     """Combine a value over the lanes of each warp; all of them get the result."""
-    combine = _REDUCTIONS[site.text("op").split()[-1].strip("<>")]
+    combine = COMBINE[site.text("op").split()[-1].strip("<>")]
     kind = site.result_kind()
     size = site.integer("cluster_size")
 
@@ -230,7 +200,7 @@ def all_reduce(site: Site) -> Execute:
     """Combine a value over all threads of the block; they meet like at a barrier."""
     if not site.has("op"):
         raise site.unsupported("reductions given as a region")
-    combine = _REDUCTIONS[site.text("op").split()[-1].strip("<>")]
+    combine = COMBINE[site.text("op").split()[-1].strip("<>")]
     kind = site.result_kind()
 
     def execute(unit: Unit, value: Array) -> Array:

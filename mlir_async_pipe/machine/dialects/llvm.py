@@ -24,13 +24,6 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 Array = np.ndarray
 
 
-@semantics("llvm.mlir.constant")
-def constant(site: Site) -> Execute:
-    """A scalar or vector constant."""
-    value = constant_array(site, site.op.attributes["value"], site.result_kind())
-    return lambda unit: value
-
-
 @semantics("llvm.mlir.zero")
 def zero(site: Site) -> Execute:
     """All zeros: numbers and the null pointer."""

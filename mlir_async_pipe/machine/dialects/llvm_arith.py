@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import (
     FLOAT_BINARY,
+    FLOAT_PREDICATES,
     INTEGER_BINARY,
     elementwise,
-    ordered,
-    unordered,
-)
-from mlir_async_pipe.machine.dialects.constants_casts import (
-    convert,
-    float_to_signed,
-    float_to_unsigned,
-    unsigned_to_float,
-    zero_extend,
 )
 from mlir_async_pipe.machine.dialects.math import fused_multiply_add
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -51,26 +41,8 @@ for _name, _function in {
 }.items():  # fmt: skip
     semantics(f"llvm.intr.{_name}")(elementwise(_function))
 
-semantics("llvm.trunc", "llvm.sext", "llvm.fptrunc", "llvm.fpext", "llvm.sitofp")(convert)
-semantics("llvm.zext")(zero_extend)
-semantics("llvm.uitofp")(unsigned_to_float)
-semantics("llvm.fptosi")(float_to_signed)
-semantics("llvm.fptoui")(float_to_unsigned)
-
-_FLOAT_ORDER = ("oeq", "ogt", "oge", "olt", "ole", "one")
-_COMPARE = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
-# The order of LLVM::FCmpPredicate, which is LLVM's own: false, oeq … ord, ueq … une, true.
-FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
-    lambda a, b: np.zeros(np.broadcast_shapes(a.shape, b.shape), np.bool_),
-    *(ordered(compare) for compare in _COMPARE),
-    lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    *(unordered(compare) for compare in _COMPARE),
-    lambda a, b: np.isnan(a) | np.isnan(b),
-    lambda a, b: np.ones(np.broadcast_shapes(a.shape, b.shape), np.bool_),
-)
-_PREDICATE_WORDS = (
-    "_false", *_FLOAT_ORDER, "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "_true"
-)  # fmt: skip
+# The words of `FLOAT_PREDICATES`, in their order.
+_PREDICATE_WORDS = "_false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno _true".split()
 
 
 @semantics("llvm.fcmp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.constants_casts import dense_array
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
@@ -25,52 +27,38 @@ Array = np.ndarray
 # Loads and stores -----------------------------------------------------------------------
 
 
-@semantics("memref.load")
+@semantics("memref.load", "affine.load", "vector.load")
 def load(site: Site) -> Execute:
-    """One element for each lane."""
-    kind = memref_shape(site.operand_type(0), site.op).element
+    """One element for each lane, or neighbouring ones in the trailing dimensions."""
+    subscripts, extent, kind = _moved(site, 0, site.result_kind())
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
-        return access.read(unit, site, access.locate(unit, site, memory, indices), kind)
-
-    return execute
-
-
-@semantics("memref.store")
-def store(site: Site) -> Execute:
-    """One element for each lane."""
-    kind = memref_shape(site.operand_type(1), site.op).element
-
-    def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
-        access.write(unit, site, access.locate(unit, site, memory, indices), value, kind)
-
-    return execute
-
-
-@semantics("affine.load")
-def affine_load(site: Site) -> Execute:
-    """A load at the results of a map."""
-    subscripts = parse_map(site.text("map"))
-    kind = memref_shape(site.operand_type(0), site.op).element
-
-    def execute(unit: Unit, memory: MemRef, *operands: Array) -> Array:
-        where = access.locate(unit, site, memory, tuple(subscripts(operands)))
+        where = access.locate(unit, site, memory, subscripts(indices), extent)
         return access.read(unit, site, where, kind)
 
     return execute
 
 
-@semantics("affine.store")
-def affine_store(site: Site) -> Execute:
-    """A store at the results of a map."""
-    subscripts = parse_map(site.text("map"))
-    kind = memref_shape(site.operand_type(1), site.op).element
+@semantics("memref.store", "affine.store", "vector.store")
+def store(site: Site) -> Execute:
+    """One element for each lane, or neighbouring ones in the trailing dimensions."""
+    subscripts, extent, kind = _moved(site, 1, site.operand_kind(0))
 
-    def execute(unit: Unit, value: Array, memory: MemRef, *operands: Array) -> None:
-        where = access.locate(unit, site, memory, tuple(subscripts(operands)))
+    def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
+        where = access.locate(unit, site, memory, subscripts(indices), extent)
         access.write(unit, site, where, value, kind)
 
     return execute
+
+
+def _moved(
+    site: Site, number: int, kind: Kind
+) -> tuple[Callable[[Any], tuple[Array, ...]], tuple[int, ...], Kind]:
+    """Subscripts from operands (of affine ops by a map), how many elements, and their kind."""
+    element = memref_shape(site.operand_type(number), site.op).element
+    mapped = parse_map(site.text("map")) if site.has("map") else tuple
+    extent = () if element.shape else kind.shape
+    return lambda operands: tuple(mapped(operands)), extent, kind.element
 
 
 @semantics("affine.apply")

@@ -39,13 +39,10 @@ def subview(site: Site) -> Execute:
         at = fill(offsets, dynamic[:offset_count])
         lengths = fill(sizes, dynamic[offset_count : offset_count + size_count])
         steps = fill(strides, dynamic[offset_count + size_count :])
-        start = memory.offset
-        for position, stride in zip(at, memory.strides, strict=True):
-            start = start + position * stride
         scaled = [step * stride for step, stride in zip(steps, memory.strides, strict=True)]
         return replace(
             memory,
-            offset=start,
+            offset=memory.linear(at),
             sizes=tuple(lengths[number] for number in kept),
             strides=tuple(scaled[number] for number in kept),
         )

@@ -68,10 +68,7 @@ def _source(
     last = np.clip(limit, 1, count) - 1
     checked = (*indices[:-1], indices[-1] + np.where(limit > 0, last, 0))
     good = access.locate(unit, site, source, checked, (), lanes=reading).lanes
-    linear = source.offset
-    for index, stride in zip(indices, source.strides, strict=True):
-        linear = linear + index * stride
-    first = source.base + linear * source.element_bytes
+    first = source.at(indices)
     assert good is not None
     # Lanes that read nothing stay in the copy: they write zeros.
     staying = good | (unit.active() & ~reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,39 +13,12 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef
-from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
 Array = np.ndarray
 
 
 # Memory ---------------------------------------------------------------------------------
-
-
-@semantics("vector.load")
-def load(site: Site) -> Execute:
-    """Neighbouring elements in the trailing dimensions."""
-    kind = site.result_kind()
-    extent = () if memref_shape(site.operand_type(0), site.op).element.shape else kind.shape
-
-    def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
-        where = access.locate(unit, site, memory, indices, extent)
-        return access.read(unit, site, where, kind.element)
-
-    return execute
-
-
-@semantics("vector.store")
-def store(site: Site) -> Execute:
-    """Neighbouring elements in the trailing dimensions."""
-    kind = site.operand_kind(0)
-    extent = () if memref_shape(site.operand_type(1), site.op).element.shape else kind.shape
-
-    def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
-        where = access.locate(unit, site, memory, indices, extent)
-        access.write(unit, site, where, value, kind.element)
-
-    return execute
 
 
 @semantics("vector.transfer_read")
@@ -57,7 +31,7 @@ def transfer_read(site: Site) -> Execute:
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> Array:
         indices, padding = rest[:index_count], rest[index_count]
         mask = rest[index_count + 1] if mask_count else None
-        result, inside = plan.gather(unit, site, memory, indices, mask)
+        result, inside = plan.move(unit, site, memory, indices, mask)
         fill = padding.reshape(-1, *(1,) * len(kind.shape))
         return np.where(inside, result, fill)
 
@@ -74,7 +48,7 @@ def transfer_write(site: Site) -> Execute:
     def execute(unit: Unit, value: Array, memory: MemRef, *rest: Any) -> None:
         indices = rest[:index_count]
         mask = rest[index_count] if mask_count else None
-        plan.scatter(unit, site, memory, indices, mask, value)
+        plan.move(unit, site, memory, indices, mask, value)
 
     return execute
 
@@ -94,10 +68,7 @@ class _Transfer:
     ) -> tuple[Array, Array]:
         """(element number, inside) for each vector element, shape (lanes or 1, *vector)."""
         rank = len(self.kind.shape)
-        base: Any = memory.offset
-        for index, stride in zip(indices, memory.strides, strict=True):
-            base = base + index * stride
-        linear = base.reshape(-1, *(1,) * rank)
+        linear: Any = column(memory.linear(indices), rank)
         inside = promised = np.ones((1,) * (rank + 1), np.bool_)
         for axis, dimension in enumerate(self.dimensions):
             if dimension is None:
@@ -121,34 +92,25 @@ class _Transfer:
             inside = inside & kept
         return np.broadcast_to(linear, full), inside
 
-    def gather(
-        self, unit: Unit, site: Site, memory: MemRef, indices: Any, mask: Array | None
-    ) -> tuple[Array, Array]:
-        """Read what is inside; the rest of the result means nothing."""
-        linear, inside = self.positions(unit, site, memory, indices, mask)
-        addresses = column(memory.base, linear.ndim - 1) + linear * memory.element_bytes
-        if inside.all():
-            where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
-            return access.read(unit, site, where, self.kind.element), inside
-        return _element_wise(unit, site, addresses, inside, self.kind, None), inside
-
-    def scatter(
+    def move(
         self,
         unit: Unit,
         site: Site,
         memory: MemRef,
         indices: Any,
         mask: Array | None,
-        value: Array,
-    ) -> None:
-        """Write what is inside."""
+        value: Array | None = None,
+    ) -> tuple[Any, Array]:
+        """Write what is inside of `value`, or read it: the rest of the result means nothing."""
         linear, inside = self.positions(unit, site, memory, indices, mask)
         addresses = column(memory.base, linear.ndim - 1) + linear * memory.element_bytes
-        if inside.all():
-            where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
-            access.write(unit, site, where, value, self.kind.element)
-        else:
-            _element_wise(unit, site, addresses, inside, self.kind, value)
+        if not inside.all():
+            return _element_wise(unit, site, addresses, inside, self.kind, value), inside
+        where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
+        if value is None:
+            return access.read(unit, site, where, self.kind.element), inside
+        access.write(unit, site, where, value, self.kind.element)
+        return None, inside
 
 
 def column(values: Array, rank: int) -> Array:
@@ -174,65 +136,42 @@ def _element_wise(
     return access.element_wise(unit, site, where, inside, kind, value)
 
 
-@semantics("vector.maskedload")
+@semantics("vector.maskedload", "vector.gather")
 def masked_load(site: Site) -> Execute:
     """Elements whose mask is set; the others come from the pass-through vector."""
     kind = site.result_kind()
+    places = _places(site, kind)
 
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> Array:
-        *indices, mask, otherwise = rest
-        addresses = _row_addresses(memory, indices, kind.shape[0])
-        loaded = _element_wise(unit, site, addresses, mask, kind, None)
+        *given, mask, otherwise = rest
+        loaded = _element_wise(unit, site, places(memory, given), mask, kind, None)
         return np.where(mask, loaded, otherwise)
 
     return execute
 
 
-@semantics("vector.maskedstore")
+@semantics("vector.maskedstore", "vector.scatter")
 def masked_store(site: Site) -> Execute:
     """Elements whose mask is set."""
     kind = site.operand_kind(len(site.op.operands) - 1)
+    places = _places(site, kind)
 
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> None:
-        *indices, mask, value = rest
-        addresses = _row_addresses(memory, indices, kind.shape[0])
-        _element_wise(unit, site, addresses, mask, kind, value)
+        *given, mask, value = rest
+        _element_wise(unit, site, places(memory, given), mask, kind, value)
 
     return execute
 
 
-@semantics("vector.gather")
-def gather(site: Site) -> Execute:
-    """Elements at a vector of offsets in the last dimension, where the mask is set."""
-    kind = site.result_kind()
+def _places(site: Site, kind: Kind) -> Callable[[MemRef, list[Array]], Array]:
+    """The byte addresses of the elements: neighbours in the last dimension, or, of gather and
+    scatter, those at a vector of offsets in it, which comes after the subscripts."""
+    listed = site.name in ("vector.gather", "vector.scatter")
+    neighbours = np.arange(kind.shape[0])[None]
 
-    def execute(unit: Unit, memory: MemRef, *rest: Any) -> Array:
-        *indices, offsets, mask, otherwise = rest
-        start = _row_addresses(memory, indices, 1)
-        addresses = start + offsets * memory.strides[-1][:, None] * memory.element_bytes
-        loaded = _element_wise(unit, site, addresses, mask, kind, None)
-        return np.where(mask, loaded, otherwise)
+    def places(memory: MemRef, given: list[Array]) -> Array:
+        *indices, offsets = given if listed else (*given, neighbours)
+        steps = offsets * memory.strides[-1][:, None]
+        return memory.at(indices)[:, None] + steps * memory.element_bytes
 
-    return execute
-
-
-@semantics("vector.scatter")
-def scatter(site: Site) -> Execute:
-    """Elements to a vector of offsets in the last dimension, where the mask is set."""
-    kind = site.operand_kind(len(site.op.operands) - 1)
-
-    def execute(unit: Unit, memory: MemRef, *rest: Any) -> None:
-        *indices, offsets, mask, value = rest
-        start = _row_addresses(memory, indices, 1)
-        addresses = start + offsets * memory.strides[-1][:, None] * memory.element_bytes
-        _element_wise(unit, site, addresses, mask, kind, value)
-
-    return execute
-
-
-def _row_addresses(memory: MemRef, indices: Any, count: int) -> Array:
-    linear: Any = memory.offset
-    for index, stride in zip(indices, memory.strides, strict=True):
-        linear = linear + index * stride
-    linear = linear[:, None] + np.arange(count) * memory.strides[-1][:, None]
-    return memory.base[:, None] + linear * memory.element_bytes
+    return places

@@ -10,23 +10,18 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.registry import Execute, semantics
 
 Array = np.ndarray
-_COMBINE: dict[str, Callable[..., Any]] = {
-    "add": np.add, "mul": np.multiply, "minsi": np.minimum, "maxsi": np.maximum,
-    "minui": np.minimum, "maxui": np.maximum, "minimumf": np.minimum, "maximumf": np.maximum,
-    "minnumf": np.fmin, "maxnumf": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}  # fmt: skip
 
 
 def combiner(site: Site) -> Callable[..., Any]:
     """The NumPy function of a `#vector.kind<…>` attribute, `add` where there is none."""
     word = site.text("kind", "<add>").split("<")[-1].rstrip(">")
-    return _COMBINE[word]
+    return COMBINE[word]
 
 
 @semantics("vector.reduction")

@@ -60,12 +60,7 @@ def _places(site: Site, kind: Kind) -> Any:
         steps = columns * lead + rows[:, None]
 
     def place(memory: MemRef, indices: tuple[Array, ...]) -> Array:
-        first: Any = memory.offset
-        for index, stride in zip(indices, memory.strides, strict=True):
-            first = first + index * stride
-        return (memory.base + first * memory.element_bytes)[:, None, None] + (
-            steps * memory.element_bytes
-        )
+        return memory.at(indices)[:, None, None] + steps * memory.element_bytes
 
     return place
 
