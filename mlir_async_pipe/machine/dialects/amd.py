@@ -6,7 +6,6 @@ register), and lane l writes at that address + l * bytes; on gfx1250 each lane n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import byte_span, copy_now, issue_copy
+from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_copy
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
@@ -64,15 +63,16 @@ def copy_to_lds(site: Site) -> Execute:
 @semantics("rocdl.load.async.to.lds", "rocdl.load.to.lds", "rocdl.global.load.lds")
 def wave_copy(site: Site) -> Execute:
     """`size` bytes a lane from a pointer of its own to the wave's stretch of LDS."""
-    size = site.integer("size") or 0
-    offset = site.integer("offset", 0) or 0
+    return wave_copier(site, site.integer("size") or 0, site.integer("offset") or 0)
+
+
+def wave_copier(site: Site, size: int, offset: int) -> Execute:
+    """Copies of a wave; the immediate offset is added to both addresses."""
     copy = copier(site)
 
-    def execute(unit: Unit, source: Array, target: Array) -> None:
+    def execute(unit: Unit, source: Array, target: Array, *immediates: Any) -> None:
         lane = unit.threads % unit.launch.options.warp
-        # The immediate offset is added to both addresses.
-        to = wave_base(unit, target) + offset + lane * size
-        copy(unit, source + offset, to, size)
+        copy(unit, source + offset, wave_base(unit, target) + offset + lane * size, size)
 
     return execute
 
@@ -106,22 +106,6 @@ def buffer_copy(site: Site) -> Execute:
         copy(unit, start, wave_base(unit, target) + fixed + lane * count, count)
 
     return execute
-
-
-def copier(site: Site) -> Callable[[Unit, Array, Array, int], None]:
-    """A function that copies bytes between two pointers of each lane; ops without a queue are
-    tracked by the compiler, so they are over when they return."""
-    queue = None if site.row is None or site.row.queue is None else site.queue()
-
-    def copy(unit: Unit, source: Array, target: Array, size: int) -> None:
-        origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
-        place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
-        if queue is None:
-            copy_now(unit, site, origin, place, None)
-        else:
-            issue_copy(unit, site, queue, origin, place)
-
-    return copy
 
 
 @semantics("rocdl.make.buffer.rsrc")

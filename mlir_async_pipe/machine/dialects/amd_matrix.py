@@ -6,7 +6,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.gpu import whole_warps
+from mlir_async_pipe.machine.dialects.gpu import fragment_product, whole_warps
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fragments import Fragment
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
@@ -46,24 +46,15 @@ def wmma(site: Site) -> Execute:
 
 
 def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
-    layout_a, layout_b, layout_c = layouts
     kind = site.result_kind()
     wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
 
-    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
+    def execute(unit: Unit, *values: Array) -> Array:
         if unit.launch.options.warp != lanes:
             raise site.unsupported(
                 f"it runs on waves of {lanes}, the machine has {unit.launch.options.warp}"
             )
-        warps = whole_warps(unit, site)
-        a, b, c = (
-            layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
-            for layout, value in ((layout_a, left), (layout_b, right), (layout_c, start))
-        )
-        product = np.matmul(a.astype(wide), b.astype(wide)) + c.astype(wide)
-        result = np.zeros((unit.width, *kind.shape), kind.dtype)
-        result[warps] = kind.settle(layout_c.spread(product)).reshape(*warps.shape, *kind.shape)
-        return result
+        return fragment_product(unit, site, layouts, values, kind, lambda a: a.astype(wide))
 
     return execute
 

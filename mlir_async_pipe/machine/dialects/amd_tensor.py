@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
+from mlir_async_pipe.machine.dialects.tma import move_elements
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
@@ -92,16 +91,7 @@ def load(site: Site) -> Execute:
             inside = inside & (positions < tile.sizes[axis][:, None])
         source = tile.base.source[:, None] + linear * kind.item_bytes
         target = tile.base.target[:, None] + np.arange(steps.shape[1]) * kind.item_bytes
-        for number in range(steps.shape[1]):
-            held = lanes_of(inside[:, number], unit.width)
-            where = access.span(
-                unit, lanes_of(source, unit.width)[:, number], kind.item_bytes, lanes & held
-            )
-            value = np.where(held, access.read(unit, site, where, kind), 0)
-            place = access.span(
-                unit, lanes_of(target, unit.width)[:, number], kind.item_bytes, lanes
-            )
-            access.write(unit, site, place, value, kind)
+        move_elements(unit, site, source, target, lanes, inside, (kind, kind))
 
     return execute
 

@@ -41,6 +41,29 @@ def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> Spa
     return access.span(unit, first[..., None] + np.arange(count), BYTE, active)
 
 
+def pointed_bytes(unit: Unit, pointer: Array, count: int) -> Span:
+    """`count` bytes from any pointer on, for each lane that is on."""
+    return byte_span(unit, access.within_memory(unit, pointer, count), count, unit.mask)
+
+
+def copier(site: Site) -> Callable[..., None]:
+    """A function (unit, source, target, bytes) that copies between two pointers of each lane; from
+    byte `valid` on it fills with zeros. Ops without a queue are tracked by the compiler, so they
+    are over when they return."""
+    queue = None if site.row is None or site.row.queue is None else site.queue()
+
+    def copy(
+        unit: Unit, source: Array, target: Array, size: int, valid: Array | None = None
+    ) -> None:
+        origin, place = pointed_bytes(unit, source, size), pointed_bytes(unit, target, size)
+        if queue is None:
+            copy_now(unit, site, origin, place, valid)
+        else:
+            issue_copy(unit, site, queue, origin, place, valid)
+
+    return copy
+
+
 def issue_copy(
     unit: Unit,
     site: Site,
@@ -219,17 +242,12 @@ def log_wait(unit: Unit, site: Site, queue: Queue, left: int, tokens: tuple[Toke
     "nvvm.cp.async.bulk.commit.group",
     "nvvm.wgmma.commit.group.sync.aligned",
     "rocdl.asyncmark",
+    "async_pipe.commit_queue",
 )
 def physical_commit(site: Site) -> Execute:
     """A commit; one with a token gives the group that it makes."""
     queue = site.queue()
-    if len(site.op.results):
-        return lambda unit, *tokens: commit(unit, site, queue)
-
-    def execute(unit: Unit) -> None:
-        commit(unit, site, queue)
-
-    return execute
+    return lambda unit, *operands: commit(unit, site, queue)
 
 
 @semantics(

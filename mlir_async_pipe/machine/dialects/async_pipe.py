@@ -14,7 +14,7 @@ import numpy as np
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Region, Site
-from mlir_async_pipe.machine.dialects.async_ops import commit, log_wait, start, wait_groups
+from mlir_async_pipe.machine.dialects.async_ops import log_wait, start, wait_groups
 from mlir_async_pipe.machine.engine import Frame, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
@@ -115,19 +115,6 @@ def _all_granules(rows: list[tuple[Array, Array, Array]]) -> Array:
     if not rows:
         return np.zeros(0, np.int64)
     return np.unique(np.concatenate([where.ravel() for _, _, where in rows]))
-
-
-@semantics("async_pipe.commit_queue")
-def commit_queue(site: Site) -> Execute:
-    """Push a group on an abstract queue."""
-    queue = site.queue()
-    if len(site.op.results):
-        return lambda unit, *operands: commit(unit, site, queue)
-
-    def execute(unit: Unit, *operands: Any) -> None:
-        commit(unit, site, queue)
-
-    return execute
 
 
 @semantics("async_pipe.wait_queue")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import on_unsigned
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -25,15 +29,9 @@ def atomic(site: Site) -> Execute:
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> Array:
         where = access.locate(unit, site, memory, indices)
-        return atomic_update(unit, site, where, kind, lambda lane, old: combine(old, lane(value)))
+        return atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
-
-
-def _as_unsigned(function: Any) -> Any:
-    from mlir_async_pipe.machine.kinds import unsigned
-
-    return lambda a, b: function(unsigned(a), unsigned(b)).view(a.dtype)
 
 
 ATOMIC_KINDS: dict[str, Any] = {
@@ -41,15 +39,14 @@ ATOMIC_KINDS: dict[str, Any] = {
     "assign": lambda old, new: new, "andi": np.bitwise_and, "ori": np.bitwise_or,
     "xori": np.bitwise_xor, "maximumf": np.maximum, "minimumf": np.minimum,
     "maxnumf": np.fmax, "minnumf": np.fmin, "maxs": np.maximum, "mins": np.minimum,
-    "maxu": _as_unsigned(np.maximum), "minu": _as_unsigned(np.minimum),
+    "maxu": on_unsigned(np.maximum), "minu": on_unsigned(np.minimum),
 }  # fmt: skip
 
 
-def atomic_update(unit: Unit, site: Site, where: Any, kind: Any, change: Any) -> Array:
-    """Apply `change(lane, old)` to one element for each lane in turn; returns old values.
-
-    `lane(value)` gives a value's entry of the running lane.
-    """
+def atomic_update(
+    unit: Unit, site: Site, where: Span, kind: Kind, change: Callable[[int, Array], Array]
+) -> Array:
+    """Apply `change(lane, old)` to one element for each lane in turn; returns old values."""
     access.update(unit, site, where)
     memory = unit.launch.memory
     lanes, _, addresses = where.rows(unit)
@@ -57,13 +54,19 @@ def atomic_update(unit: Unit, site: Site, where: Any, kind: Any, change: Any) ->
     for row, number in enumerate(lanes):
         old = memory.load(addresses[row : row + 1], kind)
         before[number] = old[0]
-
-        def lane(value: Array, number: int = number) -> Array:
-            return lanes_of(value, unit.width)[number : number + 1]
-
         if unit.deferred is None or not unit.deferred.recording:
-            memory.store(addresses[row : row + 1], kind.settle(change(lane, old)), kind)
+            memory.store(addresses[row : row + 1], kind.settle(change(number, old)), kind)
     return before
+
+
+def combining(unit: Unit, combine: Any, value: Array) -> Callable[[int, Array], Array]:
+    """A change that combines the old value with the lane's own."""
+    return lambda lane, old: combine(old, own(unit, value, lane))
+
+
+def own(unit: Unit, value: Array, lane: int) -> Array:
+    """A value's entry of one lane."""
+    return lanes_of(value, unit.width)[lane : lane + 1]
 
 
 @semantics("memref.generic_atomic_rmw")
@@ -73,17 +76,11 @@ def generic_atomic(site: Site) -> Execute:
     region = site.region()
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
+        def change(lane: int, old: Array) -> Array:
+            (new,) = unit.under(np.arange(unit.width) == lane, region, (old,))
+            return own(unit, new, lane)
+
         where = access.locate(unit, site, memory, indices)
-        access.update(unit, site, where)
-        lanes, _, addresses = where.rows(unit)
-        before = np.zeros(unit.width, kind.dtype)
-        for row, number in enumerate(lanes):
-            old = unit.launch.memory.load(addresses[row : row + 1], kind)
-            before[number] = old[0]
-            only = np.arange(unit.width) == number
-            (new,) = unit.under(only, region, (old,))
-            value = lanes_of(new, unit.width)[number : number + 1]
-            unit.launch.memory.store(addresses[row : row + 1], value, kind)
-        return before
+        return atomic_update(unit, site, where, kind, change)
 
     return execute

@@ -16,14 +16,12 @@ from mlir_async_pipe.machine.registry import Execute, branch, semantics
 Array = np.ndarray
 
 
-@semantics("func.call")
+@semantics("func.call", "llvm.call")
 def call(site: Site) -> Execute:
-    """A call by name."""
-    return call_named(site, ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value)
-
-
-def call_named(site: Site, name: str) -> Execute:
-    """A call: a frame of its own, and marks of its own for function-scope queues."""
+    """A call by name: a frame of its own, and marks of its own for function-scope queues."""
+    if not site.has("callee"):
+        raise site.unsupported("calls through pointers")
+    name = ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value
     function = site.decoder.function(name, site.op)
     pack = packer(site)
     return lambda unit, *arguments: pack(unit.call(function, arguments))

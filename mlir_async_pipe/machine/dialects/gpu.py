@@ -11,13 +11,14 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import BOOL
+from mlir_async_pipe.machine.kinds import BOOL, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, Kind, id_of, thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import Kind as LaunchKind
 
 Array = np.ndarray
 
@@ -31,7 +32,7 @@ def thread_coordinate(unit: Unit, axis: int) -> Array:
     return unit.threads // below % block[axis]
 
 
-_VALUES: dict[Kind, Callable[[Unit, int], Array]] = {
+_VALUES: dict[LaunchKind, Callable[[Unit, int], Array]] = {
     "thread": thread_coordinate,
     "block": lambda unit, axis: uniform(unit.launch.block_index[axis]),
     "block_size": lambda unit, axis: uniform(unit.launch.options.block[axis]),
@@ -135,6 +136,39 @@ def whole_warps(unit: Unit, site: Site) -> Array:
         thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
         unit.launch.detector.report("divergent-warp-op", site.number, thread=thread)
     return np.arange(padded).reshape(-1, warp)[rows.all(axis=1)]
+
+
+def matrix_rows(unit: Unit, site: Site, tiles: int) -> tuple[Array, Array]:
+    """The whole warps, and their lanes that name a row of a tile: the first 8 for each tile."""
+    warps = whole_warps(unit, site)
+    naming = np.zeros(unit.width, np.bool_)
+    naming[warps[:, : 8 * tiles]] = True
+    return warps, naming
+
+
+def matrix_parts(rows: Array, warps: Array, tiles: int, transpose: bool) -> Array:
+    """What each lane takes of tiles of 8 rows: lane l the l % 4-th part of row l / 4, or of column
+    l / 4. Rows are (lanes, elements), the answer is (warps, 32 lanes, tiles, part)."""
+    held = rows[warps[:, : 8 * tiles]].reshape(len(warps), tiles, 8, -1)
+    held = held.swapaxes(2, 3) if transpose else held
+    return held.reshape(len(warps), tiles, 32, -1).swapaxes(1, 2)
+
+
+def fragment_product(
+    unit: Unit, site: Site, layouts: Any, values: tuple[Array, ...], kind: Kind, change: Any
+) -> Array:
+    """A B + C of the warps of a unit, from fragments to fragments; `change` brings the elements
+    into the numbers that are multiplied and summed."""
+    warps = whole_warps(unit, site)
+    a, b, c = (
+        layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
+        for layout, value in zip(layouts, values, strict=True)
+    )
+    product = np.matmul(change(a), change(b))
+    product = product + c.astype(product.dtype)
+    result = np.zeros((unit.width, *kind.shape), kind.dtype)
+    result[warps] = kind.settle(layouts[2].spread(product)).reshape(*warps.shape, *kind.shape)
+    return result
 
 
 def _within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:

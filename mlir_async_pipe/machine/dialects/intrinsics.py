@@ -5,17 +5,18 @@ Immediate operands (sizes, offsets, counts) have to be constants, as the back en
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.amd import buffer_copy, copier, lane_copy
-from mlir_async_pipe.machine.dialects.async_ops import counter_wait, physical_commit, physical_wait
+from mlir_async_pipe.machine.dialects.amd import buffer_copy, lane_copy, wave_copier
+from mlir_async_pipe.machine.dialects.async_ops import (
+    copier,
+    counter_wait,
+    physical_commit,
+    physical_wait,
+)
 from mlir_async_pipe.machine.dialects.gpu import barrier
-from mlir_async_pipe.machine.dialects.llvm import wave_base
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name, known_intrinsic
 
@@ -56,17 +57,7 @@ def _copy(site: Site, name: str) -> Execute:
         bits = int(name.rpartition(".b")[2])
         run = lane_copy(bits // 8, _constant(site, 2))(site)
         return lambda unit, source, target, *immediates: run(unit, source, target)
-    return _wave_copy(site, _constant(site, 2), _constant(site, 3))
-
-
-def _wave_copy(site: Site, size: int, offset: int) -> Execute:
-    copy = copier(site)
-
-    def execute(unit: Unit, source: Array, target: Array, *immediates: Any) -> None:
-        lane = unit.threads % unit.launch.options.warp
-        copy(unit, source + offset, wave_base(unit, target) + offset + lane * size, size)
-
-    return execute
+    return wave_copier(site, _constant(site, 2), _constant(site, 3))
 
 
 def _constant(site: Site, number: int) -> int:

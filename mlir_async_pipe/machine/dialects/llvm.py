@@ -11,11 +11,11 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.atomics import atomic_update
+from mlir_async_pipe.machine.dialects.arith import on_unsigned
+from mlir_async_pipe.machine.dialects.atomics import atomic_update, combining, own
 from mlir_async_pipe.machine.dialects.constants_casts import constant_array, dense_array
-from mlir_async_pipe.machine.dialects.control import call_named
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import Kind, kind_of, unsigned
+from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.llvm_types import layout_of
 from mlir_async_pipe.machine.memory import PRIVATE
@@ -229,8 +229,7 @@ def _initial_bytes(site: Site, declaration: Any, text: str) -> Array | None:
 _ATOMICS: dict[str, Any] = {
     "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
     "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
-    "umax": lambda a, b: np.maximum(unsigned(a), unsigned(b)).view(a.dtype),
-    "umin": lambda a, b: np.minimum(unsigned(a), unsigned(b)).view(a.dtype),
+    "umax": on_unsigned(np.maximum), "umin": on_unsigned(np.minimum),
     "fadd": np.add, "fsub": np.subtract, "fmax": np.fmax, "fmin": np.fmin,
 }  # fmt: skip
 
@@ -244,7 +243,7 @@ def atomic(site: Site) -> Execute:
 
     def execute(unit: Unit, pointer: Array, value: Array) -> Array:
         where = pointer_span(unit, pointer, kind)
-        return atomic_update(unit, site, where, kind, lambda lane, old: combine(old, lane(value)))
+        return atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
 
@@ -257,21 +256,13 @@ def compare_exchange(site: Site) -> Execute:
     def execute(unit: Unit, pointer: Array, expected: Array, value: Array) -> tuple[Array, Array]:
         where = pointer_span(unit, pointer, kind)
 
-        def change(lane: Any, old: Array) -> Array:
-            return np.where(old == lane(expected), lane(value), old)
+        def change(lane: int, old: Array) -> Array:
+            return np.where(old == own(unit, expected, lane), own(unit, value, lane), old)
 
         old = atomic_update(unit, site, where, kind, change)
         return old, old == lanes_of(expected, unit.width)
 
     return execute
-
-
-@semantics("llvm.call")
-def call(site: Site) -> Execute:
-    """A call by name."""
-    if not site.has("callee"):
-        raise site.unsupported("calls through pointers")
-    return call_named(site, ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value)
 
 
 def wave_base(unit: Unit, pointer: Array) -> Array:

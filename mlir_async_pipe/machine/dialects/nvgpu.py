@@ -10,7 +10,11 @@ from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import whole_warps
+from mlir_async_pipe.machine.dialects.gpu import (
+    fragment_product,
+    matrix_parts,
+    matrix_rows,
+)
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of
@@ -97,17 +101,10 @@ def load_matrix(site: Site) -> Execute:
         raise site.unsupported("transpose of elements that are not 16 bits wide")
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
-        warps = whole_warps(unit, site)
-        naming = np.zeros(unit.width, np.bool_)
-        naming[warps[:, : 8 * tiles]] = True
+        warps, naming = matrix_rows(unit, site, tiles)
         where = access.locate(unit, site, memory, indices, (row_elements,), lanes=naming)
         rows = lanes_of(access.read(unit, site, where, element), unit.width)
-        # (warps, tiles, 8 rows, elements)
-        held = rows[warps[:, : 8 * tiles]].reshape(len(warps), tiles, 8, row_elements)
-        if transpose:
-            held = held.swapaxes(2, 3)
-        # Lane l takes the l % 4-th part of row l / 4: (warps, 32 lanes, tiles, part).
-        parts = held.reshape(len(warps), tiles, 32, row_elements // 4).swapaxes(1, 2)
+        parts = matrix_parts(rows, warps, tiles, transpose)
         result = np.zeros((unit.width, *kind.shape), kind.dtype)
         result[warps] = parts.reshape(len(warps), 32, *kind.shape)
         return result
@@ -120,27 +117,13 @@ def mma_sync(site: Site) -> Execute:
     """D = A B + C on fragments; products summed in float32 (f64: float64, integers: int32)."""
     m, n, k = site.integers("mmaShape")
     left_kind, kind = site.operand_kind(0), site.result_kind()
-    layout_a, layout_b, layout_c = fragments.nvidia(m, n, k, left_kind.item_bytes * 8)
+    layouts = fragments.nvidia(m, n, k, left_kind.item_bytes * 8)
     tf32 = site.has("tf32Enabled") or left_kind.name == "f32"
     wide: np.dtype[Any] = np.dtype(np.float64) if kind.name == "f64" else np.dtype(np.float32)
     if not kind.is_float:
         wide = np.dtype(np.int32)
 
-    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
-        warps = whole_warps(unit, site)
-        a = layout_a.gather(_flat(unit, left, warps))
-        b = layout_b.gather(_flat(unit, right, warps))
-        c = layout_c.gather(_flat(unit, start, warps))
-        if tf32:
-            a, b = cut_tf32(a), cut_tf32(b)
-        product = np.matmul(a.astype(wide), b.astype(wide)) + c.astype(wide)
-        result = np.zeros((unit.width, *kind.shape), kind.dtype)
-        result[warps] = kind.settle(layout_c.spread(product)).reshape(len(warps), 32, *kind.shape)
-        return result
+    def change(values: Array) -> Array:
+        return (cut_tf32(values) if tf32 else values).astype(wide)
 
-    return execute
-
-
-def _flat(unit: Unit, value: Array, warps: Array) -> Array:
-    """A fragment as (warps, lanes, elements)."""
-    return lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1)
+    return lambda unit, *values: fragment_product(unit, site, layouts, values, kind, change)

@@ -8,8 +8,14 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copy_now, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import whole_warps
+from mlir_async_pipe.machine.dialects.async_ops import (
+    BYTE_KIND,
+    byte_span,
+    copier,
+    copy_now,
+    pointed_bytes,
+)
+from mlir_async_pipe.machine.dialects.gpu import matrix_parts, matrix_rows
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -21,13 +27,11 @@ Array = np.ndarray
 def pointer_copy(site: Site) -> Execute:
     """`size` bytes a lane; with a third operand only that many are read, the rest is zeros."""
     size = site.integer("size") or 0
-    queue = site.queue()
+    copy = copier(site)
 
     def execute(unit: Unit, target: Array, source: Array, *limit: Array) -> None:
         valid = np.clip(limit[0].astype(np.int64), 0, size) if limit else None
-        origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
-        place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
-        issue_copy(unit, site, queue, origin, place, valid)
+        copy(unit, source, target, size, valid)
 
     return execute
 
@@ -40,8 +44,7 @@ def bulk_copy(site: Site) -> Execute:
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
         told_synchronous(unit, site)
         size = int(rest[size_at - 2].max())
-        origin = byte_span(unit, access.within_memory(unit, source, size), size, unit.mask)
-        place = byte_span(unit, access.within_memory(unit, target, size), size, unit.mask)
+        origin, place = pointed_bytes(unit, source, size), pointed_bytes(unit, target, size)
         copy_now(unit, site, origin, place, None)
 
     return execute
@@ -66,17 +69,13 @@ def load_matrix(site: Site) -> Execute:
     single = tiles == 1
 
     def execute(unit: Unit, pointer: Array) -> Any:
-        warps = whole_warps(unit, site)
-        naming = np.zeros(unit.width, np.bool_)
-        naming[warps[:, : 8 * tiles]] = True
+        warps, naming = matrix_rows(unit, site, tiles)
         first = access.within_memory(unit, pointer, 16)
         rows = access.read(unit, site, byte_span(unit, first, 16, naming), BYTE_KIND)
-        named = lanes_of(rows, unit.width)[warps[:, : 8 * tiles]]
-        held = np.ascontiguousarray(named).view(np.uint16).reshape(len(warps), tiles, 8, 8)
-        held = held.swapaxes(2, 3) if transpose else held
-        parts = np.ascontiguousarray(held).reshape(len(warps), tiles, 32, 2).view(np.int32)
+        halves = np.ascontiguousarray(lanes_of(rows, unit.width)).view(np.uint16)
+        parts = np.ascontiguousarray(matrix_parts(halves, warps, tiles, transpose)).view(np.int32)
         registers = np.zeros((tiles, unit.width), np.int32)
-        registers[:, warps] = parts[..., 0].swapaxes(0, 1)
+        registers[:, warps] = np.moveaxis(parts[..., 0], 2, 0)
         return registers[0] if single else tuple(registers)
 
     return execute

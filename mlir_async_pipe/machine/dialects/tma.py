@@ -8,6 +8,7 @@ dimension first (PTX ISA, tensor coordinates), boxes and memrefs the slowest.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import BOOL, INDEX
+from mlir_async_pipe.machine.kinds import BOOL, INDEX, Kind
 from mlir_async_pipe.machine.lane_values import (
     MemRef,
     Tensor,
@@ -54,26 +55,12 @@ def prefetch(site: Site) -> Execute:
 @semantics("nvgpu.tma.async.load")
 def load(site: Site) -> Execute:
     """A box of the tensor into workgroup memory; what is outside the tensor is zeros."""
-    assert site.row is not None
-    groups = operand_groups(site.op, site.row)
-    at, map_at = groups["coordinates"], groups["tensor_map"][0]
-    predicate_at = groups["predicate"]
-    swizzle = _swizzle(str(site.operand_type(map_at)))
+    box = _box_copy(site)
     shape = memref_shape(site.operand_type(0), site.op)
 
     def execute(unit: Unit, *operands: Any) -> None:
-        told_synchronous(unit, site)
-        target, tensor = operands[0], operands[map_at]
-        lanes = _issuers(unit, operands[predicate_at[0]] if len(predicate_at) else None)
-        from_bytes, inside = _box(unit, tensor, [operands[number] for number in at])
-        kind = tensor.memory.element
-        for number in range(from_bytes.shape[1]):
-            source = access.span(
-                unit, from_bytes[:, number], kind.item_bytes, lanes & inside[:, number]
-            )
-            value = access.read(unit, site, source, kind)
-            place = access.span(unit, _place(target, number, swizzle), kind.item_bytes, lanes)
-            access.write(unit, site, place, np.where(inside[:, number], value, 0), shape.element)
+        tensor, shared, lanes, inside, kind = box(unit, operands)
+        move_elements(unit, site, tensor, shared, lanes, inside, (kind, shape.element))
 
     return execute
 
@@ -81,26 +68,56 @@ def load(site: Site) -> Execute:
 @semantics("nvgpu.tma.async.store")
 def store(site: Site) -> Execute:
     """A box from workgroup memory into the tensor; what is outside is left out."""
+    box = _box_copy(site)
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        tensor, shared, lanes, inside, kind = box(unit, operands)
+        chosen = lanes[:, None] & inside
+        move_elements(unit, site, shared, tensor, chosen, inside, (kind, kind))
+
+    return execute
+
+
+def _box_copy(site: Site) -> Callable[[Unit, tuple[Any, ...]], Any]:
+    """A function that gives, for a copy's operands: the addresses of the box's elements in the
+    tensor and in workgroup memory, the lanes that copy, what is in the tensor, and its kind."""
     assert site.row is not None
     groups = operand_groups(site.op, site.row)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
     predicate_at = groups["predicate"]
     swizzle = _swizzle(str(site.operand_type(map_at)))
 
-    def execute(unit: Unit, *operands: Any) -> None:
+    def box(unit: Unit, operands: tuple[Any, ...]) -> Any:
         told_synchronous(unit, site)
-        source, tensor = operands[0], operands[map_at]
+        shared, tensor = operands[0], operands[map_at]
         lanes = _issuers(unit, operands[predicate_at[0]] if len(predicate_at) else None)
-        to_bytes, inside = _box(unit, tensor, [operands[number] for number in at])
-        kind = tensor.memory.element
-        for number in range(to_bytes.shape[1]):
-            chosen = lanes & inside[:, number]
-            place = access.span(unit, _place(source, number, swizzle), kind.item_bytes, chosen)
-            value = access.read(unit, site, place, kind)
-            target = access.span(unit, to_bytes[:, number], kind.item_bytes, chosen)
-            access.write(unit, site, target, value, kind)
+        addresses, inside = _box(unit, tensor, [operands[number] for number in at])
+        steps = swizzled(np.arange(addresses.shape[1]) * shared.element_bytes, swizzle)
+        return addresses, shared.address[:, None] + steps, lanes, inside, tensor.memory.element
 
-    return execute
+    return box
+
+
+def move_elements(
+    unit: Unit,
+    site: Site,
+    source: Array,
+    target: Array,
+    lanes: Array,
+    inside: Array,
+    kinds: tuple[Kind, Kind],
+) -> None:
+    """Copy elements one by one, in the `lanes` of each; what is not `inside` becomes zeros.
+
+    Addresses are (lanes or 1, elements); `kinds` are those that are read and written."""
+    source, target, inside = (lanes_of(a, unit.width) for a in (source, target, inside))
+    lanes = np.broadcast_to(lanes.reshape(unit.width, -1), inside.shape)
+    for number in range(inside.shape[1]):
+        writing, held = lanes[:, number], inside[:, number]
+        where = access.span(unit, source[:, number], kinds[0].item_bytes, writing & held)
+        value = np.where(held, access.read(unit, site, where, kinds[0]), 0)
+        place = access.span(unit, target[:, number], kinds[0].item_bytes, writing)
+        access.write(unit, site, place, value, kinds[1])
 
 
 def _issuers(unit: Unit, predicate: Array | None) -> Array:
@@ -126,11 +143,6 @@ def _box(unit: Unit, tensor: Tensor, coordinates: list[Array]) -> tuple[Array, A
     addresses = memory.base[:, None] + linear * memory.element_bytes
     shape = (unit.width, numbers.shape[1])
     return np.broadcast_to(np.where(inside, addresses, 0), shape), np.broadcast_to(inside, shape)
-
-
-def _place(shared: MemRef, number: int, chunks: int) -> Array:
-    """Where element `number` of a box lies in workgroup memory."""
-    return shared.address + swizzled(number * shared.element_bytes, chunks)
 
 
 def swizzled(offset: Any, chunks: int) -> Any:
