@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.loops.write_annotations import annotate as annotate
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
 
-__version__ = "0.1.0"
+    __version__: str
 
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
@@ -43,8 +43,19 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _EXPORTS:
         return getattr(importlib.import_module(_EXPORTS[name]), name)
     if name in ("bindings", "hooks", "machine"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    """The version that was installed, by the tag of the repository."""
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        return str(metadata.version("mlir-async-pipe"))
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

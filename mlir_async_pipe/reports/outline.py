@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.loops.statements import is_statement
+from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
@@ -71,6 +72,15 @@ class Outline:
     def of(self, part: str) -> tuple[Entry, ...]:
         """The entries of the prologue, the kernel or the epilogue."""
         return tuple(entry for entry in self.entries if entry.part == part)
+
+    def contents(self, part: str) -> str:
+        """What a part holds: 2 copies, 1 commit, 2 waits (1, 0)."""
+        told = []
+        entries = self.of(part)
+        for kind, number in Counter(entry.kind for entry in entries).items():
+            counts = [str(entry.count) for entry in entries if entry.kind == kind == "wait"]
+            told.append(count(number, kind) + (f" ({', '.join(counts)})" if counts else ""))
+        return ", ".join(told) or "nothing"
 
     def stages(self, stages: int) -> dict[Place, int]:
         """The stage of the statements at each place: one of stage s stands S - 1 - s times in

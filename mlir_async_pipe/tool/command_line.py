@@ -88,7 +88,7 @@ def completion(shell: str) -> str:
         ) from None
     parser = _parser()
     for name in passes.names():
-        parser.add_argument(f"--{name}", help=passes.find(name).summary)
+        parser.add_argument(f"--{name}")
     for action in parser._actions:
         if action.metavar == "FILE":
             action.complete = shtab.FILE  # type: ignore[attr-defined]

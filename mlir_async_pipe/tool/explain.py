@@ -13,13 +13,13 @@ the function of that name, `--explain=LINE` the loop that stands in that line.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.statements import numbering, read_body
+from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.reports.outline import PARTS
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -64,7 +64,7 @@ def numberings(root: Any) -> list[Diagnostic]:
             notes = numbering(read_body(loop))
         except AsyncPipeError:
             continue  # the schedule pass tells what is wrong with this loop
-        said.remark(f"{_count(len(notes), 'statement')}", code="statements", at=loop, notes=notes)
+        said.remark(f"{count(len(notes), 'statement')}", code="statements", at=loop, notes=notes)
     return said.items
 
 
@@ -87,40 +87,31 @@ def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagno
 
 
 def _loop(record: Any, outlines: Sequence[Any]) -> Diagnostic:
-    groups = _count(record.groups_per_iteration, "group")
-    message = f"{_count(record.stages, 'stage')}, {groups} an iteration"
+    groups = count(record.groups_per_iteration, "group")
+    message = f"{count(record.stages, 'stage')}, {groups} an iteration"
     notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
     if record.filling.empty_groups:
-        empty = _count(record.filling.empty_groups, "empty group")
-        kept = _count(record.filling.kept_in_flight, "more group")
+        empty = count(record.filling.empty_groups, "empty group")
+        kept = count(record.filling.kept_in_flight, "more group")
         text = f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it"
         notes += (Note(text, record.place),)
     outline = next((entry for entry in outlines if entry.place == record.place), None)
     if outline is not None:
-        texts = [f"{part}: {_contents(outline.of(part))}" for part in PARTS]
+        texts = [f"{part}: {outline.contents(part)}" for part in PARTS]
         notes += tuple(Note(text, record.place) for text in texts)
     return Diagnostic("remark", message, "pipelined", record.place, notes)
 
 
 def _buffer(record: Any, place: Place) -> Note:
-    versions = _count(record.versions, "version")
+    versions = count(record.versions, "version")
     return Note(f"buffer '{record.buffer}' has {versions} of {record.slot_bytes} bytes", place)
-
-
-def _contents(entries: Sequence[Any]) -> str:
-    """2 copies, 1 commit, 2 waits (1, 0)."""
-    told = []
-    for kind, number in Counter(entry.kind for entry in entries).items():
-        counts = [str(entry.count) for entry in entries if entry.kind == kind == "wait"]
-        told.append(_count(number, kind) + (f" ({', '.join(counts)})" if counts else ""))
-    return ", ".join(told) or "nothing"
 
 
 def _wait(record: Any, part: str) -> Diagnostic:
     reason = REASONS[record.reason]
     remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
     message = (
-        f"{part + ': ' if part else ''}{_count(record.count, 'group')} of "
+        f"{part + ': ' if part else ''}{count(record.count, 'group')} of "
         f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}{remedy}"
     )
     return Diagnostic("remark", message, record.reason, record.place, _path(record.witness))
@@ -134,8 +125,3 @@ def _path(witness: Sequence[Any]) -> tuple[Note, ...]:
         where = f" ({step.place.line}:{step.place.column})" if told and step.place.line else ""
         told.append(f"{step.what}{where}{f', {times} times' if times > 1 else ''}")
     return (Note("; ".join(told), witness[0].place),) if told else ()
-
-
-def _count(number: int, thing: str) -> str:
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
-    return f"{number} {thing if number == 1 else plural}"

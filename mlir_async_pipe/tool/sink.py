@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from mlir_async_pipe import __version__
+import mlir_async_pipe
 from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 from mlir_async_pipe.tool import render
 from mlir_async_pipe.tool.inputs import Source
@@ -62,7 +62,7 @@ class Sink:
         if self.style == "json":
             sys.stderr.write(render.as_json(self.taken))
         elif self.style == "sarif":
-            sys.stderr.write(render.as_sarif(self.taken, __version__))
+            sys.stderr.write(render.as_sarif(self.taken, mlir_async_pipe.__version__))
         sys.stderr.flush()
         return 1 if self.failed else 0
 
