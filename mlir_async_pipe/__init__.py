@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mlir_async_pipe.bindings import use as use
     from mlir_async_pipe.builder import Pipeline as Pipeline
     from mlir_async_pipe.chips.target import Target as Target
+    from mlir_async_pipe.composition import as_pass as as_pass
+    from mlir_async_pipe.composition import patterns as patterns
     from mlir_async_pipe.loops.find_loops import find_loops as find_loops
     from mlir_async_pipe.loops.write_annotations import annotate as annotate
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
@@ -31,6 +33,8 @@ _EXPORTS = {
     "check": "mlir_async_pipe.api",
     "lower": "mlir_async_pipe.api",
     "Pipeline": "mlir_async_pipe.builder",
+    "as_pass": "mlir_async_pipe.composition",
+    "patterns": "mlir_async_pipe.composition",
     "AsyncPipeError": "mlir_async_pipe.session.diagnostics",
     "Target": "mlir_async_pipe.chips.target",
 }

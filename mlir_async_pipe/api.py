@@ -104,6 +104,14 @@ def count_waits(
     return _rewrite("async-pipe-count-waits", module, target, options, witnesses)
 
 
+def run_pass(name: str, module: Any, target: Target | str | None = None, **options: Any) -> Report:
+    """Run any registered pass by its name, with its own options, on a module or a function.
+
+    On an error the module is as it was. Raises AsyncPipeError.
+    """
+    return _rewrite(name, module, target, options, witnesses=True)
+
+
 def check(
     module: Any,
     target: Target | str | None = None,

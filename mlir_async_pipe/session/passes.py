@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.session import plugins
 from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
@@ -72,19 +73,23 @@ def register(name: str, summary: str, options: type = NoOptions) -> Callable[[Ru
 
 def is_ours(name: str) -> bool:
     """Whether a pass name belongs to this package (whether or not such a pass exists)."""
-    return name in _MODULES or name in _registered or name.startswith("async-pipe")
+    known = name in _MODULES or name in _registered or name.startswith("async-pipe")
+    return known or name in plugins.entries("passes")
 
 
 def names() -> tuple[str, ...]:
-    """The names of all passes, in the order of the pipeline; then those registered elsewhere."""
+    """The names of all passes, in the order of the pipeline; then those of other packages."""
     known = [name for name in _MODULES if _exists(name)]
-    return (*known, *(name for name in _registered if name not in _MODULES))
+    others = [*_registered, *plugins.entries("passes")]
+    return tuple(dict.fromkeys([*known, *(name for name in others if name not in _MODULES)]))
 
 
 def find(name: str) -> Pass:
     """The pass called `name`; raises UsageError (unknown-pass)."""
     if name not in _registered and name in _MODULES and _exists(name):
         importlib.import_module(_MODULES[name])
+    if name not in _registered and name in plugins.entries("passes"):
+        plugins.entries("passes")[name].load()
     if name not in _registered:
         raise UsageError(
             f"unknown pass '{name}'",

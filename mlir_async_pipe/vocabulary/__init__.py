@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
+from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
@@ -49,7 +50,15 @@ __all__ = [
     "row_of",
 ]
 
-ROWS: dict[str, Row] = {**ASYNC_ROWS, **MEMORY_ROWS, **VENDOR_ROWS}
+# A row of another package is there for every analysis, as one of ours is.
+_OTHERS = [row for entry in plugins.entries("vocabulary").values() for row in entry.load()]
+ASYNC_ROWS.update({row.op: row for row in _OTHERS if row.queue is not None})
+ROWS: dict[str, Row] = {
+    **ASYNC_ROWS,
+    **MEMORY_ROWS,
+    **VENDOR_ROWS,
+    **{row.op: row for row in _OTHERS},
+}
 
 
 @dataclass(frozen=True)

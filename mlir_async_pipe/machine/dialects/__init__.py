@@ -28,3 +28,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     warpgroup,
     wave_matrix,
 )
+from mlir_async_pipe.session import plugins
+
+for _entry in plugins.entries("machine").values():
+    _entry.load()

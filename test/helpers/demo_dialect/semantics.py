@@ -1,0 +1,25 @@
+"""What the machine does for `demo.copy`."""
+
+from typing import Any
+
+from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import issue_copy
+from mlir_async_pipe.machine.dialects.nvgpu import as_bytes
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.lane_values import Token, lanes_of
+from mlir_async_pipe.machine.registry import Execute, semantics
+
+
+@semantics("demo.copy")
+def demo_copy(site: Site) -> Execute:
+    count, queue = site.integer("elements") or 1, site.queue()
+
+    def execute(unit: Unit, destination: Any, *operands: Any) -> Token:
+        *to_indices, source, from_index = operands
+        target = access.locate(unit, site, destination, tuple(to_indices), (count,))
+        origin = access.locate(unit, site, source, (from_index,), (count,))
+        issue_copy(unit, site, queue, as_bytes(unit, origin), as_bytes(unit, target))
+        return Token(queue.name, lanes_of(unit.marks(queue).count, unit.width).copy())
+
+    return execute
