@@ -7,7 +7,7 @@
 // Copies as the vectoriser writes them: a transfer from global and one to workgroup memory.
 
 // PTX-LABEL: .entry sum(
-// PTX-COUNT-3: cp.async.cg.shared.global [{{.*}}], [{{.*}}], 16;
+// PTX-COUNT-3: cp.async.cg.shared.global.L2::128B [{{.*}}], [{{.*}}], 16;
 // PTX: cp.async.wait_group {{.*}}2;
 // PTX: cp.async.wait_group {{.*}}1;
 // PTX: cp.async.wait_group {{.*}}0;

@@ -10,6 +10,7 @@ from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice
 from mlir_async_pipe.lowering.nvvm.ptx import check_calls
 from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
@@ -34,7 +35,7 @@ def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
     ptx = (yield from back_end_process.run(request)).decode().rstrip("\0")
     check_calls(ptx)
-    return ptx
+    return with_whole_lines(ptx, found)
 
 
 def _pipeline(text: str, chip: Chip) -> str:

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
+from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -79,11 +80,15 @@ class ToNvvmOptions:
     """Options of `async-pipe-to-nvvm`.
 
     `chip` is the NVIDIA chip. With `strict` a scope that the chip cannot run asynchronously
-    is an error; else it runs in place, with a remark.
+    is an error; else it runs in place, with a remark. `bypass_l1` says which 16-byte copies
+    bypass the first-level cache: "all", or only those that are "formed" here and those that say
+    it themselves. With `l2_lines` copies of parts of a line fetch it whole into the second.
     """
 
     chip: str = ""
     strict: bool = False
+    bypass_l1: str = field(default="all", metadata={"choices": ("all", "formed")})
+    l2_lines: bool = True
 
 
 @dataclass
@@ -93,7 +98,7 @@ class ToNvvm:
 
     root: Operation
     chip: Chip
-    strict: bool
+    options: ToNvvmOptions
     session: Session
     shared: dict[str, DynamicShared] = field(default_factory=dict)
     sizes: dict[str, BlockSizes] = field(default_factory=dict)
@@ -105,7 +110,7 @@ class ToNvvm:
 def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
     """Lower every gpu.module in `module` to the LLVM dialect."""
     chip = chip_for(options, session, "nvvm")
-    run_steps(STEPS, ToNvvm(module.operation, chip, options.strict, session))
+    run_steps(STEPS, ToNvvm(module.operation, chip, options, session))
 
 
 def _check_known(gpu_module: Operation) -> None:
@@ -136,7 +141,15 @@ def _check_converted(gpu_module: Operation) -> None:
 
 
 def _lower_abstract_ops(to: ToNvvm) -> None:
-    lower_abstract_ops(to.root, to.chip, to.session, strict=to.strict)
+    lower_abstract_ops(to.root, to.chip, to.session, strict=to.options.strict)
+
+
+def _hint_caches(to: ToNvvm) -> None:
+    for gpu_module in gpu_modules(to.root):
+        if to.options.bypass_l1 == "all":
+            bypass_first_level(gpu_module)
+        if to.options.l2_lines:
+            note_whole_lines(gpu_module)
 
 
 def _make_dynamic(to: ToNvvm) -> None:
@@ -217,6 +230,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("spaces", on_root(check_copy_spaces), (), "the copies are those that the user wrote"),
     Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
     Step("abstract", _lower_abstract_ops, ("spaces", "align"), "copies may be as wide as can be"),
+    Step("caches", _hint_caches, ("abstract",), "all copies are made, in loops of scf"),
     Step(
         "clamp",
         lambda to: clamp_counts(to.root, to.session),
@@ -229,7 +243,12 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("vectors", in_each(annotate_alignment), ("dynamic",), "buffers lie where they will be"),
     Step("sizes", _state_sizes, ("kernels",), "kernels are found by one attribute"),
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
-    Step("convert", lambda to: _convert(to.root), ("clamp", "sizes", "noalias"), "all is known"),
+    Step(
+        "convert",
+        lambda to: _convert(to.root),
+        ("caches", "clamp", "sizes", "noalias"),
+        "all is known",
+    ),
     Step("extern", _make_dynamic_external, ("convert",), "MLIR has declared the dynamic memory"),
     Step("converted", in_each(_check_converted), ("convert",), "MLIR has converted what it can"),
     Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
