@@ -43,6 +43,7 @@ def pipeline(
     smem_limit: int = 0,
     cost: str = "",
     overlap_outer: bool = False,
+    assume_noalias_arguments: bool = False,
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
 ) -> Report:
@@ -55,6 +56,7 @@ def pipeline(
     `smem_limit`: workgroup memory of a block in bytes (0: what the chip has).
     `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
     `overlap_outer`: a loop in a sequential loop begins its next execution in this one's epilogue.
+    `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
     `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
     `witnesses`: without them the records of waits have no reason and no path that attains the
     count, which saves time on large modules.
@@ -73,6 +75,7 @@ def pipeline(
         "smem_limit": smem_limit,
         "cost": cost,
         "overlap_outer": overlap_outer,
+        "assume_noalias_arguments": assume_noalias_arguments,
         "check": check,
     }
     return _rewrite("async-pipe", module, target, options, witnesses)
@@ -122,7 +125,7 @@ def check(
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
-    `assume_noalias_arguments`: no two arguments of a function point to the same memory.
+    `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
     `assume_several_blocks`: a grid of unknown size may have several blocks along axes that the
     kernel never reads.
     `assume_several_threads`: the same of a block of unknown size and its threads.

@@ -45,8 +45,9 @@ class PipelineOptions:
     leaves that to the loop. `smem_limit` is the workgroup memory in bytes that a
     block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
     scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
-    execution in this one's epilogue. `check` makes hazards errors or warnings, or
-    leaves the check out.
+    execution in this one's epilogue. `assume_noalias_arguments` takes what functions are given,
+    arguments and bindings, for distinct memory. `check` makes hazards errors or warnings, or leaves
+    the check out.
     """
 
     chip: str = ""
@@ -56,6 +57,7 @@ class PipelineOptions:
     smem_limit: int = 0
     cost: str = ""
     overlap_outer: bool = False
+    assume_noalias_arguments: bool = False
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 
 

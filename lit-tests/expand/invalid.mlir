@@ -59,6 +59,7 @@ func.func @arguments_may_alias(%A : memref<16xf32>, %C : memref<16xf32>) {
   %c16 = arith.constant 16 : index
   // expected-note @below {{assert `async_pipe.independent` on this loop if they never overlap}}
   scf.for %i = %c0 to %c16 step %c1 {
+    // expected-note @+2 {{give arguments `llvm.noalias`, or the option assume-noalias-arguments}}
     // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 may read what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [unproven-independence]}}
     %a = memref.load %A[%i] : memref<16xf32>
     // expected-note @below {{the 'memref.store' that may write it}}

@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
+from mlir_async_pipe.values.memory_roots import GIVEN
 
 Cause = Literal[
     "in-flight",
@@ -181,7 +182,7 @@ class Judge:
 
     def _outlives(self, event: Event) -> bool:
         root = self.roots.roots[event.region.root]
-        return self.sites[event.site].writes and root.kind in ("argument", "global", "unknown")
+        return self.sites[event.site].writes and root.kind in (*GIVEN, "global", "unknown")
 
     def pair(self, later: Event, earlier: Event, state: State) -> None:
         """Check two executions of ops of one group that is still open."""

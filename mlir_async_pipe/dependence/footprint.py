@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     parent,
 )
+from mlir_async_pipe.dependence.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Linear
@@ -204,5 +205,8 @@ def static_shape(base: Any, region: Region) -> tuple[int, ...] | None:
     if isinstance(base, str):
         assert region.root is not None
         value = region.root.value
+    if is_pointer(value):
+        size = bytes_of_global(value)
+        return None if size is None else (size,)
     kind = ir.MemRefType(value.type)
     return tuple(kind.shape) if kind.has_static_shape else None

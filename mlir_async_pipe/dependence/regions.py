@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.known_callees import touched_by_call
+from mlir_async_pipe.dependence.pointers import from_the_start, is_pointer
 from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
@@ -166,8 +167,13 @@ def _runs_at_least_once(loop: Operation) -> bool:
 def _coordinates(
     access: Access, arithmetic: Arithmetic, lanes: int
 ) -> tuple[Any, tuple[Linear, ...] | None, tuple[int, ...] | None]:
-    """The base, subscripts and extent of an access, through subviews and casts."""
+    """The base, subscripts and extent of an access, through subviews, casts and pointers."""
     memory = access.memory
+    if is_pointer(memory):
+        found = from_the_start(memory, arithmetic)
+        if found is None or access.extent is None or len(access.extent) != 1 or access.over_lanes:
+            return _base_of(memory), None, None
+        return found[0], (found[1],), access.extent
     rank = _rank(memory)
     if access.extent is None or rank is None or len(access.indices) != rank:
         return _base_of(memory), None, None

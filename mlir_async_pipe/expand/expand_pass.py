@@ -45,8 +45,8 @@ class ExpandOptions:
     """Options of `async-pipe-expand`.
 
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
-    what the user wants to spend. `assume_noalias_arguments` takes function arguments for
-    distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
+    what the user wants to spend. `assume_noalias_arguments` takes function arguments and
+    bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
     in this one's epilogue.
     """
 

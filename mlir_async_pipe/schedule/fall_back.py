@@ -21,7 +21,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 
 # What forbids several versions of a buffer, but not loads into registers.
-VERSION_CODES = ("smem-limit", "not-privatisable", "escapes")
+VERSION_CODES = ("smem-limit", "not-privatisable", "escapes", "buffer-not-versionable")
 
 
 def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: Session) -> None:

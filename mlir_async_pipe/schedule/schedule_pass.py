@@ -34,6 +34,7 @@ from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
+from mlir_async_pipe.schedule.own_buffers import own_buffers
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -236,6 +237,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         if names.NUM_STAGES in loop.attributes:
             simplify_guards(loop)
             write_tile_copies(loop)
+            own_buffers(loop)
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     decisions = []

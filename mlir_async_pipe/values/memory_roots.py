@@ -24,10 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, global_name
+from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, binding_number, global_name
 
 Space = Literal["global", "workgroup", "private"]
-Kind = Literal["allocation", "attribution", "global", "argument", "dynamic", "unknown"]
+Kind = Literal["allocation", "attribution", "global", "argument", "binding", "dynamic", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,22 @@ def root_of(memory: Value) -> Root:
         name = global_name(op)
         if name is not None:
             return Root("global", name, current, space_of(current))
+        number = binding_number(op)
+        if number is not None:
+            return Root("binding", number, current, space_of(current))
         if op.name == "gpu.dynamic_shared_memory":
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         return Root("unknown", current, current, space_of(current))
 
 
+# Memory that a kernel is given; no two are known to be apart, unless one is marked so.
+GIVEN = ("argument", "binding")
+
+
 def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bool:
-    """Whether two roots may be (parts of) the same memory; True when that is not known."""
+    """Whether two roots may be (parts of) the same memory; True when that is not known.
+
+    `assume_noalias_arguments`: what a kernel is given, arguments and bindings, is all apart."""
     if a.kind == b.kind and a.key == b.key:
         return not _disjoint_windows(a, b)
     if a.space != b.space and all(r.kind != "unknown" or _names_its_space(r) for r in (a, b)):
@@ -104,7 +113,7 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
     if a.owned and b.owned:
         return False
     for one, other in ((a, b), (b, a)):
-        if one.kind == "argument" and other.kind != "unknown":
+        if one.kind in GIVEN and other.kind != "unknown":
             if one.noalias or assume_noalias_arguments:
                 return False
             # Memory that this function allocates is new: no argument can point to it.
@@ -118,7 +127,7 @@ def _names_its_space(root: Root) -> bool:
     try:
         return ir.MemRefType(root.value.type).memory_space is not None
     except ValueError:
-        return False
+        return str(root.value.type).startswith("!llvm.ptr<")
 
 
 def space_of(memory: Value, allocation: Any = None) -> Space:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
 
 ALLOCATION_OPS = ("memref.alloc", "memref.alloca")
 # Ends the life of an allocation, and writes nothing.
@@ -18,6 +19,15 @@ DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
 
 # Ops that take the address of a global, and the attribute that names it.
 GLOBAL_ADDRESS_OPS = {"memref.get_global": "name", "llvm.mlir.addressof": "global_name"}
+
+# Memory that a dispatch is given, as arguments are, by number instead of by position.
+BINDING_OPS = ("hal.interface.binding.subspan",)
+
+
+def binding_number(op: Any) -> int | None:
+    """The number of the binding whose memory an op gives, None for all other ops."""
+    return integer_attribute(op, "binding") if op.name in BINDING_OPS else None
+
 
 # What an op shows of the memory of operand 0.
 Shown = Literal["window", "regrouped", "permuted", "same"]

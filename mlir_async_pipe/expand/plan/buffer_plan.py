@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, defining_op
+from mlir_async_pipe.dependence.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.plan.slot_contents import Pairs, remaining_writes
 from mlir_async_pipe.expand.plan.version_rules import Contents
@@ -66,6 +67,9 @@ def slot_bytes(regions: tuple[Region, ...]) -> int:
 
     Raises PipelineError (element-layout).
     """
+    value = buffer_value(regions)
+    if is_pointer(value):
+        return bytes_of_global(value) or 0
     kind = buffer_type(regions)
     if not kind.has_static_shape:
         return 0
@@ -92,6 +96,15 @@ def slot_shape(regions: tuple[Region, ...]) -> list[int]:
 
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
+    if is_pointer(buffer_value(plan.regions)):
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and memory that goes by "
+            "pointers has no slots",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+            advice="make it a memref, or load into registers "
+            '(async_pipe.stage_through = "registers")',
+        )
     kind = buffer_type(plan.regions)
     if not kind.has_static_shape or not is_dense(kind):
         raise PipelineError(

@@ -15,7 +15,7 @@ from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.expand.plan.privatisation import Obstacle
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.values.memory_roots import Root
+from mlir_async_pipe.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 
@@ -85,6 +85,10 @@ def check_memory(
         raise _memory_error(dependence, source, target, unproven)
 
 
+APART = (
+    "give arguments `llvm.noalias`, or the option assume-noalias-arguments for arguments and "
+    "bindings, if they are never the same memory"
+)
 _VERB = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("writes", "writes")}
 
 
@@ -113,6 +117,10 @@ def _memory_error(
         why = opaque_reason(region.op.name) if region.opaque else None
         if why is not None:
             notes.append((f"'{region.op.name}' may touch any memory: {why}", region.op))
+    roots = [region.root for region in (dependence.source, dependence.target)]
+    given = {found.identity for found in roots if found is not None and found.kind in GIVEN}
+    if not dependence.proven and len(given) == 2:
+        notes.append((APART, dependence.target.op))
     if not dependence.proven and dependence.distance > 0:
         notes.append(
             (

@@ -34,6 +34,9 @@ def copy_width(
     source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
 ) -> CopyWidth | str:
     """The widest copies that the chip has and that both addresses are aligned for; else why not."""
+    for access in (source, target):
+        if not isinstance(access.memory.type, ir.MemRefType):
+            return f"'{access.op.name}' goes by a pointer, and copies are made between memrefs"
     element = element_bytes(target.memory)
     extent = target.extent
     if not is_packed(target.memory) or extent is None or len(extent) > 1:

@@ -101,6 +101,8 @@ def loaded_value(store: Operation) -> LoadedValue | NotLoaded:
             if isinstance(found, NotLoaded):
                 return found
             return LoadedValue(op, (*kept, *found), tuple(through))
+        if accesses(op):
+            return NotLoaded(f"'{op.name}' is no load that a copy can do", op)
         step = _selected(op) if op.name == "arith.select" else _conditional(op)
         if isinstance(step, NotLoaded):
             return step

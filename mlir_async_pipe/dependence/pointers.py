@@ -1,0 +1,89 @@
+"""Accesses by LLVM pointers as subscripts in bytes of the memory that they start from.
+
+    %s = llvm.mlir.addressof @s                               @s, byte 4 %i + 512, 16 bytes
+    %p = llvm.getelementptr %s[512] : …, i8             -->
+    %q = llvm.getelementptr %p[%i] : …, f32
+    llvm.store %v, %q : vector<4xf32>, !llvm.ptr<3>
+
+Only steps by one index, of elements whose layout is known; a step by several (into a struct, or an
+array of arrays) leaves the place unknown, unless all of them are 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    outermost,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.values.linear import Arithmetic, Linear
+from mlir_async_pipe.values.sums import add, scale
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, global_name
+
+
+def is_pointer(value: Value) -> bool:
+    """Whether a value is one LLVM pointer."""
+    return str(value.type).startswith("!llvm.ptr")
+
+
+def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear] | None:
+    """What a pointer starts from (a value, or the name of a global) and the bytes to it; None if
+    they are not known."""
+    offset: Linear = Linear(0)
+    while (op := defining_op(pointer)) is not None:
+        name = global_name(op)
+        if name is not None:
+            return name, offset
+        shown = POINTER_STEPS.get(op.name)
+        if shown is None:
+            break
+        step = Linear(0) if shown == "same" else _step(op, arithmetic)
+        if step is None:
+            return None
+        offset = add(offset, step)
+        pointer = op.operands[0]
+    return pointer, offset
+
+
+def _step(gep: Operation, arithmetic: Arithmetic) -> Linear | None:
+    """The bytes that a getelementptr adds."""
+    indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
+    if not is_pointer(gep.results[0]):
+        return None
+    if len(gep.operands) == 1 and not any(indices):
+        return Linear(0)
+    try:
+        unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
+    except UnknownLayoutError:
+        return None
+    if len(indices) != 1:
+        return None
+    if len(gep.operands) == 1:
+        return Linear(int(indices[0]) * unit)
+    return scale(arithmetic.linear(gep.operands[1]), unit)
+
+
+@remembered
+def bytes_of_global(pointer: Value) -> int | None:
+    """The bytes of the llvm.mlir.global whose address a value is; None if they are not known, as of
+    an external one, whose size the launch decides."""
+    op = defining_op(pointer)
+    name = None if op is None else global_name(op)
+    if op is None or name is None:
+        return None
+    for made in walk(outermost(op)):
+        if made.name == "llvm.mlir.global" and symbol_name(made) == name:
+            try:
+                layout = layout_of(ir.TypeAttr(made.attributes["global_type"]).value)
+            except UnknownLayoutError:
+                return None
+            return layout.stride_bytes or None
+    return None
