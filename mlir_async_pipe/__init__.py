@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.loops.find_loops import find_loops as find_loops
     from mlir_async_pipe.loops.write_annotations import annotate as annotate
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
+    from mlir_async_pipe.tuning.tune import tune as tune
 
     __version__: str
 
@@ -35,6 +36,7 @@ _EXPORTS = {
     "Pipeline": "mlir_async_pipe.builder",
     "as_pass": "mlir_async_pipe.composition",
     "patterns": "mlir_async_pipe.composition",
+    "tune": "mlir_async_pipe.tuning.tune",
     "AsyncPipeError": "mlir_async_pipe.session.diagnostics",
     "Target": "mlir_async_pipe.chips.target",
 }

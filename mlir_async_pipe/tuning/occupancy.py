@@ -1,0 +1,88 @@
+"""How many blocks of a kernel a multiprocessor holds at once.
+
+    sm_80, 128 threads, 200 registers, 48 KiB    -->  2 blocks: 65536 / (4 warps * 32 * 200) = 2
+    sm_86, 128 threads, 200 registers, 48 KiB    -->  2 blocks by registers and by memory
+
+Sources: CUDA C++ Programming Guide, "Compute Capabilities" (resident threads and blocks, 1 KiB of
+shared memory kept by the system for each block) and the occupancy calculator's units (registers
+are given to a warp in 256s, shared memory in 128 bytes); AMD: LLVM AMDGPUUsage (8 waves a SIMD on
+gfx90a and later of gfx9, registers in 8s).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.chips.table import Chip
+
+
+@dataclass(frozen=True)
+class _Multiprocessor:
+    """`threads` and `blocks` that may be resident, registers of 32 bits (times lanes), bytes of
+    workgroup memory, of which `kept` go to the system with each block, and the units in which
+    registers are given to a wave, and bytes to a block."""
+
+    threads: int
+    blocks: int
+    registers: int
+    memory: int
+    kept: int
+    register_unit: int
+    memory_unit: int
+
+
+# Resident threads and blocks by chip.
+_RESIDENT = {
+    "sm_80": (2048, 32),
+    "sm_86": (1536, 16),
+    "sm_87": (1536, 16),
+    "sm_89": (1536, 24),
+    "sm_90": (2048, 32),
+    "sm_90a": (2048, 32),
+    "sm_100": (2048, 32),
+    "sm_100a": (2048, 32),
+    "sm_120": (1536, 24),
+    "gfx90a": (2048, 32),
+    "gfx942": (2048, 32),
+    "gfx950": (2048, 32),
+}
+
+
+def resident_blocks(
+    chip: Chip, threads: int, registers: int | None, workgroup_bytes: int
+) -> int | None:
+    """Blocks of `threads` threads with `registers` registers a thread and `workgroup_bytes` of
+    workgroup memory that one multiprocessor (or compute unit) holds.
+
+    None where the chip's limits are not known here, or `registers` is None; 0 if one block does
+    not fit.
+    """
+    if chip.name not in _RESIDENT or registers is None:
+        return None
+    unit = _multiprocessor(chip)
+    waves = -(-threads // chip.lanes)
+    of_wave = _rounded(registers * chip.lanes, unit.register_unit)
+    of_block = _rounded(workgroup_bytes + unit.kept, unit.memory_unit)
+    limits = [
+        unit.threads // (waves * chip.lanes),
+        unit.blocks,
+        unit.registers // (waves * of_wave) if of_wave else unit.blocks,
+        unit.memory // of_block if of_block else unit.blocks,
+    ]
+    return min(limits)
+
+
+def _multiprocessor(chip: Chip) -> _Multiprocessor:
+    threads, blocks = _RESIDENT[chip.name]
+    if chip.lowering == "nvvm":
+        kept = 1024
+        return _Multiprocessor(
+            threads, blocks, chip.block_registers, chip.workgroup_bytes + kept, kept, 256, 128
+        )
+    return _Multiprocessor(
+        threads, blocks, chip.block_registers, chip.workgroup_bytes, 0, 8 * chip.lanes, 512
+    )
+
+
+def _rounded(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

@@ -1,0 +1,235 @@
+"""Tries every candidate of a space, and tells them in order.
+
+    found = tune(build, {"num_stages": [2, 3, 4], "tile": [64, 128]}, target="nvvm:sm_80")
+    print(found.table())
+    found.best.parameters
+
+Modules are built here, one after the other; pipelining, compiling and runs on the machine go to
+an executor, as text. What fails is a row that says why, not the end of the search.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import inspect
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
+from mlir_async_pipe.tuning import evaluate as worker
+from mlir_async_pipe.tuning.evaluate import Task
+from mlir_async_pipe.tuning.outcome import Outcome
+from mlir_async_pipe.tuning.space import candidates, divided
+from mlir_async_pipe.tuning.store import Store
+
+_COLUMNS = ("registers", "spill_bytes", "shared_bytes", "blocks", "cycles", "stalls", "cost")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The outcomes of a search, the best one first, those without code last."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def best(self) -> Outcome:
+        """The first one. Raises UsageError (no-candidate) if none has code."""
+        first = self.outcomes[0]
+        if first.failed:
+            raise UsageError(
+                f"no candidate has code: {first.parameters} fails with [{first.code}] {first.message}",
+                code="no-candidate",
+            )
+        return first
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat row a candidate: its parameters, then its figures."""
+        return [
+            {**o.parameters, **{c: o.figures()[c] for c in _COLUMNS}, "failure": o.code}
+            for o in self.outcomes
+        ]
+
+    def table(self) -> str:
+        """The rows as text. Needs `rich` (pip install 'mlir-async-pipe[tune]')."""
+        rich_console, rich_table = _extra("rich.console"), _extra("rich.table")
+        rows = self.rows()
+        table = rich_table.Table(*rows[0])
+        for row in rows:
+            table.add_row(*("" if value is None else str(value) for value in row.values()))
+        text = io.StringIO()
+        rich_console.Console(file=text, width=200).print(table)
+        return text.getvalue()
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the rows to a file."""
+        rows = self.rows()
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw what candidates were sorted by, a bar each; the file's ending says the format.
+        Needs `matplotlib` (pip install 'mlir-async-pipe[tune]')."""
+        figure_of = _extra("matplotlib.figure").Figure
+        shown = [o for o in self.outcomes if not o.failed]
+        by_cost = any(o.cost is not None for o in shown)
+        heights = [(o.cost if by_cost else o.cycles_of_block) or 0 for o in shown]
+        figure = figure_of(figsize=(6, 1 + 0.3 * len(shown)), layout="constrained")
+        axes = figure.subplots()
+        names = [" ".join(f"{k}={v}" for k, v in o.parameters.items()) for o in shown]
+        axes.barh(range(len(shown)), heights, tick_label=names)
+        axes.invert_yaxis()
+        axes.set_xlabel("measured cost" if by_cost else "cycles for each block")
+        figure.savefig(path)
+
+
+def tune(
+    build: Callable[..., Any],
+    space: Mapping[str, Sequence[Any]],
+    *,
+    target: Target | str,
+    cost: Callable[[Outcome], float] | None = None,
+    inputs: Callable[..., Iterable[Any]] | None = None,
+    keep: int | None = None,
+    executor: Executor | None = None,
+    store: str | Path | None = None,
+    progress: bool = False,
+) -> Tuning:
+    """Try every candidate of `space`.
+
+    `build`: makes the annotated module (or its text) from the parameters that it names; it is
+    called inside of a context. The other parameters are options of `pipeline`.
+    `space`: the values of each parameter.
+    `cost`: measures one candidate (its `binary` or `text` on a GPU, say), less is better; called
+    here, one after the other. Without it candidates are sorted by their figures (`Outcome.order`).
+    `inputs`: makes the kernel's arguments from the parameters that it names; then each candidate
+    runs on the machine with late completion: one that races is a failure, and cycles are told.
+    `keep`: only so many of the best by figures are measured.
+    `executor`: any `concurrent.futures.Executor`; a pool of processes by default. `map` is not
+    used, so a cluster's will do (docs/tuning.md).
+    `store`: an SQLite file that keeps outcomes and costs; what it has is not tried again, so
+    another way to measure takes another file.
+    `progress`: shows a bar on standard error (needs `rich`).
+
+    Raises UsageError (empty-space, unknown-parameter, unknown-target, bad-store).
+    """
+    if isinstance(target, str):
+        target = Target.parse(target)
+    chosen = candidates(space)
+    divided(build, chosen[0])
+    with closing(Store(store)) as kept:
+        found: dict[int, Outcome] = {}
+        tasks: dict[int, Task] = {}
+        for number, parameters in enumerate(chosen):
+            try:
+                tasks[number] = _task(build, parameters, str(target), inputs)
+            except AsyncPipeError as error:
+                found[number] = Outcome(parameters, error.code, error.diagnostic.message)
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                found[number] = Outcome(parameters, code="build-failed", message=said)
+        keys = {number: task.key for number, task in tasks.items()}
+        for number, key in keys.items():
+            before = kept.get(key)
+            if before is not None:
+                found[number] = replace(before, parameters=chosen[number])
+        left = {number: task for number, task in tasks.items() if number not in found}
+        with _bar(progress, len(left)) as advance:
+            for number, outcome in _evaluated(left, executor):
+                found[number] = outcome
+                # What the next attempt may do better is not kept.
+                if outcome.code != "worker-failed":
+                    kept.put(keys[number], outcome)
+                advance()
+        if cost is None:
+            found = {number: replace(outcome, cost=None) for number, outcome in found.items()}
+        else:
+            for number in _best(found, keep):
+                found[number] = _measured(found[number], cost)
+                kept.put(keys[number], found[number])
+    return Tuning(tuple(sorted(found.values(), key=lambda outcome: outcome.order)))
+
+
+def _task(
+    build: Callable[..., Any],
+    parameters: dict[str, Any],
+    target: str,
+    inputs: Callable[..., Iterable[Any]] | None,
+) -> Task:
+    built, options = divided(build, parameters)
+    with new_context(), ir.Location.unknown():
+        text = str(build(**built))
+    arguments = None
+    if inputs is not None:
+        wanted = inspect.signature(inputs).parameters
+        arguments = tuple(inputs(**{n: v for n, v in parameters.items() if n in wanted}))
+    return worker.task(parameters, text, target, options, arguments)
+
+
+def _evaluated(tasks: dict[int, Task], executor: Executor | None) -> Iterator[tuple[int, Outcome]]:
+    """The outcomes as they come."""
+    if not tasks:
+        return
+    if executor is None:
+        workers = min(len(tasks), os.cpu_count() or 1)
+        # A forked process would share the bindings' threads and locks.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield from _evaluated(tasks, pool)
+        return
+    futures = {executor.submit(worker.evaluate, task): number for number, task in tasks.items()}
+    for future in as_completed(futures):
+        number = futures[future]
+        # A process may die, and a cluster may lose one.
+        try:
+            yield number, future.result()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            yield number, Outcome(tasks[number].parameters, code="worker-failed", message=said)
+
+
+def _best(found: dict[int, Outcome], keep: int | None) -> list[int]:
+    """The candidates to be measured: the best `keep` by figures that have no cost yet."""
+    usable = [number for number, outcome in found.items() if not outcome.failed]
+    usable.sort(key=lambda number: replace(found[number], cost=None).order)
+    return [number for number in usable[:keep] if found[number].cost is None]
+
+
+def _measured(outcome: Outcome, cost: Callable[[Outcome], float]) -> Outcome:
+    """The outcome with its cost; one that cannot be measured is a failure."""
+    try:
+        return replace(outcome, cost=float(cost(outcome)))
+    except Exception as error:
+        return replace(outcome, code="cost-failed", message=f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
+    if not shown:
+        yield lambda: None
+        return
+    console = _extra("rich.console").Console(stderr=True)
+    with _extra("rich.progress").Progress(console=console) as progress:
+        bar = progress.add_task("candidates", total=total)
+        yield lambda: progress.advance(bar)
+
+
+def _extra(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f"'{module.partition('.')[0]}' is not installed",
+            code="missing-extra",
+            advice="pip install 'mlir-async-pipe[tune]'",
+        ) from error
