@@ -274,3 +274,23 @@ def test_a_cluster_gives_the_same_table():
     ):
         found = tune(tile, space, target=TARGET, executor=client.get_executor())
     assert found.rows() == alone.rows()
+
+
+@pytest.mark.slow
+def test_the_example_is_tuned_and_its_row_is_right():
+    from runpy import run_path
+
+    from helpers.paths import ROOT
+
+    example = run_path(str(ROOT / "examples" / "tune_gemm.py"))
+    space = {"tile_m": [64], "tile_n": [64], "tile_k": [32], "num_stages": [2, 3]}
+    found = tune(
+        example["build"], space, target=TARGET, inputs=example["inputs"], executor=Inline()
+    )
+    assert not any(o.failed or o.spill_bytes for o in found.outcomes)
+    by = {o.parameters["num_stages"]: o for o in found.outcomes}
+    # Tiles of 64 x 32 f16 for A and B: 8 KiB a version.
+    assert [by[s].shared_bytes for s in (2, 3)] == [2 * 8192, 3 * 8192]
+    assert by[2].cycles > by[3].cycles
+    with pytest.raises(ValueError):
+        example["build"](tile_m=24)
