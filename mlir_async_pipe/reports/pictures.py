@@ -106,6 +106,11 @@ def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
     return _table(rows, count + last, boxes, _bands(last, count), legend, "Groups and counts")
 
 
+def on_paper(svg: str) -> str:
+    """A picture for a file of its own, dark on white, as nothing around it says its colours."""
+    return svg.replace("<style>", "<style>svg.ap{background:#fff;color:#222}", 1) + "\n"
+
+
 def _bands(last: int, count: int) -> list[tuple[str, int, int]]:
     bands = [("prologue", 0, last), ("kernel", last, count), ("epilogue", count, count + last)]
     return [band for band in bands if band[1] < band[2]]

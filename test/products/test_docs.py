@@ -117,6 +117,18 @@ def test_counts_of_the_concepts_page_are_the_ones_it_says(options: str, text: st
     assert f"counts={found}" == options
 
 
+@pytest.mark.parametrize(("options", "text"), blocks("latency.md", "mlir"))
+def test_the_loop_of_the_latency_page_gets_the_schedule_that_it_tells(
+    options: str, text: str
+) -> None:
+    with new_context():
+        report = mlir_async_pipe.pipeline(module_of(text))
+    (schedule,) = report.of("schedules")
+    told = (DOCS / "latency.md").read_text()
+    assert f"{schedule.interval:g} cycles between iterations" in told
+    assert f"{schedule.stages} stages" in told
+
+
 def test_every_attribute_is_in_a_table_of_the_annotation_page() -> None:
     listed = re.findall(r"^\| `(async_pipe\.\w+)`", (DOCS / "annotations.md").read_text(), re.M)
     known = {*names.LOOP_NAMES, *names.OP_NAMES, names.DYNAMIC_SHARED_BYTES}

@@ -1,0 +1,79 @@
+"""What the pages of the site say is what happens when a reader follows them.
+
+Covers: docs, reports/pictures.py, cmake-free-scripts/draw_pictures.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.page_blocks import BLOCK, blocks_of, follow, shows
+from helpers.paths import ROOT
+
+DOCS = ROOT / "docs"
+# Pages that are followed from top to bottom, and those whose blocks other tests run.
+FOLLOWED = (
+    "first-kernel", "how-to-refused", "how-to-count", "how-to-find-a-race", "how-to-dsl", "how-to-tune",
+    "coming-from",
+)  # fmt: skip
+ELSEWHERE = {
+    "annotations": "test_docs.py",
+    "concepts": "test_docs.py",
+    "driver": "test_release.py",
+    "latency": "test_docs.py",
+}
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_a_reader_who_follows_the_page_sees_what_it_says(page: str, tmp_path: Path) -> None:
+    file = DOCS / f"{page}.md"
+    assert follow(file, tmp_path) == blocks_of(file) != []
+
+
+def test_every_page_with_code_is_run_by_a_test() -> None:
+    with_code = {page.stem for page in DOCS.glob("*.md") if BLOCK.search(page.read_text())}
+    assert with_code - {*FOLLOWED, *ELSEWHERE} == set()
+
+
+def test_a_page_that_says_something_else_would_not_pass() -> None:
+    assert shows("a\n…\nc\n", "a\nb\nc\n")
+    assert not shows("a\nc\n", "a\nb\nc\n")
+    assert not shows("a\n…\nd\n", "a\nb\nc\n")
+
+
+def test_the_first_kernel_has_as_many_lines_as_it_says() -> None:
+    (script,) = [block for block in blocks_of(DOCS / "first-kernel.md") if block.title]
+    lines = script.text.count("\n")
+    assert lines <= 60
+    for page in ("first-kernel.md", "README.md"):
+        assert f"{lines} lines" in (DOCS / page).read_text()
+
+
+def test_codes_that_pages_name_are_listed() -> None:
+    listed = set(re.findall(r"^\| `([a-z0-9-]+)`", (DOCS / "reason-codes.md").read_text(), re.M))
+    named = re.findall(
+        r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", (DOCS / "how-to-refused.md").read_text(), re.M
+    )
+    codes = {code for entry in named for code in re.findall(r"[a-z-]+", entry)}
+    assert codes - listed == set() != codes
+
+
+def test_words_of_the_glossary_stand_in_their_order() -> None:
+    words = re.findall(r"^\| ([a-z ]+) \|", (DOCS / "glossary.md").read_text(), re.M)[1:]
+    assert words == sorted(words)
+
+
+def test_pictures_are_what_the_tool_draws() -> None:
+    path = ROOT / "cmake-free-scripts" / "draw_pictures.py"
+    spec = importlib.util.spec_from_file_location("draw_pictures", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (DOCS / "concepts.md").read_text()
+    for name, svg in module.drawn().items():
+        assert (DOCS / name).read_text() == svg
+        assert f"({name})" in page
