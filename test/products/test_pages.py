@@ -5,12 +5,16 @@ Covers: docs, reports/pictures.py, cmake-free-scripts/draw_pictures.py
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import re
+import typing
 from pathlib import Path
 
 import pytest
 
+import mlir_async_pipe
 from helpers.page_blocks import BLOCK, blocks_of, follow, shows
 from helpers.paths import ROOT
 
@@ -25,6 +29,7 @@ ELSEWHERE = {
     "concepts": "test_docs.py",
     "driver": "test_release.py",
     "latency": "test_docs.py",
+    "tuning": "test_pages.py",
 }
 
 
@@ -37,6 +42,29 @@ def test_a_reader_who_follows_the_page_sees_what_it_says(page: str, tmp_path: Pa
 def test_every_page_with_code_is_run_by_a_test() -> None:
     with_code = {page.stem for page in DOCS.glob("*.md") if BLOCK.search(page.read_text())}
     assert with_code - {*FOLLOWED, *ELSEWHERE} == set()
+
+
+def test_calls_of_the_tuning_page_are_those_of_the_package() -> None:
+    """Its blocks are sketches around a `build` of the reader's; what they call exists, and takes
+    what they pass."""
+    signature = inspect.signature(mlir_async_pipe.tune)
+    calls = 0
+    for block in blocks_of(DOCS / "tuning.md"):
+        tree = ast.parse(block.text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "mlir_async_pipe.tune":
+                signature.bind(
+                    *node.args, **{key.arg: key.value for key in node.keywords if key.arg}
+                )
+                calls += 1
+        for owner, name in re.findall(r"^(?:print\()?(found)\.(\w+)", block.text, re.MULTILINE):
+            assert hasattr(signature_result(), name), f"{owner}.{name}"
+    assert calls == 2
+
+
+def signature_result() -> type:
+    """The class of what `tune` returns."""
+    return typing.get_type_hints(mlir_async_pipe.tune)["return"]
 
 
 def test_a_page_that_says_something_else_would_not_pass() -> None:
