@@ -12,7 +12,8 @@ N + 1 groups the wait retires none of them on every path and stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.ask_checker.relax_waits import relax
@@ -29,16 +30,19 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target, target_for
+from mlir_async_pipe.flow.conditions import Conditions
+from mlir_async_pipe.flow.flow_graph import FlowGraph
+from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, has_only_a_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.placeholder_token import no_group
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
-from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 from mlir_async_pipe.waits.tokens.group_tokens import group_with_token
-from mlir_async_pipe.waits.tokens.histories import History, changes_history
+from mlir_async_pipe.waits.tokens.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.write_counts import wait_rule
 
 DEEPEST_HISTORY = 64
@@ -106,26 +110,31 @@ def _attach(
             )
         return
     depth = min(DEEPEST_HISTORY, 1 + max(_count(op) for op in waits))
-    known = History(queue, depth, target)
+    graph = FlowGraph(function, partial(queue_of, target=target))
+    events = [*graph.commits, *graph.calls, *graph.waits]
+    conditions = Conditions(graph)
+    known = History(queue, target)
+    lengths = Solver(conditions, events, known, lambda root: NOTHING)
+    latest = Solver(conditions, events, replace(known, latest=True), lambda root: NOTHING)
+    retiring: dict[Block, list[bool]] = {}
+    for item in graph.waits:
+        assert item.node is not None
+        # Nothing is said of a region that never runs.
+        if item.node.frame.entry in lengths.starts and _waits_on(item.op, queue, target):
+            answer = _count(item.op) < min(depth, lengths.before.get(item, NOTHING).most)
+            retiring.setdefault(item.node.block, []).append(answer)
+            if not answer:
+                session.diagnostics.remark(
+                    "the wait retires no group on every path: fewer than "
+                    f"{_count(item.op) + 1} are known here",
+                    code="no-group",
+                    at=item.op,
+                )
     skeleton = Skeleton(
-        function,
-        lambda op: changes_history(op, queue, target) or _waits_on(op, queue, target),
-        lambda op: changes_history(op, queue, target),
+        function, lambda op: known.changes(op) or _waits_on(op, queue, target), known.changes
     )
-    lengths = Forward(skeleton, known, 0, exact=True)
-    retiring = _retiring(skeleton, lengths)
-    for block, answers in retiring.items():
-        bare_waits = [op for op in skeleton.of(block) if has_only_a_count(op)]
-        for op, answer in zip(bare_waits, answers, strict=True):
-            if answer:
-                continue
-            session.diagnostics.remark(
-                f"the wait retires no group on every path: fewer than {_count(op) + 1} are known here",
-                code="no-group",
-                at=op,
-            )
     if any(map(any, retiring.values())):
-        _Attacher(skeleton, known, lengths, copies, retiring).run([])
+        _Attacher(skeleton, known, depth, _Widths(graph, latest, depth), copies, retiring).run([])
 
 
 def _waits_on(op: Operation, queue: Queue, target: Target | None) -> bool:
@@ -136,17 +145,26 @@ def _count(op: Operation) -> int:
     return max(0, integer_attribute(op, wait_rule(op).count) or 0)
 
 
-def _retiring(skeleton: Skeleton, lengths: Forward[int]) -> dict[Block, list[bool]]:
-    """For the waits of each block, whether every path to it has more groups than it leaves in
-    flight (no iteration of a loop around it may have fewer)."""
-    return {
-        block: [
-            _count(op) < length
-            for op, length in lengths.through(block, start)
-            if has_only_a_count(op)
-        ]
-        for block, start in lengths.at_block.items()
-    }
+@dataclass(frozen=True)
+class _Widths:
+    """How many groups are known at a point, at most `depth`: the most of all iterations of the
+    loops around it. What the other iterations do not have is no group: no wait reads it."""
+
+    graph: FlowGraph
+    latest: Solver[Known]
+    depth: int
+
+    def at(self, block: Block) -> int:
+        """At the start of a block."""
+        found = (
+            self.latest.starts.get(self.graph.nodes[block]) if block in self.graph.nodes else None
+        )
+        return 0 if found is None else min(self.depth, found.most)
+
+    def behind(self, op: Operation) -> int:
+        """After an op with regions, which are found by their first block."""
+        item = self.graph.nodes[op.regions[0].blocks[0]].frame.item
+        return min(self.depth, self.latest.after(item).most) if item in self.latest.before else 0
 
 
 @dataclass
@@ -155,7 +173,8 @@ class _Attacher(Carrier):
 
     skeleton: Skeleton
     known: History
-    lengths: Forward[int]
+    depth: int
+    widths: _Widths
     copies: Queue | None
     retiring: dict[Block, list[bool]]
     kind: Any = field(init=False)
@@ -173,11 +192,10 @@ class _Attacher(Carrier):
             if answers and answers.pop(0):
                 self._wait(op, variables[_count(op)])
             return variables
-        length = self.known.over(op, len(variables))
-        if not (self.known.is_commit(op) and self.known.has_token(op)):
-            return variables[:length]
+        if not self.known.has_token(op):
+            return []
         token = op.results[0] if len(op.results) else self._commit(op)
-        return [token, *variables][:length]
+        return [token, *variables][: self.depth]
 
     def _commit(self, op: Operation) -> Value:
         name = token_form(op, self.copies)
@@ -200,7 +218,7 @@ class _Attacher(Carrier):
 
     def width_at(self, block: Block) -> int:
         """As many groups as are known on every path to the block."""
-        return self.lengths.at_block.get(block, 0)
+        return self.widths.at(block)
 
     def width_of_loop(self, op: Operation) -> int:
         """A loop with a constant trip count may hand on more than its first iteration gets."""
@@ -220,15 +238,18 @@ class _Attacher(Carrier):
 
     def width_behind(self, op: Operation) -> int:
         """As many groups as are known after every branch."""
-        return self.lengths.behind.get(op.regions[0].blocks[0], 0)
+        return self.widths.behind(op)
 
     def apart(self, op: Operation, block: Block) -> Variables:
         """Nothing is known about groups before such a region."""
         return []
 
     def behind_apart(self, op: Operation, variables: Variables) -> Variables:
-        """What is still known after it."""
-        return variables[: self.known.behind_apart(op, len(variables))]
+        """Another thread's groups are none of this one's; which others there are is not known."""
+        row = REGION_ROWS.get(op.name)
+        if row is not None and row.flow == "isolated":
+            return variables
+        return [] if any(map(self.skeleton.changes, op.regions)) else variables
 
 
 def _token(op: Operation) -> Any:

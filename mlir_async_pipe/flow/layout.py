@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mlir_async_pipe.flow.items import Frame, Item, Node
 
@@ -11,7 +12,7 @@ class Layout:
     """`of` maps each block to those of the items that stand in it, or contain one, in order;
     `roots` are the functions that hold them."""
 
-    def __init__(self, items: Iterable[Item]) -> None:
+    def __init__(self, items: Iterable[Any]) -> None:
         self.of: dict[Node, list[Item]] = {}
         placed: set[Item] = set()
         roots: dict[Item, None] = {}

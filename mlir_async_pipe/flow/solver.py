@@ -5,57 +5,83 @@
     for, T iterations         power(body, T); T unknown: star(body)
     while                     star(first then second) then first
     if, switch, once          the join of the regions that may run
-    parallel, unknown         unit, or star(region): in another thread, or any number of times
+    parallel, unknown         apart: in another thread, or any number of times
 
 A `Domain` says what a path is worth. Regions are summarised first, inner before outer; then their
 worth comes in from outside, so that each point knows that of all paths from the start of its
-function.
+function. A domain that knows about values is told what is handed on to which value: on an edge, and
+by numbered slots into an op with regions, from the ends of its regions and out of it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from mlir_async_pipe.flow.conditions import Conditions
-from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.layout import Layout
 
 T = TypeVar("T")
 
 
-class Domain(Protocol[T]):
+class Domain(ABC, Generic[T]):
     """A semiring with a star. `unit` is the worth of an empty path, `never` that of no path at
     all (`join` leaves it out, and what follows it is never either), `outside` what comes to a
-    region that other threads may run."""
+    region that other threads may run, `over` gives the worth of an op without regions.
+    `has_values`: what is handed on to a value is part of a path's worth."""
 
-    @property
-    def unit(self) -> T: ...  # noqa: D102
-    @property
-    def never(self) -> T: ...  # noqa: D102
-    @property
-    def outside(self) -> T: ...  # noqa: D102
+    unit: T
+    never: T
+    outside: T
+    over: Callable[[Any], T]
+    has_values: ClassVar[bool] = False
 
-    def over(self, item: Item) -> T:
-        """The worth of an op without regions."""
-
+    @abstractmethod
     def then(self, first: T, later: T) -> T:
         """One path after the other."""
 
+    @abstractmethod
     def join(self, first: T, second: T) -> T:
         """Either path."""
 
     def power(self, body: T, times: int) -> T:
-        """Exactly so many times."""
+        """Exactly so many times, by repeated squaring."""
+        result = self.unit
+        while times:
+            if times & 1:
+                result = self.then(result, body)
+            body = self.then(body, body)
+            times >>= 1
+        return result
 
     def star(self, body: T, most: int | None = None) -> T:
         """Any number of times, none included, up to `most`."""
+        found, before = self.unit, None
+        while found != before and most != 0:
+            before, found = found, self.join(found, self.then(found, body))
+            most = None if most is None else most - 1
+        return found
 
     def widen(self, before: T, now: T, visits: int, blocks: int) -> T:
         """What to go on with where `now` came to a block of a graph of so many blocks, which has
         changed `visits` times: after finitely many visits it may change no more."""
+        return now
+
+    def hand(self, sources: dict[int, int]) -> T:
+        """Each value (or slot, below 0) takes what another one is, all at once."""
+        return self.unit
+
+    def is_apart(self, item: Item) -> bool:
+        """Whether the regions of an op do not run in place."""
+        return item.is_boundary
+
+    def past(self, item: Item, through: list[T]) -> T:
+        """The worth of an op with such regions, whose paths are worth `through`."""
+        return reduce(self.join, map(self.star, through), self.unit)
 
 
 class Solver(Generic[T]):
@@ -71,7 +97,7 @@ class Solver(Generic[T]):
     def __init__(
         self,
         conditions: Conditions,
-        items: Iterable[Item],
+        items: Iterable[Any],
         domain: Domain[T],
         start: Callable[[Item], T],
     ) -> None:
@@ -118,9 +144,18 @@ class Solver(Generic[T]):
     def through(self, frame: Frame) -> T:
         """The worth of all paths through a frame."""
         then = self.domain.then
-        starts = self._starts(frame, self.domain.unit)
-        ends = [then(start, self._blocks[node]) for node, start in starts.items() if node.exits]
+        starts = self._starts(frame, self._hand(self.domain.unit, _arguments, frame))
+        ends = [
+            self._hand(then(start, self._blocks[node]), _leaving, node)
+            for node, start in starts.items()
+            if node.exits
+        ]
         return reduce(self.domain.join, ends, self.domain.never)
+
+    def _hand(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
+        """A path that then hands on values at a place."""
+        domain = self.domain
+        return domain.then(worth, domain.hand(sources(place))) if domain.has_values else worth
 
     def _change(self, item: Item) -> T:
         domain = self.domain
@@ -128,15 +163,18 @@ class Solver(Generic[T]):
             return domain.over(item)
         frames = self._frames(item)
         through = [self._through.get(frame, domain.unit) for frame in frames]
-        if item.is_boundary:
-            return reduce(domain.join, map(domain.star, through), domain.unit)
+        if domain.is_apart(item):
+            return domain.past(item, through)
         if item.row.flow == "for":
             body = through[0]
-            return domain.star(body) if item.trips is None else domain.power(body, item.trips)
-        if item.row.flow == "while":
+            inside = domain.star(body) if item.trips is None else domain.power(body, item.trips)
+        elif item.row.flow == "while":
             first, second = through
-            return domain.then(domain.star(domain.then(first, second)), first)
-        return reduce(domain.join, through)
+            inside = domain.then(domain.star(domain.then(first, second)), first)
+        else:
+            inside = reduce(domain.join, through)
+        start = self._hand(domain.unit, _operands, item)
+        return self._hand(domain.then(start, inside), _results, item)
 
     def _frames(self, item: Item) -> Sequence[Frame]:
         """The frames of an op that may run."""
@@ -158,7 +196,7 @@ class Solver(Generic[T]):
             for edge in node.edges:
                 target = edge.target
                 known = starts.get(target, domain.never)
-                found = domain.join(known, end)
+                found = domain.join(known, self._hand(end, _along, edge))
                 if found != known:
                     visits[target] = visits.get(target, 0) + 1
                     starts[target] = domain.widen(known, found, visits[target], len(frame.nodes))
@@ -182,7 +220,7 @@ class Solver(Generic[T]):
         """Note what comes to the frames of an op that paths of worth `value` lead to."""
         domain, flow = self.domain, item.row.flow
         frames = [frame for frame in self._frames(item) if frame.nodes]
-        if item.is_boundary:
+        if domain.is_apart(item):
             start = domain.join(value, domain.outside)
             for frame in frames:
                 self._coming[frame] = domain.then(start, domain.star(self._through[frame]))
@@ -199,5 +237,36 @@ class Solver(Generic[T]):
             self.entered |= {frames[0]: again, frames[1]: domain.then(again, first)}
         else:
             self.entered.update(dict.fromkeys(frames, domain.unit))
+        start = self._hand(value, _operands, item)
         for frame in frames:
-            self._coming[frame] = domain.then(value, self.entered[frame])
+            inside = domain.then(start, self.entered[frame])
+            self._coming[frame] = self._hand(inside, _arguments, frame)
+
+
+# What is handed on, to which token values and slots (-1 for number 0, -2 for number 1, …) ------------
+
+
+def _operands(item: Item) -> dict[int, int]:
+    """Into an op with regions."""
+    return {~number: value for number, value in item.operands.items()}
+
+
+def _arguments(frame: Frame) -> dict[int, int]:
+    """To the start of one of its regions."""
+    first = frame.first_carried
+    return {value: ~(place - first) for place, value in frame.entry.arguments.items()}
+
+
+def _leaving(node: Node) -> dict[int, int]:
+    """By a block that leaves one."""
+    return {~number: value for number, value in node.leaving.items()}
+
+
+def _results(item: Item) -> dict[int, int]:
+    """Out of the op."""
+    return {value: ~number for number, value in item.results.items()}
+
+
+def _along(edge: Edge) -> dict[int, int]:
+    """To the next block of a region."""
+    return {edge.target.arguments[place]: value for place, value in edge.values.items()}

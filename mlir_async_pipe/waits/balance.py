@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Solver
+from mlir_async_pipe.flow.solver import Domain, Solver
 from mlir_async_pipe.waits.algebra.count_rows import FOREVER
 
 UNBOUNDED = -(1 << 58)
@@ -34,7 +34,7 @@ def is_reached(found: Balance, item: Item) -> bool:
 
 
 @dataclass(frozen=True)
-class LeastSum:
+class LeastSum(Domain[int]):
     """The domain: sums, of which paths that meet give the least."""
 
     over: Weight

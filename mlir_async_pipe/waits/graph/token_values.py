@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.flow.flow_graph import FlowGraph
@@ -41,6 +41,8 @@ class Def:
     item: Item | None = None
     sources: tuple[int, ...] = ()
     condition: Any = None
+    is_root: ClassVar[bool] = False
+    frames: ClassVar[tuple[()]] = ()
 
 
 class TokenValues:

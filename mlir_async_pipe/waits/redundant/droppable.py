@@ -11,12 +11,11 @@ from typing import Any
 
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.redundant.in_flight import starts_thread
-from mlir_async_pipe.waits.redundant.kept_groups import Change, KeptGroups
-from mlir_async_pipe.waits.ssa.forward import Forward
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.redundant.kept_groups import Change, Kept, KeptGroups
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 # Counting again takes as long as the pass: after so many tries the other commits stay.
@@ -73,53 +72,43 @@ class _Trial:
         after = self._counts(analysis)
         for item, queue in queues.items():
             item.queue = queue
-        roots = {
-            (analysis.graph.root_of(item), item.queue): item.queue
-            for item in analysis.waits
-            if item.queue in queues.values() and after.get(item.position) is not None
-        }
+        waiting: dict[Queue, list[Item]] = {}
+        for item in analysis.waits:
+            if item.queue in queues.values() and after.get(item.position) is not None:
+                assert item.queue is not None
+                waiting.setdefault(item.queue, []).append(item)
         return all(
-            self._stays_as_loose(analysis, root, queue, dropped, after)
-            for (root, _), queue in roots.items()
-            if queue is not None
+            self._stays_as_loose(analysis, queue, waits, dropped, after)
+            for queue, waits in waiting.items()
         )
 
     def _stays_as_loose(
         self,
         analysis: Analysis,
-        root: Item,
         queue: Queue,
+        waits: list[Item],
         dropped: Positions,
         after: dict[int, int],
     ) -> bool:
-        waits = {item.op: item for item in analysis.waits if item.queue == queue}
-        commits = {item.op: item for item in analysis.graph.commits if item.queue in (queue, None)}
-        calls = {item.op for item in analysis.graph.calls} if queue.scope == "thread" else set()
+        graph = analysis.graph
+        commits = [item for item in graph.commits if item.queue in (queue, None)]
+        calls = graph.calls if queue.scope == "thread" else []
 
-        def change(op: Any) -> Change:
-            if op in calls:
-                return "any"
-            item = commits.get(op)
-            if item is None:
+        def change(item: Item) -> Change:
+            if item.kind == "wait":
                 return "none"
-            return (
-                "any" if item.queue is None else "dropped" if item.position in dropped else "kept"
-            )
+            if item.queue is None:
+                return "any"
+            return "dropped" if item.position in dropped else "kept"
 
-        most = max((self.before.get(item.position, 0) for item in waits.values()), default=0)
-        kept = KeptGroups(most, change)
-        skeleton = Skeleton(
-            root.op,
-            lambda op: op in waits or op in commits or op in calls,
-            lambda op: op in commits or op in calls,
+        def start(root: Item) -> Kept:
+            known = queue.scope == "function" or starts_thread(root.op)
+            return kept.nothing if known else kept.outside
+
+        kept = KeptGroups(max(self.before.get(item.position, 0) for item in waits), change)
+        found = Solver(analysis.conditions, [*waits, *commits, *calls], kept, start)
+        return all(
+            after[wait.position] >= found.before[wait].last[self.before[wait.position]]
+            for wait in waits
+            if wait in found.before
         )
-        start = kept.none if queue.scope == "function" or starts_thread(root.op) else kept.all
-        flow = Forward(skeleton, kept, start, exact=True)
-        for block, state in list(flow.at_block.items()):
-            for op, here in flow.through(block, state):
-                item = waits.get(op)
-                if item is None or item.position not in after:
-                    continue
-                if after[item.position] < here[self.before[item.position]]:
-                    return False
-        return True

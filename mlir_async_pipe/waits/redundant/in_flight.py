@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import is_kernel
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Domain
 
 INFINITE = 1 << 60
 ROUNDS = 80
@@ -64,7 +65,7 @@ FOREIGN = known(INFINITE)
 
 
 @dataclass(frozen=True)
-class InFlight:
+class InFlight(Domain[Transfer]):
     """The domain: what paths do to the groups in flight, where `over` says what items do.
 
     What comes to a point is `known`, and its `cap` the bound: 0 at the start of a kernel,
@@ -83,16 +84,6 @@ class InFlight:
     def join(self, first: Transfer, second: Transfer) -> Transfer:
         """The larger parameters bound both."""
         return first.join(second)
-
-    def power(self, body: Transfer, times: int) -> Transfer:
-        """Exactly `times` times, by repeated squaring."""
-        result = UNCHANGED
-        while times:
-            if times & 1:
-                result = result.then(body)
-            body = body.then(body)
-            times >>= 1
-        return result
 
     def star(self, body: Transfer, most: int | None = None) -> Transfer:
         """Any number of times: x, or what one of the iterations leaves."""

@@ -14,6 +14,7 @@ keeps its static count (remark `dynamic-unsupported`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -22,7 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
 )
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
@@ -30,6 +33,7 @@ from mlir_async_pipe.waits.algebra.count_rows import FOREVER
 from mlir_async_pipe.waits.balance import balance
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.graph.correlation import sources_of
+from mlir_async_pipe.waits.graph.token_values import Def
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.run_time.group_numbers import Event, GroupNumbers
 from mlir_async_pipe.waits.run_time.possible_counts import (
@@ -39,7 +43,6 @@ from mlir_async_pipe.waits.run_time.possible_counts import (
     counts_in,
 )
 from mlir_async_pipe.waits.ssa.carry import can_carry
-from mlir_async_pipe.waits.ssa.forward import Forward
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
@@ -151,7 +154,8 @@ class _Plan:
     def _choose(self, queue: Queue, waits: Written) -> None:
         """Find the waits of one queue whose tokens may be older than the static count says."""
         cases = self._cases_above(queue, waits)
-        tracked = self._tokens_behind([item for item, _ in waits if item.op in cases])
+        numbers = self._numbers_behind([item for item, _ in waits if item.op in cases])
+        tracked = {self.analysis.values.handle(number) for number in numbers}
         if any(value in self.tracked for value in tracked):
             # The token of a wait on another queue too, where it means nothing.
             return
@@ -163,58 +167,51 @@ class _Plan:
 
     def _cases_above(self, queue: Queue, waits: Written) -> dict[Operation, list[int]]:
         """The counts above the static one that each wait can have at run time."""
-        records = {item.op: record for item, record in waits}
-        tracked = self._tokens_behind([item for item, _ in waits])
-        foreign = OPEN if queue.scope == "function" else NEWEST
+        numbers = self._numbers_behind([item for item, _ in waits])
         ages = PossibleAges(
-            tracked,
-            lambda op: self.callees.commits(op, queue),
+            numbers,
+            queue,
             lambda op: self.callees.groups(op, queue),
-            foreign,
+            OPEN if queue.scope == "function" else NEWEST,
             max(record.count for _, record in waits) + OLDEST_ABOVE,
         )
-        skeleton = Skeleton(
-            self.root.op,
-            lambda op: (
-                (
-                    op in records
-                    or self._counts(op, [queue])
-                    or any(result in tracked for result in op.results)
-                )
-                and self._is_followed(op)
-            ),
-            lambda op: self._counts(op, [queue]),
-        )
-        start = {value: foreign for value in self._arguments() if value in tracked}
-        flow = Forward(skeleton, ages, start, exact=True)
+        events = [event for event in self._events(queue, waits, numbers) if self._follows(event)]
+        solved = Solver(self.analysis.conditions, events, ages, ages.start)
         found: dict[Operation, list[int]] = {}
-        for block, state in list(flow.at_block.items()):
-            for op, here in flow.through(block, state):
-                if op in records:
-                    possible = 0
-                    for token in op.operands:
-                        possible |= ages.of(token, here)
-                    largest = largest_count(queue, wait_rule(op))
-                    counts = [min(count, largest) for count in counts_in(possible)]
-                    above = sorted({c for c in counts if c > records[op].count})
-                    if above:
-                        found[op] = above[:MOST_CASES]
+        for item, record in waits:
+            if item in solved.before:
+                possible = ages.ages(solved.before[item], item.operands.values())
+                largest = largest_count(queue, wait_rule(item.op))
+                counts = [min(count, largest) for count in counts_in(possible)]
+                above = sorted({count for count in counts if count > record.count})
+                if above:
+                    found[item.op] = above[:MOST_CASES]
         return found
 
-    def _arguments(self) -> list[Value]:
-        return [a for region in self.root.op.regions for a in region.blocks[0].arguments]
+    def _events(self, queue: Queue, waits: Written, numbers: set[int]) -> Iterator[Item | Def]:
+        """What makes the tokens with these numbers, or makes them older, in this function."""
+        graph, defs = self.analysis.graph, self.analysis.values.defs
+        tokens = [defs[number] for number in numbers]
+        commits = [item for item in graph.commits if item.queue == queue]
+        items = [*(item for item, _ in waits), *commits, *graph.calls, *(t.item for t in tokens)]
+        for item in dict.fromkeys(items):
+            if item is not None and not item.is_root and graph.root_of(item) is self.root:
+                yield item
+        yield from (token for token in tokens if token.item is None)
 
-    def _tokens_behind(self, waits: list[Item]) -> set[Value]:
-        """The values that the tokens of waits may come from, in this function."""
+    def _follows(self, event: Item | Def) -> bool:
+        """Whether the thread of the function surely runs an op where it stands."""
+        while event.node is not None and not event.is_root:
+            event = event.node.frame.item
+            if event is not self.root and not event.row.carries:
+                return False
+        return True
+
+    def _numbers_behind(self, waits: list[Item]) -> set[int]:
+        """The values that the tokens of waits may come from."""
         values = self.analysis.values
-        seen: set[int] = set()
-        work = [number for item in waits for number in item.operands.values()]
-        while work:
-            number = work.pop()
-            if number not in seen:
-                seen.add(number)
-                work += [source for source, _, _ in sources_of(values, number)]
-        return {values.handle(number) for number in seen}
+        tokens = [number for item in waits for number in item.operands.values()]
+        return reached(tokens, lambda number: [found[0] for found in sources_of(values, number)])
 
     def _is_followed(self, op: Operation) -> bool:
         """Whether the thread of the function surely runs an op where it stands."""

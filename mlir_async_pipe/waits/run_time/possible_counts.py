@@ -9,105 +9,150 @@ A set of ages is a number whose bits are its members, so a commit is a shift and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value
-from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, SELECT_OPS
-
-Ages = dict[Value, int]
+from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Domain
+from mlir_async_pipe.vocabulary import Queue
 
 # Bit 0: a group that no wait of the queue can see. Bit 1: a copy that is in no group yet (age
 # -1). Bit k + 2: k groups were committed since.
 NEVER, OPEN, NEWEST = 1, 2, 4
 
-CommitsTo = Callable[[Operation], bool]
+MADE = 0
+"""The source of a token that the path itself makes."""
+
+Row = dict[int, int]
+"""Where a token may come from: a token before the path, by how many groups it grows older (bit
+k + 2: by k groups), or `MADE`, by its ages at the end of the path."""
 
 
-@dataclass
-class PossibleAges:
+class Ageing(NamedTuple):
+    """What paths do: the numbers of groups that they may commit, and the tokens that they make or
+    hand on; all others just grow older."""
+
+    groups: int
+    rows: dict[int, Row]
+
+    def row(self, value: int) -> Row:
+        """Where a token at the end of the path comes from."""
+        found = self.rows.get(value)
+        return {value: self.groups} if found is None else found
+
+
+class PossibleAges(Domain[Ageing]):
     """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
 
-    `commits` says whether an op commits to the queue, `called` how many groups a call commits at
-    least (no more are counted at run time), `foreign` is the age of a token from elsewhere.
+    `called` says how many groups a call commits at least (no more are counted at run time),
+    `foreign` is the age of a token from elsewhere.
     """
 
-    tracked: set[Value]
-    commits: CommitsTo
-    called: Callable[[Operation], int]
-    foreign: int
-    oldest: int
-    unreached: Ages | None = None
-    _ceiling: int = field(init=False)
+    has_values = True
 
-    def __post_init__(self) -> None:
-        self._ceiling = 1 << (self.oldest + 3)
+    def __init__(
+        self,
+        tracked: set[int],
+        queue: Queue,
+        called: Callable[[Any], int],
+        foreign: int,
+        oldest: int,
+    ) -> None:
+        self.tracked = tracked
+        self.queue = queue
+        self.called = called
+        self.foreign = foreign
+        self._ceiling = 1 << (oldest + 3)
+        self.unit = self.outside = Ageing(NEWEST, {})
+        self.never = Ageing(0, {})
+        self.over = self._over
 
-    def over(self, op: Operation, state: Ages) -> Ages:
+    def start(self, root: Item) -> Ageing:
+        """What a function is given."""
+        arguments = [a for frame in root.frames[:1] for a in frame.entry.arguments.values()]
+        return Ageing(NEWEST, self._made(arguments, self.foreign))
+
+    def _over(self, event: Any) -> Ageing:
         """Commits make every token older; other ops may make tokens."""
-        if self.commits(op):
-            state = self._older(state, 1)
-        elif op.name in CALL_OPS:
-            state = self._older(state, self.called(op))
-        for result in op.results:
-            if result in self.tracked:
-                state = {**state, result: self._age_of(op, state)}
-        return state
+        if event.kind == "wait":
+            return self.unit
+        if isinstance(event, Item):
+            mine = event.queue == self.queue
+            groups = self.called(event.op) if event.kind == "call" else int(mine)
+            ages = self.foreign if event.kind == "call" else NEWEST if mine else NEVER
+            return Ageing(self._older(NEWEST, groups), self._made(event.results.values(), ages))
+        if event.sources:
+            return Ageing(NEWEST, {event.number: dict.fromkeys(event.sources, NEWEST)})
+        ages = OPEN if event.kind == "copy" else self.foreign
+        return Ageing(NEWEST, self._made([event.number], ages))
 
-    def _age_of(self, op: Operation, state: Ages) -> int:
-        row = row_of(op)
-        if row is not None and row.commits is not None:
-            return NEWEST if self.commits(op) else NEVER
-        if row is not None and row.token:
-            return OPEN
-        if op.name in SELECT_OPS:
-            return self.of(op.operands[1], state) | self.of(op.operands[2], state)
-        if op.name in CAST_OPS:
-            return self.of(op.operands[0], state)
-        return self.foreign
+    def _made(self, values: Iterable[int], ages: int) -> dict[int, Row]:
+        return {value: {MADE: ages} for value in values if value in self.tracked}
 
-    def of(self, value: Value, state: Ages) -> int:
-        """The possible ages of a value; of one from another thread: none that counts."""
-        return state.get(value, NEVER)
+    def then(self, first: Ageing, later: Ageing) -> Ageing:
+        """Tokens of the first path grow older in the later one, or are handed on by it."""
+        if self.never in (first, later):
+            return self.never
+        rows = {
+            value: {source: self._all_older(ages, later.groups) for source, ages in row.items()}
+            for value, row in first.rows.items()
+            if value not in later.rows
+        }
+        for value, row in later.rows.items():
+            made = rows[value] = {MADE: row[MADE]} if MADE in row else {}
+            for middle, more in row.items():
+                for source, ages in first.row(middle).items() if middle != MADE else ():
+                    made[source] = made.get(source, 0) | self._all_older(ages, more)
+        return Ageing(self._all_older(first.groups, later.groups), rows)
 
-    def _older(self, state: Ages, groups: int) -> Ages:
-        for _ in range(min(groups, self.oldest + 2)):
-            state = {value: self._older_by_one(ages) for value, ages in state.items()}
-        return state
+    def join(self, first: Ageing, second: Ageing) -> Ageing:
+        """What either path allows."""
+        if self.never in (first, second):
+            return second if first == self.never else first
+        rows: dict[int, Row] = {}
+        for value in first.rows.keys() | second.rows.keys():
+            row = rows[value] = dict(first.row(value))
+            for source, ages in second.row(value).items():
+                row[source] = row.get(source, 0) | ages
+        return Ageing(first.groups | second.groups, rows)
 
-    def _older_by_one(self, ages: int) -> int:
-        older = (ages & ~NEVER) << 1
+    def hand(self, sources: dict[int, int]) -> Ageing:
+        """A token is as old as the one that it is."""
+        tracked = self.tracked
+        return Ageing(
+            NEWEST,
+            {to: {of: NEWEST} for to, of in sources.items() if to in tracked or of in tracked},
+        )
+
+    def is_apart(self, item: Item) -> bool:
+        """Tokens are followed where counters can be carried along."""
+        return not item.row.carries
+
+    def past(self, item: Item, through: list[Ageing]) -> Ageing:
+        """A token from there was committed no later than here."""
+        return Ageing(NEWEST, self._made(item.results.values(), self.foreign))
+
+    def ages(self, here: Ageing, values: Iterable[int]) -> int:
+        """The ages that some tokens may have where all paths from the start are worth `here`."""
+        found = 0
+        for value in values:
+            found |= here.row(value).get(MADE, 0)
+        return found
+
+    def _all_older(self, ages: int, groups: int) -> int:
+        """What ages may become while one of some numbers of groups is committed."""
+        found, number = 0, 0
+        while NEWEST << number <= groups:
+            if groups & NEWEST << number:
+                found |= self._older(ages, number)
+            number += 1
+        return found
+
+    def _older(self, ages: int, groups: int) -> int:
+        older = (ages & ~NEVER) << min(groups, self._ceiling.bit_length())
         if older >= self._ceiling:
             older = (older & (self._ceiling - 1)) | (self._ceiling >> 1)
         return older | (ages & NEVER)
-
-    def join(self, first: Ages, second: Ages) -> Ages:
-        """What either path allows."""
-        joined = dict(first)
-        for value, ages in second.items():
-            joined[value] = joined.get(value, 0) | ages
-        return joined
-
-    again = join
-
-    def hand(self, targets: Sequence[Value], sources: Sequence[Value], state: Ages) -> Ages:
-        """A target is as old as its source."""
-        handed = {
-            target: self.of(source, state)
-            for target, source in zip(targets, sources, strict=False)
-            if target in self.tracked
-        }
-        return {**state, **handed} if handed else state
-
-    def apart(self, op: Operation, state: Ages) -> Ages:
-        """Tokens do not pass between threads."""
-        return {}
-
-    def behind_apart(self, op: Operation, state: Ages) -> Ages:
-        """A token from there was committed no later than here."""
-        made = {result: self.foreign for result in op.results if result in self.tracked}
-        return {**state, **made} if made else state
 
 
 def counts_in(ages: int) -> list[int]:

@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
-from mlir_async_pipe.flow.algorithms import post_order
+from mlir_async_pipe.flow.algorithms import post_order, reached
 from mlir_async_pipe.flow.ways import handed_on, successors
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -38,7 +38,6 @@ from mlir_async_pipe.vocabulary.control_flow import (
     RegionRow,
     with_successor_operands,
 )
-from mlir_async_pipe.waits.ssa.forward import unreached_blocks
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 Variables = list[Value]
@@ -250,15 +249,21 @@ def can_carry(function: Operation) -> bool:
     return not any(op.name in LLVM_BRANCHES for op in walk(function))
 
 
+def _unreached(blocks: list[Block]) -> list[Block]:
+    """The blocks of a region that control never comes to."""
+    found = reached(blocks[:1], successors)
+    return [block for block in blocks if block not in found]
+
+
 def _where_paths_meet(blocks: list[Block]) -> set[Block]:
     """The blocks with more than one edge into them, and those that control never comes to."""
     edges = Counter(target for block in blocks for target in successors(block))
-    return {*unreached_blocks(blocks), *(block for block in blocks if edges[block] != 1)}
+    return {*_unreached(blocks), *(block for block in blocks if edges[block] != 1)}
 
 
 def _definitions_first(blocks: list[Block]) -> list[Block]:
     """The blocks in reverse post-order: a block after all that dominate it."""
-    return [*reversed(post_order(blocks[:1], successors)), *unreached_blocks(blocks)]
+    return [*reversed(post_order(blocks[:1], successors)), *_unreached(blocks)]
 
 
 def _successor_operands(end: Operation, number: int) -> list[Value]:

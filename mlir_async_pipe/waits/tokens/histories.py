@@ -5,72 +5,92 @@ commit   one more        a join   the fewer of both        a call that may commi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
+from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Domain
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import token_form
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+
+ENDLESS = 1 << 60
 
 
-def changes_history(op: Operation, queue: Queue, target: Target | None) -> bool:
-    """Whether an op commits to the queue, or may."""
-    if op.name in CALL_OPS:
-        return queue.scope == "thread"
-    row = row_of(op)
-    return row is not None and row.commits is not None and queue_of(op, target) in (queue, None)
+class Known(NamedTuple):
+    """x -> min(x + more, most): what becomes of the number of groups that are known."""
+
+    more: int = 0
+    most: int = ENDLESS
 
 
-@dataclass
-class History:
-    """The domain of the analysis: a state is a number of groups, at most `depth`."""
+SAME = Known()
+NEVER = Known(ENDLESS, ENDLESS)
+NOTHING = Known(ENDLESS, 0)
+
+
+@dataclass(frozen=True)
+class History(Domain[Known]):
+    """The domain: `most` of what comes to a point is the number of groups that are known there.
+
+    With `latest`, a loop with a constant trip count is in its last iteration, which knows the
+    most: all of that has to be handed on, from the first iteration on.
+    """
 
     queue: Queue
-    depth: int
     target: Target | None
-    # No path comes to such a block, but its branches hand something on in the IR.
-    unreached: int | None = 0
+    latest: bool = False
+    unit: Known = SAME
+    never: Known = NEVER
+    outside: Known = NOTHING
 
-    def is_commit(self, op: Operation) -> bool:
-        """Whether an op makes a group of the queue."""
+    def changes(self, op: Operation) -> bool:
+        """Whether an op commits to the queue, or may."""
+        if op.name in CALL_OPS:
+            return self.queue.scope == "thread"
         row = row_of(op)
-        return (
-            row is not None and row.commits == "group" and queue_of(op, self.target) == self.queue
+        queues = (self.queue, None)
+        return row is not None and row.commits is not None and queue_of(op, self.target) in queues
+
+    def has_token(self, op: Operation) -> bool:
+        """Whether an op makes a group of the queue, and denotes it by a token, or its other form
+        does."""
+        row = row_of(op)
+        if row is None or row.commits != "group" or queue_of(op, self.target) != self.queue:
+            return False
+        copies = None if self.target is None else self.target.chip.copy_queue
+        return len(op.results) > 0 or token_form(op, copies) is not None
+
+    def over(self, item: Item) -> Known:
+        """A group is known once it is committed; what a call does is not."""
+        if self.has_token(item.op):
+            return Known(more=1)
+        return NOTHING if self.changes(item.op) else self.unit
+
+    def then(self, first: Known, later: Known) -> Known:
+        """One after the other."""
+        if self.never in (first, later):
+            return self.never
+        return Known(
+            min(ENDLESS, first.more + later.more), min(first.most + later.more, later.most)
         )
 
-    def has_token(self, commit: Operation) -> bool:
-        """Whether a commit denotes its group by a token, or its other form does."""
-        copies = None if self.target is None else self.target.chip.copy_queue
-        return len(commit.results) > 0 or token_form(commit, copies) is not None
-
-    def over(self, op: Operation, state: int) -> int:
-        """A group is known once it is committed; what a call does is not."""
-        if self.is_commit(op) and self.has_token(op):
-            return min(state + 1, self.depth)
-        return 0 if changes_history(op, self.queue, self.target) else state
-
-    def join(self, first: int, second: int) -> int:
+    def join(self, first: Known, second: Known) -> Known:
         """What both paths know."""
-        return min(first, second)
+        return Known(min(first.more, second.more), min(first.most, second.most))
 
-    def again(self, first: int, second: int) -> int:
-        """The later iterations of a loop know more, and all of it has to be handed on."""
-        return max(first, second)
+    def star(self, body: Known, most: int | None = None) -> Known:
+        """The fewest of all iterations, or those of the last one."""
+        if self.latest and most is not None:
+            return self.power(body, most)
+        return super().star(body, most)
 
-    def hand(self, targets: Sequence[Value], sources: Sequence[Value], state: int) -> int:
-        """Values that are handed on change nothing."""
-        return state
+    def is_apart(self, item: Item) -> bool:
+        """Groups are handed on where an op can be given more values to carry."""
+        return not item.row.carries
 
-    def apart(self, op: Operation, state: int) -> int:
-        """Nothing is known about groups before such a region."""
-        return 0
-
-    def behind_apart(self, op: Operation, state: int) -> int:
-        """Another thread's groups are none of this one's; others may be."""
-        row = REGION_ROWS.get(op.name)
-        if row is not None and row.flow == "isolated":
-            return state
-        inside = walk(op)
-        return 0 if any(changes_history(i, self.queue, self.target) for i in inside) else state
+    def past(self, item: Item, through: list[Known]) -> Known:
+        """Which groups were committed there is not known."""
+        return self.unit if all(worth == self.unit for worth in through) else NOTHING
