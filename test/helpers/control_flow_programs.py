@@ -149,6 +149,10 @@ def registered() -> Iterator[tuple[str, int, bool]]:
             yield op, regions.get(op, 0), op in branches
 
 
+# What ops whose row names operands are given.
+OPERANDS = {"memref.generic_atomic_rmw": ("%B, %c0", "memref<64xf32, 3>, index")}
+
+
 def around(name: str, regions: int, branches: bool, **parts: str) -> Any:
     """A module with an op of which no row says how it moves control, made without its verifier.
     Its regions, or the first block that it goes to, hold `inside`."""
@@ -158,11 +162,17 @@ def around(name: str, regions: int, branches: bool, **parts: str) -> Any:
         text = made["before"] + BLOCKS.format(jump=jump, **made)
     else:
         held = ", ".join(f"{{{made['inside']}}}" for _ in range(regions))
-        text = made["before"] + f'"my.op"() ({held}) : () -> ()' + made["after"]
+        operands, types = OPERANDS.get(name, ("", ""))
+        text = f'{made["before"]}"my.op"({operands}) ({held}) : ({types}) -> (){made["after"]}'
     module = ir.Module.parse(function(text))
     old = next(op for op in walk(module) if op.name == "my.op")
     new = create(
-        name, regions=regions, successors=list(old.successors), ip=before(old), loc=old.location
+        name,
+        list(old.operands),
+        regions=regions,
+        successors=list(old.successors),
+        ip=before(old),
+        loc=old.location,
     )
     for source, target in zip(old.regions, new.regions, strict=False):
         for block in list(source.blocks):

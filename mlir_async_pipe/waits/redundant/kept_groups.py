@@ -58,12 +58,13 @@ class KeptGroups(Domain[Kept]):
         last = list(later.last)
         every: dict[int, int] = {}
         for number, kept in later.all.items():
-            for before in range(self.most + 1 - number):
-                last[number + before] = max(last[number + before], first.last[before] + kept)
+            for before, more in enumerate(first.last[: self.most + 1 - number]):
+                if more != NONE:
+                    last[number + before] = max(last[number + before], more + kept)
             for before, more in first.all.items():
                 if number + before <= self.most:
                     every[number + before] = max(every.get(number + before, 0), more + kept)
-        return Kept(tuple([max(kept, NONE) for kept in last]), every)
+        return Kept(tuple(last), every)
 
     def join(self, first: Kept, second: Kept) -> Kept:
         """The path that keeps more."""
