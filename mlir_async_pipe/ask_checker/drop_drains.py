@@ -18,6 +18,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    attributes_of,
     before,
     create,
     is_kernel,
@@ -32,7 +33,7 @@ from mlir_async_pipe.checker.kernel import (
 )
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
-from mlir_async_pipe.loops.annotations import DRAIN, attribute_names, remove
+from mlir_async_pipe.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
@@ -84,7 +85,7 @@ def _dropped(
     siblings = operations(drain.block)
     following = siblings[siblings.index(drain) + 1]
     name, operands, location = drain.name, list(drain.operands), drain.location
-    attributes = {key: drain.attributes[key] for key in attribute_names(drain)}
+    attributes = attributes_of(drain)
     drain.erase()
     without = check_kernel(kernel, around, target)
     if _hazards(without) <= _hazards(known) and without.summary.unknown <= known.summary.unknown:

@@ -223,6 +223,27 @@ def constant(number: int, kind: Any, ip: Any, loc: Any) -> Value:
     return create("arith.constant", (), [kind], value, ip=ip, loc=loc).results[0]
 
 
+def again(
+    op: Operation,
+    operands: Sequence[Value],
+    results: Sequence[Any] | None = None,
+    attributes: dict[str, Any] | None = None,
+) -> Operation:
+    """The op written again in its place with other operands, and with other types of results and
+    other attributes if they are given. Results may be added after its own; regions move."""
+    kinds = [result.type for result in op.results] if results is None else results
+    kept = attributes_of(op) if attributes is None else attributes
+    count = len(op.regions)
+    made = create(op.name, operands, kinds, kept, regions=count, ip=before(op), loc=op.location)
+    for old_region, region in zip(op.regions, made.regions, strict=True):
+        for block in list(old_region.blocks):
+            block.append_to(region)
+    for old, new in zip(op.results, made.results, strict=False):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return made
+
+
 def before(op: Operation) -> Any:
     """The insertion point before `op`."""
     return ir.InsertionPoint(op)

@@ -20,6 +20,8 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
+from mlir_async_pipe.values import intervals
+
 # The checker's modules have the algebra from here, beside what it is about.
 from mlir_async_pipe.values.sums import ZERO as ZERO
 from mlir_async_pipe.values.sums import Form, interval_of
@@ -158,38 +160,23 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Kno
     if name == "wrap":
         return type_range(arguments[1].constant)
     ranges = [bounds(argument, facts) for argument in arguments]
+    if name in _JOINED:
+        return Known(*_JOINED[name](*ranges))
     if name in ("quotient", "remainder"):
         # Of numbers that are not negative: neither is above what is divided.
         return Known(0, ranges[0][1])
-    lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
-    if name in ("min", "max"):
-        pick = min if name == "min" else max
-        known_lows = [v for v in lows if v is not None]
-        known_highs = [v for v in highs if v is not None]
-        all_lows, all_highs = len(known_lows) == len(lows), len(known_highs) == len(highs)
-        use_low = all_lows or (name == "max" and bool(known_lows))
-        use_high = all_highs or (name == "min" and bool(known_highs))
-        return Known(pick(known_lows) if use_low else None, pick(known_highs) if use_high else None)
-    if name == "mul":
-        return _product_range(ranges)
-    if name == "and":
-        # Bits that are 0 in one are 0 in both.
-        known_highs = [h for low, h in ranges if low is not None and low >= 0 and h is not None]
-        return Known(0, min(known_highs)) if known_highs else ANYTHING
-    if any(low is None or low < 0 for low in lows):
-        return ANYTHING
-    if name in ("or", "xor") and all(h is not None for h in highs):
-        return Known(0, (1 << max(h.bit_length() for h in highs if h is not None)) - 1)
-    return Known(0, None)
+    positive = all(low is not None and low >= 0 for low, _ in ranges)
+    return Known(0, None) if positive else ANYTHING
 
 
-def _product_range(ranges: list[tuple[int | None, int | None]]) -> Known:
-    (a, b), (c, d) = ranges
-    if a is not None and b is not None and c is not None and d is not None:
-        corners = (a * c, a * d, b * c, b * d)
-        return Known(min(corners), max(corners))
-    both = a is not None and a >= 0 and c is not None and c >= 0
-    return Known(0, None) if both else ANYTHING
+_JOINED = {
+    "min": intervals.smaller,
+    "max": intervals.larger,
+    "mul": intervals.product,
+    "and": intervals.common_bits,
+    "or": intervals.either_bits,
+    "xor": intervals.either_bits,
+}
 
 
 @lru_cache(maxsize=64)

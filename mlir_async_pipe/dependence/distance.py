@@ -34,9 +34,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.values.intervals import scaled
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias
-from mlir_async_pipe.values.ranges import scale_range
 from mlir_async_pipe.values.sums import of_symbol, subtract, without
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
@@ -228,9 +228,9 @@ class LoopIndex:
             same = not self.varies(symbol) or (same_thread and self.is_outside(symbol))
             interval = self.arithmetic.value_range(symbol)
             parts = (
-                [scale_range(interval, ca - cb)]
+                [scaled(interval, ca - cb)]
                 if same
-                else [scale_range(interval, ca), scale_range(interval, -cb)]
+                else [scaled(interval, ca), scaled(interval, -cb)]
             )
             if same and ca == cb:
                 continue

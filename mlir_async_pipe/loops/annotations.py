@@ -18,6 +18,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
+    attributes_of,
     operations,
 )
 from mlir_async_pipe.session.diagnostics import InputError
@@ -213,7 +214,7 @@ def check_num_stages(number: int, loop: Operation) -> None:
 
 def check_names(op: Operation, known: Sequence[str]) -> None:
     """Raise InputError (unknown-annotation) for an unknown `async_pipe.` attribute."""
-    for name in attribute_names(op):
+    for name in attributes_of(op):
         if name.startswith(PREFIX) and name not in known and not op.name.startswith(PREFIX):
             raise InputError(
                 f"unknown attribute '{name}' on '{op.name}'",
@@ -221,12 +222,6 @@ def check_names(op: Operation, known: Sequence[str]) -> None:
                 at=op,
                 advice=f"known here: {', '.join(known)}",
             )
-
-
-def attribute_names(op: Operation) -> list[str]:
-    """The names of all attributes of an op."""
-    attributes = op.attributes
-    return [a if isinstance(a, str) else a.name for a in attributes] if len(attributes) else []
 
 
 def remove(op: Operation, names: Sequence[str]) -> None:

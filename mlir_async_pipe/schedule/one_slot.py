@@ -13,6 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    again,
     ancestors,
     before,
     create,
@@ -20,7 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     users,
 )
-from mlir_async_pipe.expand.write.slot_views import DYNAMIC, carried_attributes, replaced, retyped
+from mlir_async_pipe.expand.write.slot_views import DYNAMIC, carried_attributes, retyped
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import accesses, operand_groups, row_of
 
@@ -96,7 +97,7 @@ def _rewrite_access(op: Operation, buffer: Value, new: Value) -> None:
         ]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     kept = [operand for number, operand in enumerate(operands) if number not in gone]
-    replaced(op, kept, [result.type for result in op.results], attributes)
+    again(op, kept, attributes=attributes)
 
 
 def _rewrite_subview(op: Operation, new: Value) -> None:

@@ -16,8 +16,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import Domain, Typed, typed
 from mlir_async_pipe.values.integer_ops import bits_of, is_induction_variable
+from mlir_async_pipe.values.intervals import Interval
 from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.ranges import RANGES, Interval, fits, stored
+from mlir_async_pipe.values.ranges import RANGES, fits, stored
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Nothing is aligned to more, what is always 0 included.

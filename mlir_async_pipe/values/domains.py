@@ -113,65 +113,16 @@ class Domain(Generic[T, K]):
 
     # -- operators ----------------------------------------------------------------------------
 
-    def add(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A sum."""
+    def unknown(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """What an operator is that the domain does not have."""
         return None
 
-    def sub(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A difference."""
-        return None
-
-    def mul(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A product."""
-        return None
-
-    def div(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A quotient, rounded as the row says."""
-        return None
-
-    def rem(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """What the quotient leaves."""
-        return None
-
-    def and_(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """Bits that both have."""
-        return None
-
-    def or_(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """Bits that one has."""
-        return None
-
-    def xor(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """Bits that one of the two has alone."""
-        return None
-
-    def shl(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A shift to the left; by the width or more it is poison."""
-        return None
-
-    def shr(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A shift to the right; by the width or more it is poison."""
-        return None
-
-    def min(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """The smaller one."""
-        return None
-
-    def max(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """The larger one."""
-        return None
-
-    def select(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """The second operand where the first is 1, else the third."""
-        return None
-
-    def cmp(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """A comparison by the predicate in `detail`."""
-        return None
-
-    def cast(self, op: Typed, v: list[T], known: K, /) -> T | None:
-        """The operand in another type: extended as the row says, or cut."""
-        return None
+    # Shifts by the width or more are poison; `div` rounds, and `rem` is what that leaves, as the
+    # row says; `select` gives the second operand where the first is 1, else the third; `cmp` has
+    # its predicate in `detail`; `cast` extends as the row says, or cuts.
+    add = sub = mul = div = rem = unknown
+    and_ = or_ = xor = shl = shr = unknown
+    min = max = select = cmp = cast = unknown
 
     # -- made of these ------------------------------------------------------------------------
 

@@ -22,19 +22,21 @@ from mlir_async_pipe.values.integer_ops import (
     is_induction_variable,
     is_size,
 )
+from mlir_async_pipe.values.intervals import (
+    ANYTHING,
+    Interval,
+    added,
+    common_bits,
+    either,
+    either_bits,
+    larger,
+    least,
+    product,
+    scaled,
+    smaller,
+)
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
-
-Interval = tuple[int | None, int | None]
-ANYTHING: Interval = (None, None)
-
-
-def scale_range(interval: Interval, factor: int) -> Interval:
-    """The interval of `factor * x` for x in `interval`."""
-    low, high = interval
-    a = None if low is None else low * factor
-    b = None if high is None else high * factor
-    return (a, b) if factor >= 0 else (b, a)
 
 
 def fits(interval: Interval, bits: int) -> bool:
@@ -75,22 +77,15 @@ class Ranges(Domain[Interval, None]):
 
     def add(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """Sums of the ends."""
-        (a, b), (c, d) = v
-        return (
-            None if a is None or c is None else a + c,
-            None if b is None or d is None else b + d,
-        )
+        return added(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """Differences of the ends."""
-        return self.add(op, [v[0], scale_range(v[1], -1)], known)
+        return added(v[0], scaled(v[1], -1))
 
     def mul(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """The least and the largest product of ends."""
-        for one, other in (v, v[::-1]):
-            if one[0] is not None and one[0] == one[1]:
-                return scale_range(other, one[0])
-        return _corners(lambda x, y: x * y, *v)
+        return product(v[0], v[1])
 
     def div(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """Of a divisor above 0: each rounding grows with the dividend."""
@@ -112,24 +107,19 @@ class Ranges(Domain[Interval, None]):
             return ANYTHING
         most = None if d is None else d - 1
         if a is not None and a >= 0:
-            return 0, _least(b, most)
+            return 0, least(b, most)
         if op.row.rounding == "down":
             return 0, most
-        least = None if most is None else -most
-        low = least if a is None else a if least is None else max(a, least)
-        return low, 0 if b is not None and b <= 0 else _least(b, most)
+        low, _ = larger((a, None), scaled((None, most), -1))
+        return low, 0 if b is not None and b <= 0 else least(b, most)
 
     def and_(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No larger than an operand that is not negative."""
-        masks = [high for low, high in v if low is not None and low >= 0 and high is not None]
-        return (0, min(masks)) if masks else ANYTHING
+        return common_bits(v[0], v[1])
 
     def or_(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No longer than the longer operand."""
-        (a, b), (c, d) = v
-        if a is None or c is None or a < 0 or c < 0 or b is None or d is None:
-            return ANYTHING
-        return 0, (1 << max(b.bit_length(), d.bit_length())) - 1
+        return either_bits(v[0], v[1])
 
     xor = or_
 
@@ -143,21 +133,15 @@ class Ranges(Domain[Interval, None]):
 
     def min(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No larger than the largest number of either."""
-        (a, b), (c, d) = (_read(op, interval) for interval in v)
-        low = None if a is None or c is None else min(a, c)
-        return _as_bit(op, (low, _least(b, d)))
+        return _as_bit(op, smaller(*(_read(op, interval) for interval in v)))
 
     def max(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No smaller than the smallest number of either."""
-        (a, b), (c, d) = (_read(op, interval) for interval in v)
-        low = c if a is None else a if c is None else max(a, c)
-        return _as_bit(op, (low, None if b is None or d is None else max(b, d)))
+        return _as_bit(op, larger(*(_read(op, interval) for interval in v)))
 
     def select(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """Either one."""
-        (a, b), (c, d) = v[1], v[2]
-        low = None if a is None or c is None else min(a, c)
-        return low, None if b is None or d is None else max(b, d)
+        return either(v[1], v[2])
 
     def cmp(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """A bit."""
@@ -172,7 +156,7 @@ class Ranges(Domain[Interval, None]):
         found = super().part(op, part, v, known) or ANYTHING
         if part.bound is None:
             return found
-        return max(found[0] or 0, 0), _least(found[1], part.bound - 1)
+        return max(found[0] or 0, 0), least(found[1], part.bound - 1)
 
 
 RANGES = Ranges()
@@ -188,12 +172,12 @@ def _read(op: Typed, interval: Interval) -> Interval:
     """What an op reads of numbers in an interval: by its sign, -1 or 0 of a signed bit."""
     if op.row.sign == "u":
         return as_unsigned(interval, op.given)
-    return scale_range(interval, -1) if op.given == 1 else interval
+    return scaled(interval, -1) if op.given == 1 else interval
 
 
 def _as_bit(op: Typed, interval: Interval) -> Interval:
     """The number that stands for a signed bit."""
-    return scale_range(interval, -1) if op.given == 1 and op.row.sign == "s" else interval
+    return scaled(interval, -1) if op.given == 1 and op.row.sign == "s" else interval
 
 
 def _shifted(
@@ -207,19 +191,6 @@ def _shifted(
         None if low is None else min(shift(low, least), shift(low, most)),
         None if high is None else max(shift(high, least), shift(high, most)),
     )
-
-
-def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
-    (a, b), (c, d) = first, second
-    if a is None or b is None or c is None or d is None:
-        return ANYTHING
-    found = [function(x, y) for x in (a, b) for y in (c, d)]
-    return min(found), max(found)
-
-
-def _least(first: int | None, second: int | None) -> int | None:
-    """The smaller one of what is given."""
-    return second if first is None else first if second is None else min(first, second)
 
 
 def range_step(

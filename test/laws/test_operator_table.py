@@ -5,7 +5,7 @@ that the domain's answer stands for; forms and numbers are the result. i8 is tri
 at small numbers and both ends. Complete: a domain that has a method answers.
 
 Covers: vocabulary/operator_table.py, values/domains.py, values/ranges.py, values/linear.py,
-values/sums.py,
+values/sums.py, values/intervals.py,
 values/numbers.py, values/divisors.py, values/affine_expressions.py, checker/arithmetic.py,
 checker/divisions.py, checker/choices.py, checker/comparisons.py
 """

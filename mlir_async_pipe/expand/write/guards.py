@@ -17,6 +17,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    attributes_of,
     create,
     integer_attribute,
 )
@@ -24,7 +25,6 @@ from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.expand.plan.statement_places import is_physical
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.loops.annotations import attribute_names
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import operand_groups, row_of
@@ -96,7 +96,7 @@ def _without_source(op: Operation, condition: Value, integers: Integers) -> Oper
     )
     chosen = integers.select(condition, size, integers.constant(0, integers.index))
     operands.insert(given.start, chosen)
-    attributes = {name: op.attributes[name] for name in attribute_names(op)}
+    attributes = attributes_of(op)
     sizes = [1 if name == SOURCE_ELEMENTS else len(group) for name, group in groups.items()]
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
     types = [result.type for result in op.results]

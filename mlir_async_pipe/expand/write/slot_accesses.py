@@ -14,6 +14,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    again,
     before,
     walk,
 )
@@ -21,7 +22,6 @@ from mlir_async_pipe.expand.write.slot_views import (
     carried_attributes,
     is_movable,
     move_view,
-    replaced,
     whole_slot,
 )
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
@@ -98,4 +98,4 @@ def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) ->
     if "operandSegmentSizes" in attributes:
         sizes = [len(g) + (1 if g == access.index_operands else 0) for g in groups.values()]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    return replaced(op, operands, [result.type for result in op.results], attributes)
+    return again(op, operands, attributes=attributes)

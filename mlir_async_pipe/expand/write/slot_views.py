@@ -17,12 +17,14 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    again,
+    attributes_of,
     before,
     create,
     defining_op,
 )
 from mlir_async_pipe.dependence.regions import DYNAMIC
-from mlir_async_pipe.loops.annotations import PRIVATE, attribute_names
+from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import VIEW_OPS
 
@@ -83,7 +85,7 @@ def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
     sizes[1] += 1
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     operands = [value, slot, *list(op.operands)[1:]]
-    return replaced(op, operands, [freed(op.results[0].type)], attributes)
+    return again(op, operands, [freed(op.results[0].type)], attributes)
 
 
 def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operation]:
@@ -107,7 +109,7 @@ def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operatio
     sizes[1] = 1
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([DYNAMIC], op.context)
-    made = replaced(op, [value, offset.results[0], *rest], [freed(op.results[0].type)], attributes)
+    made = again(op, [value, offset.results[0], *rest], [freed(op.results[0].type)], attributes)
     return [size, start, *own, offset, made]
 
 
@@ -157,17 +159,6 @@ def freed(kind: Any) -> Any:
     return _strided(memref, tuple(memref.shape), list(strides), "?")
 
 
-def replaced(
-    op: Operation, operands: list[Value], results: list[Any], attributes: dict[str, Any]
-) -> Operation:
-    """The op again, with other operands, results and attributes, in its own place."""
-    made = create(op.name, operands, results, attributes, ip=before(op), loc=op.location)
-    for old, new in zip(op.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
-    return made
-
-
 def retyped(op: Operation, kind: Any) -> Value:
     """The result of an op that is written again before itself, with a result of type `kind`."""
     attributes = carried_attributes(op)
@@ -177,4 +168,4 @@ def retyped(op: Operation, kind: Any) -> Value:
 
 def carried_attributes(op: Operation) -> dict[str, Any]:
     """The attributes that an op keeps when it is written again."""
-    return {name: op.attributes[name] for name in attribute_names(op) if name != PRIVATE}
+    return {name: value for name, value in attributes_of(op).items() if name != PRIVATE}

@@ -18,6 +18,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    again,
+    attributes_of,
     before,
     constant,
     constant_value,
@@ -30,7 +32,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.loops.annotations import attribute_names
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     SharedBuffer,
     attributions,
@@ -228,17 +229,7 @@ def _ask(launch: Operation, size: int) -> None:
     i32 = ir.IntegerType.get_signless(32, launch.context)
     number = constant(size, i32, before(launch), launch.location)
     segments[_LAUNCH_SEGMENT] = 1
-    attributes = {name: launch.attributes[name] for name in attribute_names(launch)}
+    attributes = attributes_of(launch)
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, launch.context)
     operands = list(launch.operands)
-    renewed = create(
-        "gpu.launch_func",
-        [*operands[:position], number, *operands[position:]],
-        [result.type for result in launch.results],
-        attributes,
-        ip=before(launch),
-        loc=launch.location,
-    )
-    for old, new in zip(launch.results, renewed.results, strict=True):
-        old.replace_all_uses_with(new)
-    launch.erase()
+    again(launch, [*operands[:position], number, *operands[position:]], attributes=attributes)

@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
+    again,
     attributes_of,
     before,
     create,
@@ -284,22 +285,8 @@ def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]
         sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
         sizes[-1] += len(operands)
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    made = create(
-        op.name,
-        [*op.operands, *operands],
-        [*(result.type for result in op.results), *results],
-        attributes,
-        regions=len(op.regions),
-        ip=before(op),
-        loc=op.location,
-    )
-    for old, new in zip(op.regions, made.regions, strict=True):
-        for block in list(old.blocks):
-            block.append_to(new)
-    for old, new in zip(op.results, made.results, strict=False):
-        old.replace_all_uses_with(new)
-    op.erase()
-    return made
+    kinds = [*(result.type for result in op.results), *results]
+    return again(op, [*op.operands, *operands], kinds, attributes)
 
 
 def _exit_name(op: Operation) -> str:
@@ -312,14 +299,5 @@ def _exit_name(op: Operation) -> str:
 
 def _hand_on(end: Operation, more: list[Value]) -> None:
     """Hand on more values at the end of a region."""
-    if not more:
-        return
-    create(
-        end.name,
-        [*end.operands, *more],
-        (),
-        attributes_of(end),
-        ip=before(end),
-        loc=end.location,
-    )
-    end.erase()
+    if more:
+        again(end, [*end.operands, *more])
