@@ -24,7 +24,7 @@ WITH_HALO = N + 2
 
 
 @cuda.jit
-def matmul(a, b, c):  # type: ignore[no-untyped-def]
+def matmul(a, b, c):
     """A tile of 16 x 16 of each operand at a time."""
     tile_a = cuda.shared.array((T, T), f32)
     tile_b = cuda.shared.array((T, T), f32)
@@ -44,7 +44,7 @@ def matmul(a, b, c):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def stencil(source, target):  # type: ignore[no-untyped-def]
+def stencil(source, target):
     """The mean of three neighbours in each row."""
     row = cuda.shared.array(WITH_HALO, f32)
     t = cuda.threadIdx.x
@@ -61,7 +61,7 @@ def stencil(source, target):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def reduction(x, out):  # type: ignore[no-untyped-def]
+def reduction(x, out):
     """A sum of everything by one block: tile by tile, then a tree."""
     tile = cuda.shared.array(N, f32)
     t = cuda.threadIdx.x
@@ -86,7 +86,7 @@ def reduction(x, out):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def softmax(x, out):  # type: ignore[no-untyped-def]
+def softmax(x, out):
     """One row a block: the largest element and the sum in one go, then the quotients."""
     tile = cuda.shared.array(N, f32)
     t = cuda.threadIdx.x

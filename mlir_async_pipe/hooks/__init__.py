@@ -14,9 +14,12 @@ from typing import Any
 from mlir_async_pipe.bindings import use
 
 # The hook of a stack, and the name of its bindings, which this process then has to use.
-_HOOKS = {"numba_cuda_mlir": ("NumbaCudaMlir", "numba-cuda-mlir")}
+_HOOKS = {
+    "flydsl": ("FlyDsl", "flydsl"),
+    "numba_cuda_mlir": ("NumbaCudaMlir", "numba-cuda-mlir"),
+}
 
-__all__ = ["numba_cuda_mlir"]
+__all__ = ["flydsl", "numba_cuda_mlir"]
 
 
 def __getattr__(name: str) -> Any:

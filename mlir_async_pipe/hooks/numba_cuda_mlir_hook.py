@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from mlir_async_pipe import api
@@ -30,6 +29,7 @@ from mlir_async_pipe.hooks.pipelined_kernel import (
     stages_of,
     threads_of,
 )
+from mlir_async_pipe.hooks.replaced_names import Hook
 from mlir_async_pipe.lowering.nvvm.ptxas import assemble
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics, LoweringError
 
@@ -40,7 +40,7 @@ _CAPABILITY = (8, 0)
 _STATIC_BYTES = 48 * 1024
 
 
-class NumbaCudaMlir:
+class NumbaCudaMlir(Hook):
     """The hook. `num_stages`: a number for all loops that qualify, numbers for a kernel's loops in
     the order of its text (0: none), or either by the names of kernels. `threads`: the block size
     that the kernels are launched with; without one, that of the launch. A kernel compiled for a
@@ -56,23 +56,11 @@ class NumbaCudaMlir:
         threads: int | Sequence[int] | None = None,
         noalias: bool = False,
     ) -> None:
+        super().__init__()
         self.num_stages = num_stages
         self.threads = threads_of(threads)
         self.noalias = noalias
         self.reports: list[KernelReport] = []
-        self._replaced: list[tuple[Any, str, Any]] = []
-
-    def __enter__(self) -> NumbaCudaMlir:
-        self.install()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.uninstall()
 
     def install(self) -> None:
         """Let everything that the stack compiles from now on go through this hook."""
@@ -80,16 +68,6 @@ class NumbaCudaMlir:
         original = step.optimize
         self._replace(step, "optimize", lambda compiled: self._optimize(compiled, original))
         self._answer_without_a_driver()
-
-    def uninstall(self) -> None:
-        """Put everything back."""
-        while self._replaced:
-            place, name, value = self._replaced.pop()
-            setattr(place, name, value)
-
-    def _replace(self, place: Any, name: str, value: Any) -> None:
-        self._replaced.append((place, name, getattr(place, name)))
-        setattr(place, name, value)
 
     def _answer_without_a_driver(self) -> None:
         """Compiling asks for the chip of this machine, and for the newest PTX of its toolkit."""
@@ -137,10 +115,11 @@ class NumbaCudaMlir:
         layouts = [getattr(kind, "layout", "") for kind in compiled.signature.args]
         try:
             threads = self._threads(compiled)
-            wish = Wish(stages, _target(compiled), threads, self.noalias, _STATIC_BYTES)
+            target = _target(compiled)
+            wish = Wish(stages, target, lambda symbol: name, threads, self.noalias, _STATIC_BYTES)
         except AsyncPipeError as error:
             return KernelReport(name, 0, (error.diagnostic,), before=text)
-        return pipelined(name, text, wish, lambda function: _say_more(function, layouts, wish))
+        return pipelined(name, text, wish, lambda function: _say_more(function, layouts))
 
     def _threads(self, compiled: Any) -> tuple[int, int, int] | None:
         """The block size: what was said, else that of the launch that this is compiled for."""
@@ -170,8 +149,8 @@ def _why_not(compiled: Any) -> str:
     return ""
 
 
-def _say_more(function: Operation, layouts: list[str], wish: Wish) -> None:
-    """Write what the stack knows of a kernel's arrays: C layout, and that none overlap.
+def _say_more(function: Operation, layouts: list[str]) -> None:
+    """Write which of a kernel's arrays the stack knows to have C layout.
 
     memref<?x?xf32, strided<[?, ?], offset: ?>> --> memref<?x?xf32, strided<[?, 1], offset: ?>>
     """
@@ -179,11 +158,8 @@ def _say_more(function: Operation, layouts: list[str], wish: Wish) -> None:
     if len(arguments) != len(layouts):
         return
     first = operations(function.regions[0].blocks[0])[0]
-    marks = []
     for argument, layout in zip(arguments, layouts, strict=True):
-        is_array = str(argument.type).startswith("memref<")
-        marks.append("{llvm.noalias}" if is_array and wish.noalias else "{}")
-        if not is_array or layout != "C":
+        if layout != "C" or not str(argument.type).startswith("memref<"):
             continue
         kind = ir.MemRefType(argument.type)
         strides = ", ".join([*["?"] * (len(kind.shape) - 1), "1"])
@@ -191,8 +167,6 @@ def _say_more(function: Operation, layouts: list[str], wish: Wish) -> None:
         result = ir.MemRefType.get(kind.shape, kind.element_type, dense, kind.memory_space)
         cast = create("memref.cast", [argument], [result], ip=before(first), loc=function.location)
         argument.replace_all_uses_except(cast.results[0], cast)
-    if wish.noalias:
-        function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{', '.join(marks)}]")
 
 
 def _code(text: str, target: Target) -> tuple[str, str, bytes]:

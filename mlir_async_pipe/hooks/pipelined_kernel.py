@@ -8,14 +8,20 @@ the checker finds) leaves the kernel as its own stack has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Operation, functions
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    enclosing,
+    functions,
+    symbol_name,
+)
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.write_annotations import annotate
@@ -28,6 +34,7 @@ Stages = int | Sequence[int] | Mapping[str, int | Sequence[int]]
 
 _FOLD = "int-range-optimizations,canonicalize,cse"
 _BLOCK_SIZE = "known_block_size"
+_ARGUMENTS = "arg_attrs"
 
 
 @dataclass(frozen=True)
@@ -48,20 +55,30 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of the loops of one kernel: numbers of stages, the block size if it is known,
-    whether its buffers never overlap, and bytes of workgroup memory (0: what the chip has)."""
+    """What is asked of the loops of a module: numbers of stages, by kernels as they are `named`
+    for a symbol; the block size if it is known, whether buffers never overlap, and bytes of
+    workgroup memory (0: what the chip has)."""
 
-    num_stages: int | Sequence[int]
+    num_stages: Stages
     target: Target
+    named: Callable[[str], str]
     threads: tuple[int, int, int] | None = None
     noalias: bool = False
     smem_limit: int = 0
 
-    def stages(self, loop: int) -> int:
-        """The stages of the loop with this number."""
-        if isinstance(self.num_stages, int):
-            return self.num_stages
-        return self.num_stages[loop] if loop < len(self.num_stages) else 0
+    def stages(self, loops: Sequence[Operation]) -> list[int]:
+        """The stages of each loop."""
+        found = []
+        seen: dict[str, int] = {}
+        for loop in loops:
+            kernel = self.named(symbol_name(kernel_of(loop)))
+            number = seen[kernel] = seen.get(kernel, -1) + 1
+            asked = stages_of(self.num_stages, kernel)
+            if isinstance(asked, int):
+                found.append(asked)
+            else:
+                found.append(asked[number] if number < len(asked) else 0)
+        return found
 
 
 def stages_of(num_stages: Stages, kernel: str) -> int | Sequence[int]:
@@ -69,6 +86,13 @@ def stages_of(num_stages: Stages, kernel: str) -> int | Sequence[int]:
     if isinstance(num_stages, Mapping):
         return num_stages.get(kernel, 0)
     return num_stages
+
+
+def kernel_of(loop: Operation) -> Operation:
+    """The function around a loop."""
+    found = enclosing(loop, FUNCTION_OPS)
+    assert found is not None
+    return found
 
 
 def threads_of(size: int | Sequence[int] | None) -> tuple[int, int, int] | None:
@@ -79,7 +103,9 @@ def threads_of(size: int | Sequence[int] | None) -> tuple[int, int, int] | None:
     return int(x), int(y), int(z)
 
 
-def pipelined(name: str, before: str, wish: Wish, prepare: Any) -> KernelReport:
+def pipelined(
+    name: str, before: str, wish: Wish, prepare: Callable[[Operation], None] = lambda function: None
+) -> KernelReport:
     """Pipeline the kernels of a module's text; `prepare` may say more about its functions
     before loops are tried."""
     session = Session(target=wish.target)
@@ -108,16 +134,36 @@ def pipelined(name: str, before: str, wish: Wish, prepare: Any) -> KernelReport:
 
 def _state(function: Operation, wish: Wish) -> None:
     """Write what is known about a kernel where analyses look for it."""
-    if function.name == "gpu.func" and wish.threads is not None:
+    if function.name != "gpu.func":
+        return
+    if wish.threads is not None:
         size = ", ".join(str(extent) for extent in wish.threads)
         function.attributes[_BLOCK_SIZE] = ir.Attribute.parse(f"array<i32: {size}>")
+    if wish.noalias:
+        _mark_noalias(function)
+
+
+def _mark_noalias(function: Operation) -> None:
+    """Say of each memref and pointer that a kernel is given that no other one overlaps it."""
+    arguments = list(function.regions[0].blocks[0].arguments)
+    given: list[Any] = [{} for _ in arguments]
+    if _ARGUMENTS in function.attributes:
+        given = [ir.DictAttr(entry) for entry in ir.ArrayAttr(function.attributes[_ARGUMENTS])]
+    marked = []
+    for argument, known in zip(arguments, given, strict=True):
+        # Entries are names in some stacks and named attributes in others.
+        names = [getattr(entry, "name", entry) for entry in known]
+        entries = {name: known[name] for name in names}
+        if str(argument.type).startswith(("memref<", "!llvm.ptr")):
+            entries["llvm.noalias"] = ir.UnitAttr.get()
+        marked.append(ir.DictAttr.get(entries))
+    function.attributes[_ARGUMENTS] = ir.ArrayAttr.get(marked)
 
 
 def _choose(module: Any, wish: Wish, session: Session) -> bool:
     """Annotate the loops for which stages are asked and that can have them."""
-    found = len(find_loops(module, annotated=False))
-    wanted = {number: wish.stages(number) for number in range(found)}
-    helped = {n: _helped(module, n, wish, session) for n in sorted(set(wanted.values())) if n}
+    wanted = wish.stages(find_loops(module, annotated=False))
+    helped = {n: _helped(module, n, wish, session) for n in sorted(set(wanted)) if n}
     chosen = False
     for number, loop in enumerate(find_loops(module, annotated=False)):
         stages = wanted[number]

@@ -29,6 +29,8 @@ EXAMPLES = [
     ("numba-cuda-mlir", "pipelined_sum.py", "sum 3160.0, NumPy 3160.0, 0 races"),
 ]
 
+ELSEWHERE = {"flydsl_kernels.py": "needs torch and ROCm's linker; test_flydsl_hook.py does without"}
+
 
 @pytest.mark.parametrize(("stack", "example", "said"), EXAMPLES)
 def test_the_example_runs_where_its_stack_is_installed(stack: str, example: str, said: str) -> None:
@@ -49,4 +51,5 @@ def test_the_example_runs_where_its_stack_is_installed(stack: str, example: str,
 
 def test_every_embedding_example_is_run() -> None:
     files = {file.name for file in (ROOT / "examples" / "embedding").glob("*.py")}
-    assert files == {Path(example).name for _, example, _ in EXAMPLES if "/" in example}
+    run = {Path(example).name for _, example, _ in EXAMPLES if "/" in example}
+    assert files == run | set(ELSEWHERE)
