@@ -85,10 +85,11 @@ def in_flight(isa: str) -> int:
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_the_stack_s_own_code_leaves_more_loads_in_flight(name: str) -> None:
-    """Those of two later iterations: 2 loads of the product, 1 of the tiles and a store between."""
+    """Where it does not unroll the loop (the product), it waits for the first of two loads to move
+    it on to the next iteration's register."""
     plain = compiled(json.dumps({"num_stages": 0}))[name]
     assert plain["loops"] == 0
-    assert in_flight(compiled()[name]["isa"]) >= in_flight(plain["isa"]) + 2
+    assert in_flight(compiled()[name]["isa"]) >= in_flight(plain["isa"]) + 1
 
 
 def test_stages_are_asked_for_by_the_name_of_the_python_function() -> None:
