@@ -1,9 +1,13 @@
 """The tile operations of the GEMM on AMD matrix cores: copies to LDS, vector.load, MFMA, WMMA.
 
-Lane l of a wave holds row l % 16 of A and column l % 16 of B, and of k the elements that
-`MatrixChip.chunks` lists; the product has 16 columns of lanes too (AMD matrix instruction
+Lane l of a wave holds row l % R of A and column l % R of B, where the product is R x R, and of k
+the elements that `MatrixChip` lists; the product has R columns of lanes too (AMD matrix instruction
 calculator; ISA documents of CDNA 3, CDNA 4 and gfx1250). Here B takes the place of A and A that
-of B, so that a lane holds neighbouring columns of one row of C and stores them as a vector.
+of B, so that a lane holds neighbouring columns of one row of C and stores them as vectors. R is 32
+where a wave's tile has multiples of 32 rows and columns: half as many instructions as with 16.
+
+A matrix instruction of gfx9 adds up its k in any order, the same for A and B: a lane reads 16 bytes
+at once, and multiplies as often as it takes to use them up.
 
 Copies keep lane order in LDS, as chips with one LDS address a wave need: the swizzle turns the
 source of a copy, not its destination.
@@ -14,11 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from amd_matrix_chips import MatrixChip
 from mlir_text import Writer
 from tile_copies import CHUNK_BYTES, elements_inside, group_and_wait, swizzled_chunk
-
-ROWS = 16
-"""Rows of A, and columns of B, of one matrix instruction."""
 
 
 class Types(Protocol):
@@ -27,42 +29,6 @@ class Types(Protocol):
     operand: str
     accumulator: str
     bytes: int
-
-
-@dataclass(frozen=True)
-class MatrixChip:
-    """The matrix instruction for 16-bit types of a chip.
-
-    `k` is its depth in elements, `copy_bytes` what a lane copies to LDS at once. `parts` are
-    the pieces of k that a lane holds, each `part` elements: piece p of lane l begins at
-    k = p * stride + (l / 16) * part.
-    """
-
-    op: str
-    lanes: int
-    copy_bytes: int
-    k: int
-    part: int
-    parts: int
-
-    @property
-    def stride(self) -> int:
-        """Elements of k between two pieces of a lane."""
-        return self.part * self.lanes // ROWS
-
-    @property
-    def held(self) -> int:
-        """Elements of the 16x16 product that a lane holds."""
-        return ROWS * ROWS // self.lanes
-
-
-MATRIX_CHIPS = {
-    "gfx90a": MatrixChip("amdgpu.mfma", 64, 4, 16, 4, 1),
-    "gfx942": MatrixChip("amdgpu.mfma", 64, 4, 16, 4, 1),
-    "gfx950": MatrixChip("amdgpu.mfma", 64, 16, 32, 8, 1),
-    # Elements 0-7 and 16-23 of k in lanes 0-15, 8-15 and 24-31 in lanes 16-31.
-    "gfx1250": MatrixChip("amdgpu.wmma", 32, 16, 32, 8, 2),
-}
 
 
 @dataclass(frozen=True)
@@ -97,9 +63,42 @@ class AmdTiles:
         return self.chip.copy_bytes // self.types.bytes
 
     @property
+    def rows(self) -> int:
+        """Rows of A, and columns of B, of one matrix instruction: as many as fit."""
+        fitting = (r for r in self.chip.depths if not (self.warp_m % r or self.warp_n % r))
+        return max(fitting, default=min(self.chip.depths))
+
+    @property
+    def held(self) -> int:
+        """Elements of the product that a lane holds."""
+        return self.rows * self.rows // self.lanes
+
+    @property
+    def part(self) -> int:
+        """Elements of k that a lane reads at once: 16 bytes, or all that the tile has for it."""
+        return min(self.chip.part, self.tile_k * self.rows // (self.lanes * self.chip.parts))
+
+    @property
+    def step(self) -> int:
+        """Elements of k that the lanes read together."""
+        return self.part * self.chip.parts * self.lanes // self.rows
+
+    @property
+    def operand(self) -> int:
+        """Elements of k that a lane gives to one matrix instruction."""
+        return self.chip.depths[self.rows] * self.rows // self.lanes
+
+    @property
+    def bank_groups(self) -> int:
+        """Groups of 16 bytes that neighbouring rows are spread over. A read of 16 bytes a lane is
+        served in phases of 8 lanes, and of 16 where there are 64 banks: these are 16 rows of one
+        chunk, or 8 rows of two where the instruction has 16 rows."""
+        return 16 if self.chip.bank_bytes == 256 and self.rows == 32 else 8
+
+    @property
     def accumulator_type(self) -> str:
-        """The part of one 16x16 accumulator tile that a lane holds."""
-        return f"vector<{self.chip.held}x{self.types.accumulator}>"
+        """The part of one accumulator tile that a lane holds."""
+        return f"vector<{self.held}x{self.types.accumulator}>"
 
     @property
     def accumulator_zero(self) -> str:
@@ -109,15 +108,16 @@ class AmdTiles:
     @property
     def accumulators(self) -> int:
         """Accumulator tiles of a wave."""
-        return (self.warp_m // ROWS) * (self.warp_n // ROWS)
+        return (self.warp_m // self.rows) * (self.warp_n // self.rows)
 
     def problems(self, rows: tuple[int, int]) -> list[str]:
         """Why these tiles (of `rows` rows) cannot be made, [] if they can."""
         if self.types.operand not in ("f16", "bf16"):
             return ["AMD kernels are made for f16 and bf16"]
         found = []
-        if self.tile_k % self.chip.k or self.tile_k & (self.tile_k - 1):
-            found.append(f"tile-k must be a power of two and a multiple of {self.chip.k}")
+        depth = self.chip.depths[self.rows]
+        if self.tile_k % depth or self.tile_k & (self.tile_k - 1):
+            found.append(f"tile-k must be a power of two and a multiple of {depth}")
         elif any(row * self.tile_k // self.copied % self.threads for row in rows):
             found.append(
                 f"{self.threads} threads cannot share the {self.chip.copy_bytes}-byte copies of a "
@@ -125,7 +125,7 @@ class AmdTiles:
             )
         elif self.threads % (self.tile_k // self.copied):
             found.append("the copies of a row must divide the threads")
-        if self.warp_m % ROWS or self.warp_n % ROWS:
+        if self.warp_m % self.rows or self.warp_n % self.rows:
             found.append("tile-m and tile-n must give each wave multiples of 16 rows and columns")
         return found
 
@@ -150,8 +150,8 @@ class AmdTiles:
         first = w.div(f"{name}_copy_row", "%tid", in_row)
         place = w.rem(f"{name}_copy_place", "%tid", in_row)
         slot = w.mul(f"{name}_slot", place, self.copied)
-        # The turn of a row repeats every 8 rows.
-        turned = self._source_column(w, name, place, first) if step % 8 == 0 else None
+        repeats = step % self.bank_groups == 0
+        turned = self._source_column(w, name, place, first) if repeats else None
         for number in range(rows // step):
             row = w.add(f"{name}_row", first, w.constant(number * step))
             offset = turned or self._source_column(w, name, place, row)
@@ -182,31 +182,60 @@ class AmdTiles:
     ) -> list[str]:
         """Multiply the tiles in LDS; `warp` is the wave's first row of A and of B."""
         results = list(accumulators)
-        row = w.rem("lane_row", "%lane", ROWS)
-        part = w.div("lane_part", "%lane", ROWS)
+        row = w.rem("lane_row", "%lane", self.rows)
+        part = w.div("lane_part", "%lane", self.rows)
         a_row = w.add("a_wave_row", warp[0], row)
         b_row = w.add("b_wave_row", warp[1], row)
-        columns = self.warp_n // ROWS
-        kind, shape = self._fragment(), f"{ROWS}x{ROWS}x{self.chip.k}"
-        for k in range(0, self.tile_k, self.chip.k):
-            w.comment(f"k = {k} .. {k + self.chip.k - 1} of the tile")
+        for k in range(0, self.tile_k, self.step):
+            w.comment(f"k = {k} .. {k + self.step - 1} of the tile")
             a_parts = [
                 self._load(w, "a", a, (a_row, m), (row, part), k)
-                for m in range(0, self.warp_m, ROWS)
+                for m in range(0, self.warp_m, self.rows)
             ]
             b_parts = [
                 self._load(w, "b", b, (b_row, n), (row, part), k)
-                for n in range(0, self.warp_n, ROWS)
+                for n in range(0, self.warp_n, self.rows)
             ]
-            for number in range(self.accumulators):
-                m, n = divmod(number, columns)
-                results[number] = w.value(
+            for first in range(0, self.part * self.chip.parts, self.operand):
+                operands = [
+                    [self._slice(w, "operand", one, first, self.operand) for one in parts]
+                    for parts in (a_parts, b_parts)
+                ]
+                results = self._products(w, *operands, results)
+        return results
+
+    def _products(
+        self, w: Writer, a_parts: list[str], b_parts: list[str], accumulators: list[str]
+    ) -> list[str]:
+        rows, kind = self.rows, f"vector<{self.operand}x{self.types.operand}>"
+        shape = f"{rows}x{rows}x{self.chip.depths[rows]}"
+        results = []
+        for number, accumulator in enumerate(accumulators):
+            m, n = divmod(number, self.warp_n // rows)
+            results.append(
+                w.value(
                     "acc",
-                    f"{self.chip.op} {shape} {b_parts[n]} * {a_parts[m]} + {results[number]}"
+                    f"{self.chip.op} {shape} {b_parts[n]} * {a_parts[m]} + {accumulator}"
                     f"{' blgp = none' if self.chip.op == 'amdgpu.mfma' else ''} "
                     f": {kind}, {kind}, {self.accumulator_type}",
                 )
+            )
         return results
+
+    def _slice(self, w: Writer, name: str, value: str, first: int, size: int) -> str:
+        """Some elements of a vector of operands or accumulators."""
+        whole, element = (
+            (self.held, self.types.accumulator)
+            if name == "c_values"
+            else (self.part * self.chip.parts, self.types.operand)
+        )
+        if size == whole:
+            return value
+        return w.value(
+            name,
+            f"vector.extract_strided_slice {value} {{offsets = [{first}], sizes = [{size}], "
+            f"strides = [1]}} : vector<{whole}x{element}> to vector<{size}x{element}>",
+        )
 
     def store(
         self,
@@ -217,20 +246,24 @@ class AmdTiles:
         bounds: tuple[str, str] | None,
     ) -> None:
         """Write the wave's accumulators to the `result` (value, type) from row and column `at`."""
-        row = w.add("c_row", at[0], w.rem("c_lane_row", "%lane", ROWS))
-        held = w.mul("c_lane_column", w.div("c_lane_part", "%lane", ROWS), self.chip.held)
-        column = w.add("c_column", at[1], held)
+        rows, together = self.rows, self.chip.held
+        row = w.add("c_row", at[0], w.rem("c_lane_row", "%lane", rows))
+        part = w.mul("c_lane_column", w.div("c_lane_part", "%lane", rows), together)
+        column = w.add("c_column", at[1], part)
         for number, accumulator in enumerate(accumulators):
-            m, n = divmod(number, self.warp_n // ROWS)
-            line = w.add("c_at_row", row, w.constant(m * ROWS))
-            here = w.add("c_at_column", column, w.constant(n * ROWS))
-            if bounds is None:
+            m, n = divmod(number, self.warp_n // rows)
+            line = w.add("c_at_row", row, w.constant(m * rows))
+            for first in range(0, self.held, together):
+                values = self._slice(w, "c_values", accumulator, first, together)
+                here = w.constant(n * rows + first * self.lanes // rows)
+                here = w.add("c_at_column", column, here)
+                if bounds is not None:
+                    self._guarded_store(w, result, (line, here), values, bounds)
+                    continue
                 w.line(
-                    f"vector.store {accumulator}, {result[0]}[{line}, {here}] "
-                    f"{{alignment = 16 : i64}} : {result[1]}, {self.accumulator_type}"
+                    f"vector.store {values}, {result[0]}[{line}, {here}] {{alignment = 16 : i64}} "
+                    f": {result[1]}, vector<{together}x{self.types.accumulator}>"
                 )
-            else:
-                self._guarded_store(w, result, (line, here), accumulator, bounds)
 
     def _guarded_store(
         self,
@@ -249,7 +282,8 @@ class AmdTiles:
                     value = w.value(
                         "c_value",
                         f"vector.extract {values}[{element}] : "
-                        f"{self.types.accumulator} from {self.accumulator_type}",
+                        f"{self.types.accumulator} from "
+                        f"vector<{self.chip.held}x{self.types.accumulator}>",
                     )
                     w.line(f"memref.store {value}, {result[0]}[{at[0]}, {column}] : {result[1]}")
 
@@ -257,13 +291,14 @@ class AmdTiles:
         """The column of the tile that stands at copy `place` of `row`."""
         per_chunk = self.chunk // self.copied
         chunk = w.div(f"{name}_place_chunk", place, per_chunk)
-        column = w.mul(
-            f"{name}_chunk_column", swizzled_chunk(w, chunk, row, self.chunks_in_row), self.chunk
-        )
+        column = w.mul(f"{name}_chunk_column", self._swizzled(w, chunk, row), self.chunk)
         if per_chunk == 1:
             return column
         inner = w.mul(f"{name}_inner", w.rem(f"{name}_inner_place", place, per_chunk), self.copied)
         return w.add(f"{name}_source_column", column, inner)
+
+    def _swizzled(self, w: Writer, chunk: str, row: str) -> str:
+        return swizzled_chunk(w, chunk, row, self.chunks_in_row, self.bank_groups)
 
     def _load(
         self,
@@ -277,13 +312,13 @@ class AmdTiles:
         """One operand of the matrix instruction at k: all pieces that the lane holds."""
         row = w.add(f"{name}_at_row", at[0], w.constant(at[1]))
         pieces = [
-            self._piece(w, name, shared, row, lane, k + number * self.chip.stride)
+            self._piece(w, name, shared, row, lane, k + number * self.step // self.chip.parts)
             for number in range(self.chip.parts)
         ]
         if len(pieces) == 1:
             return pieces[0]
-        kind = f"vector<{self.chip.part}x{self.types.operand}>"
-        order = ", ".join(map(str, range(2 * self.chip.part)))
+        kind = f"vector<{self.part}x{self.types.operand}>"
+        order = ", ".join(map(str, range(2 * self.part)))
         return w.value(
             f"{name}_part", f"vector.shuffle {', '.join(pieces)} [{order}] : {kind}, {kind}"
         )
@@ -298,27 +333,20 @@ class AmdTiles:
         k: int,
     ) -> str:
         """Elements k + (lane / 16) * part .. of a row, from where the swizzle put them."""
-        per_chunk = self.chunk // self.chip.part
+        per_chunk = self.chunk // self.part
         chunk = w.add(
             f"{name}_chunk",
             w.div(f"{name}_lane_chunk", lane[1], per_chunk),
             w.constant(k // self.chunk),
         )
-        column = w.mul(
-            f"{name}_place", swizzled_chunk(w, chunk, lane[0], self.chunks_in_row), self.chunk
-        )
+        column = w.mul(f"{name}_place", self._swizzled(w, chunk, lane[0]), self.chunk)
         if per_chunk > 1:
             inner = w.rem(f"{name}_inner", lane[1], per_chunk)
-            column = w.add(
-                f"{name}_inner_place", column, w.mul(f"{name}_half", inner, self.chip.part)
-            )
-        kind = f"vector<{self.chip.part}x{self.types.operand}>"
-        size = self.chip.part * self.types.bytes
+            column = w.add(f"{name}_inner_place", column, w.mul(f"{name}_half", inner, self.part))
+        kind = f"vector<{self.part}x{self.types.operand}>"
+        size = self.part * self.types.bytes
         return w.value(
             f"{name}_piece",
             f"vector.load {shared[0]}[{row}, {column}] {{alignment = {size} : i64}} "
             f": {shared[1]}, {kind}",
         )
-
-    def _fragment(self) -> str:
-        return f"vector<{self.chip.part * self.chip.parts}x{self.types.operand}>"

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from amd_tiles import MATRIX_CHIPS, AmdTiles
+from amd_matrix_chips import MATRIX_CHIPS
+from amd_tiles import AmdTiles
 from mlir_text import Writer
 from nvidia_tiles import TYPES, ElementTypes, NvidiaTiles
 

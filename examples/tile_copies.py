@@ -18,15 +18,15 @@ def group_and_wait(w: Writer, groups: list[list[str]]) -> None:
     w.line(f"nvgpu.device_async_wait {group}")
 
 
-def swizzled_chunk(w: Writer, chunk: str, row: str, chunks_in_row: int) -> str:
+def swizzled_chunk(w: Writer, chunk: str, row: str, chunks_in_row: int, groups: int = 8) -> str:
     """The place in `row` at which `chunk` stands, and the chunk that stands there.
 
-    A row of P chunks spans P of the 8 groups of banks (16 bytes each), so 8 / P rows fill all
-    groups before they repeat; chunk c of row r therefore stands at c xor (r / (8 / P)) mod P,
-    and 8 rows that are read at one chunk meet all 8 groups.
+    A row of P chunks spans P of the G groups of banks (16 bytes each), so G / P rows fill all
+    groups before they repeat; chunk c of row r therefore stands at c xor (r / (G / P)) mod P,
+    and G rows that are read at one chunk meet all G groups.
     """
-    groups = min(chunks_in_row, 8)
-    turn = w.rem("turn", w.div("turn_row", row, 8 // groups), groups)
+    turns = min(chunks_in_row, groups)
+    turn = w.rem("turn", w.div("turn_row", row, groups // turns), turns)
     return w.xor("swizzled_chunk", chunk, turn)
 
 

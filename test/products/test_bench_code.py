@@ -86,6 +86,13 @@ def test_an_unrolled_loop_counts_by_its_products(bench) -> None:
     assert (found.run, found.waits) == (6, (4,))
 
 
+def test_a_block_that_was_moved_behind_a_loop_makes_no_loop(bench) -> None:
+    around = ("HMMA.16816.F32 R8, R5, R1, R8", "LDGSTS.E [R1], [R2.64]", *["MOV R1, R2"] * 9)
+    main = ("HMMA.16816.F32 R8, R5, R1, R8", "LDGSTS.E [R1], [R2.64]")
+    found = bench("iterations").main_loop(((*around, "BRA `(.L_x_9)"), main), "nvvm")
+    assert found == main
+
+
 def test_without_a_product_the_run_is_the_whole_loop(bench) -> None:
     body = ("LDGSTS.E [R1], [R2.64]", "BRA `(.L_x_1)")
     assert bench("iterations").iteration(body, "nvvm").run == 2
@@ -143,6 +150,20 @@ def test_compare_names_what_is_worse_and_only_that(bench) -> None:
 def test_the_page_is_made_of_the_stored_figures(bench) -> None:
     stored = json.loads((ROOT / "bench" / "code.json").read_text())
     assert (ROOT / "docs" / "code.md").read_text() == bench("code_table").document(stored)
+
+
+@pytest.mark.parametrize("tile", [(128, 128, 32), (128, 128, 64), (64, 64, 32), (64, 32, 64)])
+@pytest.mark.parametrize("target", ["rocdl:gfx942", "rocdl:gfx950"])
+def test_lanes_of_amd_chips_meet_no_bank_twice(bench, target: str, tile: tuple) -> None:
+    """64x32x64 of 2 x 2 waves takes instructions of 16 rows, the others those of 32."""
+    kernel = bench("code_kernels").gemm(target, tile, "f16", 2)
+    with new_context():
+        module = ir.Module.parse(kernel.text())
+        found = bench("banks").passes_of(module, Target.parse(target))
+        assert found["load"] == 1
+        unswizzled = re.sub(r"arith.xori (%\w+), %\w+", r"arith.ori \1, \1", str(module))
+        plain = ir.Module.parse(unswizzled)
+        assert bench("banks").passes_of(plain, Target.parse(target))["load"] > 1
 
 
 @pytest.mark.slow

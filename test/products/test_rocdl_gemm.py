@@ -59,6 +59,32 @@ def test_the_generated_kernel_computes_the_product(chip, types):
 
 
 @pytest.mark.parametrize(
+    ("chip", "tiles", "shape"),
+    [
+        ("gfx942", {"tile_m": 32, "tile_n": 64}, (32, 64, 96)),
+        ("gfx950", {"tile_m": 64, "tile_n": 32}, (64, 32, 96)),
+        ("gfx950", {"tile_m": 64, "tile_n": 32, "warps": (2, 1), "tile_k": 64}, (64, 32, 192)),
+        # One wave has 32 rows and 16 columns: instructions of 16.
+        ("gfx942", {"tile_m": 32, "tile_n": 32, "warps": (1, 2)}, (32, 32, 96)),
+        # A row of the tile has less than what 16 rows of lanes would read.
+        ("gfx942", {"tile_k": 16}, (16, 16, 48)),
+    ],
+)
+def test_larger_tiles_take_instructions_of_32_rows(chip, tiles, shape):
+    gemm = small(chip, stages=3, **tiles)
+    text = gemm.module()
+    assert ("mfma 32x32" in text) == (min(gemm.tiles.warp_m, gemm.tiles.warp_n) % 32 == 0)
+    module = parse(text)
+    assert product_is_right(gemm, module, shape)
+    mlir_async_pipe.pipeline(module, f"rocdl:{chip}")
+    lowered(module, chip)
+    assert product_is_right(gemm, module, shape, "late")
+    edges = small(chip, stages=3, edges=True, **tiles)
+    m, n, k = shape
+    assert product_is_right(edges, parse(edges.module()), (m - 5, n - 3, k - 8))
+
+
+@pytest.mark.parametrize(
     ("stages", "completion"),
     [(2, "late"), (3, "late"), (4, "late"), (3, "eager"), (3, "random")],
 )
