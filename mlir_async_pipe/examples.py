@@ -24,6 +24,7 @@ from mlir_async_pipe.tool import render
 
 # In a wheel the files are in the package; in a checkout beside it.
 _FOLDERS = (Path(__file__).parent / "example_files", Path(__file__).parents[1] / "examples")
+_ENDINGS = (".mlir", ".py", ".ipynb")
 _NVIDIA, _AMD = "nvvm:sm_80", "rocdl:gfx950"
 
 
@@ -38,7 +39,7 @@ def folder() -> Path:
 def names() -> list[str]:
     """The examples by name: the path in their folder without its ending."""
     root = folder()
-    found = (path.relative_to(root) for path in root.rglob("*") if path.suffix in (".mlir", ".py"))
+    found = (path.relative_to(root) for path in root.rglob("*") if path.suffix in _ENDINGS)
     return sorted(path.with_suffix("").as_posix() for path in found if "__" not in path.as_posix())
 
 
@@ -57,7 +58,7 @@ def find(name: str) -> Path:
             advice=f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}",
         )
     base = folder() / fitting[0]
-    return next(base.with_name(base.name + end) for end in (".mlir", ".py")
+    return next(base.with_name(base.name + end) for end in _ENDINGS
                 if base.with_name(base.name + end).exists())  # fmt: skip
 
 
@@ -72,6 +73,8 @@ def run(name: str, target: str = "") -> str:
     """Pipeline an example, or count and check one that is no loop to be pipelined; returns what
     became of it. A script is run instead. Raises AsyncPipeError."""
     path = find(name)
+    if path.suffix == ".ipynb":
+        return f"a notebook: jupyter lab {path}\n"
     if path.suffix == ".py":
         sys.argv = [str(path)]
         sys.path.insert(0, str(path.parent))

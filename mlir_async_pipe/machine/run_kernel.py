@@ -27,6 +27,7 @@ from mlir_async_pipe.machine.granule import granule_of
 from mlir_async_pipe.machine.launch import Launch, Options
 from mlir_async_pipe.machine.memory import Memory
 from mlir_async_pipe.machine.races import Race
+from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRecord
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
@@ -56,6 +57,15 @@ class RunResult:
     def race_codes(self) -> frozenset[str]:
         """The codes of all findings."""
         return frozenset(race.code for race in self.races)
+
+    def timeline(self, cost: str = "", target: Target | str | None = None) -> Timeline:
+        """What thread 0 did, in cycles of a model: `cost` says what things cost ("latency=500,
+        nvgpu.mma.sync=4.7"), "" what they do on the chip of `target`.
+
+        Raises UsageError (bad-cost, unknown-target).
+        """
+        chip = Target.parse(target) if isinstance(target, str) else target
+        return lay_out(self.trace, CostModel.parse(cost, chip))
 
     def raise_for_races(self) -> None:
         """Raise MachineError (the first finding's code) if there are findings."""

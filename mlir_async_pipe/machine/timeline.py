@@ -12,6 +12,7 @@ This is a model to see schedules by, not a simulator of a chip: one thread stand
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -57,6 +58,11 @@ class Timeline:
         pipeline."""
         steady = self.iteration_stalls[1:] or self.iteration_stalls
         return sum(steady) / len(steady) if steady else 0
+
+    def _repr_svg_(self) -> str:
+        """The picture, as notebooks show it."""
+        output = importlib.import_module("mlir_async_pipe.machine.timeline_output")
+        return str(output.svg(self))
 
     def summary(self) -> str:
         """The figures in one line."""
