@@ -3,7 +3,8 @@
     async-pipe-tune examples/tune_gemm.py --target=nvvm:sm_80 \\
         --space tile_m=64,128 tile_n=64,128 tile_k=32,64 num_stages=2,3,4 issue=first,spread
 
-`build` makes the kernel and `inputs` one tile's matrices for the machine (docs/tuning.md).
+`build` makes the kernel, `inputs` one tile's matrices for the machine, and `work` says how much that
+is (docs/tuning.md).
 """
 
 from __future__ import annotations
@@ -36,3 +37,8 @@ def inputs(tile_m: int = 128, tile_n: int = 128, tile_k: int = 32) -> list[np.nd
     k = ITERATIONS * tile_k
     a, b = (numbers.standard_normal((rows, k)).astype(np.float16) for rows in (tile_m, tile_n))
     return [a, b, np.zeros((tile_m, tile_n), np.float32)]
+
+
+def work(tile_m: int = 128, tile_n: int = 128, tile_k: int = 32) -> float:
+    """Products of numbers that a block makes of those inputs."""
+    return tile_m * tile_n * tile_k * ITERATIONS

@@ -155,14 +155,18 @@ def lower(
     target: Target | str,
     emit: Literal["llvm", "ptx", "cubin", "isa", "hsaco"] = "ptx",
     strict: bool = False,
+    bare_pointers: bool = False,
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
 
     `emit`: "ptx" and "cubin" need an NVIDIA target, "isa" and "hsaco" an AMD one, "llvm" is the
     LLVM dialect of either.
     `strict`: a scope that the chip cannot run asynchronously is an error, not a remark.
+    `bare_pointers`: a launch hands over a memref of static shape as one pointer, not as MLIR's
+    descriptor.
 
-    The result has the text, or the bytes of a "cubin" or "hsaco", and the waits, registers and
+    The result has the text, or the bytes of a "cubin" or "hsaco", `parameters` and `arguments` for a
+    launch, and the waits, registers and
     shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
     or its tools refuse the module, UsageError for a kind that the target does not have.
     """
@@ -171,7 +175,9 @@ def lower(
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     _root(module)
     with plain_values():
-        lowered: Lowered = lowering.lower(module, target=_target(target), emit=emit, strict=strict)
+        lowered: Lowered = lowering.lower(
+            module, target=_target(target), emit=emit, strict=strict, bare_pointers=bare_pointers
+        )
     return lowered
 
 

@@ -14,13 +14,16 @@ counts, registers, spills, and shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import Diagnostic, UsageError
 from mlir_async_pipe.session.report import Session
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.lowering.launch_parameters import Parameter
 
 EMIT_KINDS = {"nvvm": ("llvm", "ptx", "cubin"), "rocdl": ("llvm", "isa", "hsaco")}
 
@@ -30,7 +33,8 @@ class Lowered:
     """Emitted code: `text` or `binary` (the other is empty), and its kernels.
 
     `kernels` are NvidiaKernel (`lower_nvvm`) or IsaKernel (`isa`), `waits` on AMD what became
-    of each wait (`isa_markers`). `diagnostics` are the remarks of the lowering, `emit` and
+    of each wait (`isa_markers`). `parameters` has, by kernel, what a launch hands over
+    (`launch_parameters`). `diagnostics` are the remarks of the lowering, `emit` and
     `target` what was asked for.
     """
 
@@ -41,6 +45,24 @@ class Lowered:
     kernels: tuple[Any, ...]
     waits: tuple[Any, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    parameters: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+
+    def arguments(self, kernel: str, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The ctypes values that a launch of `kernel` hands over, one for each parameter.
+
+        `values` are the kernel's own arguments in order, as `machine.run` takes them: arrays that
+        the device sees (`__cuda_array_interface__`, or NumPy's), addresses, numbers. Raises
+        UsageError (launch-argument) for what does not fit, or no such kernel.
+        """
+        from mlir_async_pipe.lowering.launch_parameters import launch_values
+
+        if kernel not in self.parameters:
+            raise UsageError(
+                f"there is no kernel '{kernel}'",
+                code="launch-argument",
+                advice=f"there is {', '.join(self.parameters) or 'none'}",
+            )
+        return launch_values(self.parameters[kernel], values)
 
 
 class Started:
@@ -75,7 +97,14 @@ class Started:
             self._error = error
 
 
-def begin(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Started:
+def begin(
+    module: Any,
+    *,
+    target: Target,
+    emit: str = "ptx",
+    strict: bool = False,
+    bare_pointers: bool = False,
+) -> Started:
     """Begin to lower `module`, and return as soon as the back end's process works, if there is
     one. The module may be looked at meanwhile.
 
@@ -89,37 +118,55 @@ def begin(module: Any, *, target: Target, emit: str = "ptx", strict: bool = Fals
             code="emit-kind",
             advice=f"it can emit {', '.join(kinds)}",
         )
-    return Started(_steps(module.operation, target, emit, strict))
+    return Started(_steps(module.operation, target, emit, strict, bare_pointers))
 
 
-def lower(module: Any, *, target: Target, emit: str = "ptx", strict: bool = False) -> Lowered:
+def lower(
+    module: Any,
+    *,
+    target: Target,
+    emit: str = "ptx",
+    strict: bool = False,
+    bare_pointers: bool = False,
+) -> Lowered:
     """Lower `module` to `target` and emit "llvm" (dialect), "ptx", "cubin", "isa" or "hsaco".
 
-    With `strict` a scope that the chip cannot run asynchronously is an error.
+    With `strict` a scope that the chip cannot run asynchronously is an error. With
+    `bare_pointers` a memref is handed over as one pointer instead of a descriptor.
     Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
     kind that the target does not have or a tool that is missing.
     """
-    with begin(module, target=target, emit=emit, strict=strict) as started:
+    with begin(
+        module, target=target, emit=emit, strict=strict, bare_pointers=bare_pointers
+    ) as started:
         return started.result()
 
 
-def _steps(module: Any, target: Target, emit: str, strict: bool) -> Generator[None, None, Lowered]:
+def _steps(
+    module: Any, target: Target, emit: str, strict: bool, bare_pointers: bool
+) -> Generator[None, None, Lowered]:
     """Lower a copy; yields while a back end works."""
+    # It needs the bindings, which may be chosen until now.
+    from mlir_async_pipe.lowering import launch_parameters
+
     session = Session(target=target, witnesses=False)
     root = module.clone().operation
+    parameters = launch_parameters.parameters_of(root, bare_pointers=bare_pointers)
     code: Any
     waits: tuple[Any, ...] = ()
     # Only the vendor that is asked for is imported: start-up counts.
     if target.lowering == "nvvm":
         from mlir_async_pipe.lowering.nvvm import lower_nvvm
 
-        code = yield from lower_nvvm.generate(root, session, target.chip, emit, strict=strict)
+        code = yield from lower_nvvm.generate(
+            root, session, target.chip, emit, strict=strict, bare_pointers=bare_pointers
+        )
     else:
         from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
 
         to_rocdl.run(root, to_rocdl.ToRocdlOptions(target.chip.name, strict), session)
-        code = yield from rocdl_code.generate(root, target.chip, emit)
+        code = yield from rocdl_code.generate(root, target.chip, emit, bare_pointers=bare_pointers)
         waits = code.waits
         rocdl_code.remark_stricter(waits, session.diagnostics)
     said = tuple(session.diagnostics.items)
-    return Lowered(str(target), emit, code.text, code.binary, code.kernels, waits, said)
+    return Lowered(str(target), emit, code.text, code.binary, code.kernels, waits, said, parameters)

@@ -17,6 +17,9 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 
 L = TypeVar("L")
 
+# An option of both vendors' conversions of kernels.
+BARE_POINTERS = " use-bare-ptr-memref-call-conv=true"
+
 
 @dataclass(frozen=True)
 class Step(Generic[L]):

@@ -84,13 +84,13 @@ class Tuning:
         figure_of = _extra("matplotlib.figure").Figure
         shown = [o for o in self.outcomes if not o.failed]
         by_cost = any(o.cost is not None for o in shown)
-        heights = [(o.cost if by_cost else o.cycles_of_block) or 0 for o in shown]
+        heights = [(o.cost if by_cost else o.cycles_of_work) or 0 for o in shown]
         figure = figure_of(figsize=(6, 1 + 0.3 * len(shown)), layout="constrained")
         axes = figure.subplots()
         names = [" ".join(f"{k}={v}" for k, v in o.parameters.items()) for o in shown]
         axes.barh(range(len(shown)), heights, tick_label=names)
         axes.invert_yaxis()
-        axes.set_xlabel("measured cost" if by_cost else "cycles for each block")
+        axes.set_xlabel("measured cost" if by_cost else "cycles for a unit of work")
         figure.savefig(path)
 
 
@@ -101,6 +101,7 @@ def tune(
     target: Target | str,
     cost: Callable[[Outcome], float] | None = None,
     inputs: Callable[..., Iterable[Any]] | None = None,
+    work: Callable[..., float] | None = None,
     keep: int | None = None,
     executor: Executor | None = None,
     store: str | Path | None = None,
@@ -115,6 +116,8 @@ def tune(
     here, one after the other. Without it candidates are sorted by their figures (`Outcome.order`).
     `inputs`: makes the kernel's arguments from the parameters that it names; then each candidate
     runs on the machine with late completion: one that races is a failure, and cycles are told.
+    `work`: how much one block does in that run, from the parameters that it names (elements of C
+    times k, say), so that tiles of different sizes compare; else all do the same.
     `keep`: only so many of the best by figures are measured.
     `executor`: any `concurrent.futures.Executor`; a pool of processes by default. `map` is not
     used, so a cluster's will do (docs/tuning.md).
@@ -152,6 +155,10 @@ def tune(
                 if outcome.code != "worker-failed":
                     kept.put(keys[number], outcome)
                 advance()
+        if work is not None:
+            for number, outcome in found.items():
+                done = _of_its_own(work, outcome.parameters)
+                found[number] = replace(outcome, work=done)
         if cost is None:
             found = {number: replace(outcome, cost=None) for number, outcome in found.items()}
         else:
@@ -172,9 +179,14 @@ def _task(
         text = str(build(**built))
     arguments = None
     if inputs is not None:
-        wanted = inspect.signature(inputs).parameters
-        arguments = tuple(inputs(**{n: v for n, v in parameters.items() if n in wanted}))
+        arguments = tuple(_of_its_own(inputs, parameters))
     return worker.task(parameters, text, target, options, arguments)
+
+
+def _of_its_own(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    """What a function makes of the parameters that it names."""
+    wanted = inspect.signature(function).parameters
+    return function(**{name: value for name, value in parameters.items() if name in wanted})
 
 
 def _evaluated(tasks: dict[int, Task], executor: Executor | None) -> Iterator[tuple[int, Outcome]]:

@@ -3,8 +3,8 @@
     async-pipe-tune gemm.mlir --target=nvvm:sm_80 --space num_stages=2,3,4 issue=first,spread
     async-pipe-tune gemm.py --target=nvvm:sm_80 --space num_stages=2,3 tile_k=32,64 --csv=found.csv
 
-A Python file defines `build(…)`, which makes the annotated module, and may define `inputs(…)` and
-`cost(outcome)`: see `mlir_async_pipe.tuning.tune`.
+A Python file defines `build(…)`, which makes the annotated module, and may define `inputs(…)`,
+`work(…)` and `cost(outcome)`: see `mlir_async_pipe.tuning.tune`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def _tune(options: argparse.Namespace) -> int:
             target=options.target,
             cost=defined.get("cost"),
             inputs=defined.get("inputs"),
+            work=defined.get("work"),
             keep=options.keep,
             executor=pool,
             store=options.store,

@@ -19,6 +19,8 @@ class PtxKernel:
 
     `waits` are the counts (groups that may stay in flight) of its cp.async.wait_group lines
     in textual order; `copies`, `commits` and `barriers` are numbers of instructions.
+    `parameters` are the types of the entry's parameters ("u64", "f32", "b8[2]" for an f16), `threads` the block size
+    that a launch must have, None where any will do.
     """
 
     name: str
@@ -26,6 +28,8 @@ class PtxKernel:
     copies: int
     commits: int
     barriers: int
+    parameters: tuple[str, ...] = ()
+    threads: tuple[int, int, int] | None = None
 
 
 _KERNEL = re.compile(r"^\.visible \.entry ([\w$.]+)\(.*?^\}", re.DOTALL | re.MULTILINE)
@@ -33,6 +37,8 @@ _WAIT = re.compile(r"\bcp\.async\.wait_group\s+(\d+)|\bcp\.async\.wait_(all)\b")
 _COPY = re.compile(r"\bcp\.async\.c[ag]\b")
 _COMMIT = re.compile(r"\bcp\.async\.commit_group\b")
 _BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.sync\b")
+_PARAMETER = re.compile(r"\.param (?:\.align \d+ )?\.(\w+)[^,\n[]*(\[\d+\])?")
+_BLOCK = re.compile(r"\.reqntid (\d+)(?:, (\d+))?(?:, (\d+))?")
 _EXTERN_FUNCTION = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$.]+)", re.MULTILINE)
 # What the CUDA driver provides to every module (PTX Interoperability, system calls).
 _SYSTEM_CALLS = frozenset(("vprintf", "malloc", "free", "__assertfail", "cudaLaunchDevice"))
@@ -48,7 +54,11 @@ def _kernel(name: str, body: str) -> PtxKernel:
     copies, commits, barriers = (
         len(pattern.findall(body)) for pattern in (_COPY, _COMMIT, _BARRIER)
     )
-    return PtxKernel(name, waits, copies, commits, barriers)
+    head = body[: body.index("{")]
+    sizes = _BLOCK.search(head)
+    threads = None if sizes is None else (int(sizes[1]), int(sizes[2] or 1), int(sizes[3] or 1))
+    parameters = tuple("".join(found) for found in _PARAMETER.findall(head))
+    return PtxKernel(name, waits, copies, commits, barriers, parameters, threads)
 
 
 def check_calls(text: str) -> None:

@@ -43,7 +43,14 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 from mlir_async_pipe.lowering.nvvm.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
-from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
+from mlir_async_pipe.lowering.ordered_steps import (
+    BARE_POINTERS,
+    Step,
+    gpu_modules,
+    in_each,
+    on_root,
+    run_steps,
+)
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_sizes, state_once
 from mlir_async_pipe.lowering.scopes.copy_spaces import check_copy_spaces
@@ -60,7 +67,7 @@ from mlir_async_pipe.session.report import Session
 # fragments) that convert-gpu-to-nvvm does not lower itself.
 RECIPE = (
     "convert-nvgpu-to-nvvm,convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
-    "lower-affine,convert-vector-to-llvm,convert-gpu-to-nvvm{has-redux=true},canonicalize,cse,"
+    "lower-affine,convert-vector-to-llvm,convert-gpu-to-nvvm{{has-redux=true{bare}}},canonicalize,cse,"
     "convert-nvvm-to-llvm,reconcile-unrealized-casts"
 )
 
@@ -83,12 +90,14 @@ class ToNvvmOptions:
     is an error; else it runs in place, with a remark. `bypass_l1` says which 16-byte copies
     bypass the first-level cache: "all", or only those that are "formed" here and those that say
     it themselves. With `l2_lines` copies of parts of a line fetch it whole into the second.
+    With `bare_pointers` a memref argument of a kernel is one pointer instead of a descriptor.
     """
 
     chip: str = ""
     strict: bool = False
     bypass_l1: str = field(default="all", metadata={"choices": ("all", "formed")})
     l2_lines: bool = True
+    bare_pointers: bool = False
 
 
 @dataclass
@@ -176,10 +185,12 @@ def _drop_noalias(gpu_module: Operation) -> None:
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(kept, function.context)
 
 
-def _convert(root: Operation) -> None:
+def _convert(to: ToNvvm) -> None:
     """Run MLIR's conversions on every gpu.module. Raises LoweringError (lowering-failed)."""
-    inner = f"gpu.module({RECIPE})"
-    pipeline = RECIPE if root.name == "gpu.module" else inner
+    root = to.root
+    bare = BARE_POINTERS if to.options.bare_pointers else ""
+    recipe = RECIPE.format(bare=bare)
+    pipeline = recipe if root.name == "gpu.module" else f"gpu.module({recipe})"
     anchor = "gpu.module" if root.name == "gpu.module" else "builtin.module"
     if bindings.current().name in _CANNOT_CONVERT:
         raise UsageError(
@@ -245,7 +256,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
     Step(
         "convert",
-        lambda to: _convert(to.root),
+        _convert,
         ("caches", "clamp", "sizes", "noalias"),
         "all is known",
     ),

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
+from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
 from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
@@ -58,7 +58,7 @@ _LOWERING = (
     "builtin.module(gpu.module("
     "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
     "lower-affine,convert-amdgpu-to-rocdl{{chipset={chip}}},"
-    "convert-gpu-to-rocdl{{chipset={chip}}},canonicalize,cse,reconcile-unrealized-casts))"
+    "convert-gpu-to-rocdl{{chipset={chip}{bare}}},canonicalize,cse,reconcile-unrealized-casts))"
 )
 
 
@@ -73,7 +73,9 @@ class RocdlCode:
     waits: tuple[WaitReadback, ...] = ()
 
 
-def generate(root: Operation, chip: Chip, emit: str) -> Generator[None, None, RocdlCode]:
+def generate(
+    root: Operation, chip: Chip, emit: str, *, bare_pointers: bool = False
+) -> Generator[None, None, RocdlCode]:
     """Code of a module after `async-pipe-to-rocdl`, which is changed: "llvm" (dialect), "isa"
     (assembly, with a comment before each of our waits) or "hsaco" (a linked code object).
     Yields while the back end works.
@@ -85,19 +87,19 @@ def generate(root: Operation, chip: Chip, emit: str) -> Generator[None, None, Ro
     slices_to_shuffles(root)
     masks_to_constants(root)
     if emit == "llvm":
-        text = (yield from back_end_process.run(_request(root, chip, ""))).decode()
+        text = (yield from back_end_process.run(_request(root, chip, "", bare_pointers))).decode()
         return RocdlCode(text, b"")
     waits = mark(root)
     # The linker is looked for first: without it the rest is for nothing.
     with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
-        asked = _request(root, chip, "format=isa")
+        asked = _request(root, chip, "format=isa", bare_pointers)
         text = (yield from back_end_process.run(asked)).decode().rstrip("\0")
         _check_calls(text)
         kernels = read(text)
         readback = explain(waits, kernels)
         if folder is None:
             return RocdlCode(text, b"", kernels, readback)
-        request = _request(root, chip, f"format=bin toolkit={folder}")
+        request = _request(root, chip, f"format=bin toolkit={folder}", bare_pointers)
         linked = yield from back_end_process.run(request)
         return RocdlCode("", linked, kernels, readback)
 
@@ -113,7 +115,7 @@ def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -
             )
 
 
-def _request(root: Operation, chip: Chip, options: str) -> Request:
+def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> Request:
     """Ask for the LLVM dialect, or with `options` of gpu-module-to-binary for an object."""
     attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
     binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
@@ -122,7 +124,7 @@ def _request(root: Operation, chip: Chip, options: str) -> Request:
     return Request(
         back_end("rocdl"),
         _text(root, _VECTORS if vectors else ""),
-        (*lowering, _LOWERING.format(chip=chip.name)),
+        (*lowering, _LOWERING.format(chip=chip.name, bare=BARE_POINTERS if bare_pointers else "")),
         binary,
         "object" if options else "module",
     )

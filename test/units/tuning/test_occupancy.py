@@ -5,6 +5,8 @@ Covers: tuning/occupancy.py
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mlir_async_pipe.chips.table import CHIPS
@@ -48,4 +50,5 @@ def test_what_is_not_known_is_not_guessed():
 )
 def test_blocks_hide_each_others_stalls(blocks, cycles):
     outcome = Outcome({}, blocks=blocks, cycles=1000, stalls=600)
-    assert outcome.cycles_of_block == cycles
+    assert outcome.cycles_of_work == cycles
+    assert replace(outcome, work=4).cycles_of_work == cycles / 4

@@ -173,6 +173,15 @@ def test_measured_candidates_are_sorted_by_their_cost_and_only_the_best_are_meas
     assert [o.cost is None for o in found.outcomes] == [False, True, True]
 
 
+def test_blocks_that_do_more_may_take_longer():
+    space = {"rows": [1, 2]}
+    settings = {"target": TARGET, "inputs": arrays, "executor": Inline()}
+    alike = tune(tile, space, **settings)
+    assert [o.parameters["rows"] for o in alike.outcomes] == [1, 2]
+    found = tune(tile, space, work=lambda rows: rows**3, **settings)
+    assert [o.parameters["rows"] for o in found.outcomes] == [2, 1]
+
+
 def test_one_that_cannot_be_measured_is_a_failure():
     def cost(outcome: Outcome) -> float:
         if outcome.parameters["num_stages"] == 2:
