@@ -58,6 +58,7 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
                 contents=array.reshape(-1).view(np.uint8),
             )
             values.append(uniform(buffer.base))
+            launch.tensors[buffer.base] = array
             arrays.append((buffer.base, array))
         else:
             scalar = kind_of(kind)

@@ -25,6 +25,8 @@ from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 
 
 @dataclass(eq=False)
@@ -49,6 +51,17 @@ class Site:
     def is_atomic(self) -> bool:
         """Whether the op updates memory atomically."""
         return self.row is not None and any(rule.kind == "atomic" for rule in self.row.accesses)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the op is a product of a warpgroup, or waits for one."""
+        return self.row is not None and self.row.queue == WGMMA
+
+    @property
+    def needs_clocks(self) -> bool:
+        """Whether the op meets others through mbarriers, or goes past the generic proxy."""
+        queue = None if self.row is None else self.row.queue
+        return self.name in MBARRIER_OPS or queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An integer attribute, `default` if the op lacks it."""

@@ -158,11 +158,22 @@ class Detector(Shadow):
         writer = self.write_thread[where]
         bad = (self.write_epoch[where] == now) & (writer != threads[:, None])
         if bad.any():
+            bad = self._unseen(bad, threads, where, writer)
+        if bad.any():
             self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
         if self._shared_grid:
             self._check_other_block(site, threads, where, self.other_block_writer)
 
+    def _unseen(self, bad: Array, threads: Array, where: Array, writer: Array) -> Array:
+        """Of the granules that somebody else wrote in this interval, those that are unordered."""
+        return bad
+
     def _check_readers(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        self._check_readers_here(site, threads, where, now)
+        if self._shared_grid:
+            self._check_other_block(site, threads, where, self.other_block_reader)
+
+    def _check_readers_here(self, site: int, threads: Array, where: Array, now: Array) -> None:
         current = self.read_epoch[where] == now
         me = threads[:, None]
         code = "missing-barrier"
@@ -174,8 +185,6 @@ class Detector(Shadow):
         bad = current & (first == me) & (second != NOBODY)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.second_site[where], second)
-        if self._shared_grid:
-            self._check_other_block(site, threads, where, self.other_block_reader)
 
     def _check_other_block(self, site: int, threads: Array, where: Array, field: Array) -> None:
         others = field[where]

@@ -32,7 +32,10 @@ class AsyncOp:
     `lanes` (bool), `ordinal`, `covered` and `moved` have one entry for each lane of the
     unit. `reads` and `writes` are footprints: (threads, granules) with a row for each lane
     that takes part, the rows of footprint i belonging to the lanes `row_lanes[i]`.
-    `sample` reads the source and `write` fills the destination, for some lanes.
+    `sample` reads the source and `write` fills the destination, for some lanes. Of what completes
+    on an mbarrier: `size` in bytes, and since its phase is over `agent` and `tick`, under which
+    its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
+    `registers` is what a product fills.
     """
 
     site: int
@@ -48,6 +51,11 @@ class AsyncOp:
     sampled: Array
     moved: Array
     serial: int = 0
+    size: int = 0
+    agent: int | None = None
+    tick: int = 0
+    is_proxy: bool = False
+    registers: Any = None
 
     def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
         """The footprint rows of the lanes in `done`."""
@@ -140,6 +148,8 @@ class Queues:
         self.detector = detector
         self.policy = policy
         self.fifos: dict[str, Fifo] = {}
+        # Copies of the whole block that complete on mbarriers, None if the program has none.
+        self.mbarriers: Any = None
         self._serial = 0
 
     def fifo(self, queue: Queue) -> Fifo:
@@ -212,5 +222,9 @@ class Queues:
     def tick(self) -> None:
         """Give the policy a chance to let data arrive."""
         pending = [operation for fifo in self.fifos.values() for operation in fifo.pending]
+        if self.mbarriers is not None:
+            pending += [operation for _, operation in self.mbarriers.in_flight]
         if pending:
             self.policy.tick(pending)
+        if self.mbarriers is not None:
+            self.mbarriers.settle()

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.barrier_phases import Mbarriers
+from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.completion import policy_of
 from mlir_async_pipe.machine.decode import Decoder, Function, Site
 from mlir_async_pipe.machine.detector import Detector
@@ -52,6 +54,9 @@ class Launch:
     depth: int = 0
     depth_limit: int = 200
     scheduler: Any = None
+    # The tensors that are behind pointers: the arrays that were passed, by their address.
+    tensors: dict[int, Array] = field(default_factory=dict)
+    mbarriers: Any = None
     _steps: int = 0
     _shared: dict[tuple[Any, int], Buffer] = field(default_factory=dict)
     _globals: dict[str, Buffer] = field(default_factory=dict)
@@ -70,7 +75,16 @@ class Launch:
 
     def unit(self, threads: Array) -> Unit:
         """A unit of threads with queues of its own."""
-        return Unit(self, threads, Queues(len(threads), self.detector, self.policy))
+        queues = Queues(len(threads), self.detector, self.policy)
+        queues.mbarriers = self.mbarriers
+        return Unit(self, threads, queues)
+
+    def begin_block(self) -> None:
+        """A block has mbarriers of its own, if the program has any."""
+        if isinstance(self.detector, ClockedDetector):
+            clock = self.detector.clock
+            clock.next_block(self.block_number * self.block_size)
+            self.mbarriers = Mbarriers(self.detector, self.policy, clock)
 
     def function(self, name: str) -> Function:
         """The decoded function called `name`."""

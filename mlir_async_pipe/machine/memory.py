@@ -56,8 +56,9 @@ class Memory:
     def allocate(
         self, size: int, space: int, name: str, place: Place = NOWHERE, contents: Any = None
     ) -> Buffer:
-        """A new buffer of `size` bytes, 256-byte aligned, with `contents` or uninitialised."""
-        base = self._end
+        """A new buffer of `size` bytes with `contents` or uninitialised, aligned to 256 bytes;
+        in workgroup memory to 1024, where the widest swizzle begins again."""
+        base = -(-self._end // 1024) * 1024 if space == WORKGROUP else self._end
         self._end = -(-(base + size + GUARD_BYTES) // 256) * 256
         self._grow(self._end)
         buffer = Buffer(name, base, size, space, place)

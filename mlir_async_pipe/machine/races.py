@@ -17,6 +17,11 @@
 | unwaited-copy       | an async op that no wait covers when the kernel ends                     |
 | queue-overflow      | more slots of a queue acquired than its depth                            |
 | wait-before-commit  | a wait for a group that is not committed yet                             |
+| missing-fence       | the async proxy uses what a generic write left unfenced                  |
+| barrier-not-initialised | an mbarrier that nobody has initialised                              |
+| too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
+| phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
+| deadlock            | a wait that nobody can let pass                                          |
 """
 
 from __future__ import annotations
@@ -41,6 +46,11 @@ _SENTENCES = {
     "unwaited-copy": "'{op}' is still in flight when the kernel ends: no wait covers it",
     "queue-overflow": "'{op}' acquires more slots than the queue has",
     "wait-before-commit": "'{op}' waits for a group that is not committed yet",
+    "missing-fence": "'{op}' uses what '{other}' wrote, without a fence for the async proxy between",
+    "barrier-not-initialised": "'{op}' uses an mbarrier that nothing has initialised",
+    "too-many-arrivals": "'{op}' arrives where no arrival is pending",
+    "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",
+    "deadlock": "'{op}' waits for ever",
 }
 
 NOWHERE = Place()
@@ -53,7 +63,8 @@ class Race:
 
     `op` at `place` is the access that completed the race, `other_op` at `other_place` the
     earlier end ("" where a race has one end only). `thread` and `other_thread` are linear
-    ids in the grid, -1 if unknown. `buffer` and `byte` (offset in it) say where in memory.
+    ids in the grid, -1 if unknown. `buffer` and `byte` (offset in it) say where in memory, and
+    `detail` what an mbarrier lacks.
     """
 
     code: str
@@ -66,6 +77,7 @@ class Race:
     buffer: str = ""
     byte: int = -1
     count: int = 1
+    detail: str = ""
 
     def diagnostic(self) -> Diagnostic:
         """The finding as an error with a note at the other end."""
@@ -73,6 +85,8 @@ class Race:
         if self.buffer:
             message += f" (byte {self.byte} of {self.buffer}"
             message += f", thread {self.thread})" if self.thread >= 0 else ")"
+        if self.detail:
+            message += f" ({self.detail})"
         if self.count > 1:
             message += f", {self.count} times"
         notes = []

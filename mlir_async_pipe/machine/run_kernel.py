@@ -20,6 +20,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
 from mlir_async_pipe.machine.arguments import pass_arguments, plain
+from mlir_async_pipe.machine.barrier_phases import StuckError
+from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Decoder, Function
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Unit
@@ -29,6 +31,7 @@ from mlir_async_pipe.machine.memory import Memory
 from mlir_async_pipe.machine.races import Race
 from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRecord
+from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_size import block_size
@@ -122,7 +125,6 @@ def run(
         threads = _stated_threads(raw(module), name)
     target_function = decoder.function(name)
     memory = Memory()
-    detector = Detector(memory, decoder.sites, granule_of(raw(module)))
     lanes = warp or (target.chip.lanes if target is not None else 32)
     options = Options(
         block=_three(threads, "threads"),
@@ -135,6 +137,7 @@ def run(
         step_limit=step_limit,
         target=target,
     )
+    detector = _detector(memory, decoder, granule_of(raw(module)), options)
     launch = Launch(decoder, options, memory, detector)
     passed = pass_arguments(launch, target_function, arguments)
     decoder.forget_handles()
@@ -150,6 +153,15 @@ def run(
     )
 
 
+def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) -> Detector:
+    """The race detector; only programs with mbarriers need one that keeps clocks."""
+    if not any(site.needs_clocks for site in decoder.sites):
+        return Detector(memory, decoder.sites, granule)
+    warps = -(-int(np.prod(options.block)) // options.warp)
+    clock = WarpClock(warps, options.warp)
+    return ClockedDetector(memory, decoder.sites, granule, clock)
+
+
 def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
     """Run all blocks, x fastest; returns the results of the first unit of the first block."""
     first: list[Any] | None = None
@@ -162,7 +174,11 @@ def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> 
     for number in range(nx * ny * nz):
         launch.block_number = number
         launch.block_index = (number % nx, number // nx % ny, number // (nx * ny))
-        given = run_block(launch, function, arguments)
+        launch.begin_block()
+        try:
+            given = run_block(launch, function, arguments)
+        except StuckError:
+            break
         first = given if first is None else first
         launch.end_block()
     return first or []
@@ -177,9 +193,12 @@ def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) ->
         extra = launch.attributions(unit, function)
         return unit.call(function, (*arguments, *extra))
 
-    results = scheduler_of(launch.options.schedule, launch.options.seed).run(launch, body)
+    options = launch.options
+    results = scheduler_of(options.schedule, options.seed, launch).run(launch, body)
     for unit in units:
         _finish(unit)
+    if launch.mbarriers is not None:
+        launch.mbarriers.finish()
     return results[0]
 
 

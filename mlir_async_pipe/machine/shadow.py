@@ -6,6 +6,8 @@ a 128 x 32 f16 tile has 4096 entries, not 8192.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mlir_async_pipe.machine.memory import Memory
@@ -13,7 +15,7 @@ from mlir_async_pipe.machine.memory import Memory
 Array = np.ndarray
 
 NOBODY = -1
-_SHADOW_FIELDS = (
+SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
     ("write_epoch", np.int32, 0),
     ("write_thread", np.int32, NOBODY),
     ("write_site", np.int32, NOBODY),
@@ -36,6 +38,7 @@ class Shadow:
     async ops in flight will write and read the granule, and who used it in earlier blocks.
     """
 
+    fields = SHADOW_FIELDS
     write_epoch: Array
     write_thread: Array
     write_site: Array
@@ -70,7 +73,7 @@ class Shadow:
         if needed == self._capacity:
             return
         extra = needed - self._capacity
-        for name, dtype, empty in _SHADOW_FIELDS:
+        for name, dtype, empty in self.fields:
             fresh = np.full(extra, empty, dtype)
             old = getattr(self, name, None)
             setattr(self, name, fresh if old is None else np.concatenate([old, fresh]))

@@ -1,7 +1,7 @@
 """In which order the threads of a block run between two barriers.
 
-lockstep   all threads together, op by op
-forward    one warp after the other, each up to the next barrier
+lockstep   all threads together, op by op; with mbarriers, those of a warp, or warpgroup
+forward    one warp after the other, each up to the next barrier, or a wait that does not pass
 backward   the last warp first
 random     any order, a new one in each barrier interval, from a seed
 
@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.barrier_phases import Mbarrier, StuckError
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 
+Passes = Callable[[], bool]
 SCHEDULES = ("lockstep", "forward", "backward", "random")
 
 
@@ -39,22 +42,34 @@ class LockStep:
         """Everybody is here already."""
         unit.launch.detector.barrier(spaces)
 
+    def block(self, unit: Unit, site: Site, wanted: list[Mbarrier], passes: Passes) -> None:
+        """Let copies land until the wait passes. Raises StuckError."""
+        while not passes():
+            if not unit.launch.mbarriers.force(wanted):
+                if unit.mask is not None and not unit.mask.all():
+                    raise site.unsupported(
+                        "some threads wait for others of their unit: run it with the schedule "
+                        "'forward'"
+                    )
+                _tell_stuck(unit.launch, [(site, wanted, unit)])
 
-class WarpByWarp:
-    """Each warp is a unit and runs alone until its next barrier."""
 
-    def __init__(self, order: str, seed: int) -> None:
-        self.order = order
+class UnitByUnit:
+    """Each warp, or each warpgroup (`width` threads), is a unit and runs alone until its next
+    barrier, or a wait that does not pass."""
+
+    def __init__(self, order: str, seed: int, width: int) -> None:
+        self.order, self.width = order, width
         self.random = np.random.default_rng(seed)
 
     def run(self, launch: Any, body: Callable[[Unit], Any]) -> list[Any]:
-        """Run `body` for every warp of the block; raises what the first of them raises."""
+        """Run `body` for every unit of the block; raises what the first of them raises, and
+        StuckError."""
         launch.scheduler = self
         self._launch = launch
-        starts = range(0, launch.block_size, launch.options.warp)
         units = [
-            launch.unit(np.arange(start, min(start + launch.options.warp, launch.block_size)))
-            for start in starts
+            launch.unit(np.arange(start, min(start + self.width, launch.block_size)))
+            for start in range(0, launch.block_size, self.width)
         ]
         launch.trace_unit(units[0])
         self._workers = {id(unit): _Worker(unit, body) for unit in units}
@@ -68,27 +83,64 @@ class WarpByWarp:
         return [worker.result for worker in workers]
 
     def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:
-        """Stop here until all warps have come to a barrier."""
+        """Stop here until all units have come to a barrier."""
         self._workers[id(unit)].pause(site, spaces)
 
+    def block(self, unit: Unit, site: Site, wanted: list[Mbarrier], passes: Passes) -> None:
+        """Stop here until the wait passes."""
+        worker = self._workers[id(unit)]
+        while not passes():
+            worker.wanted, worker.passes = wanted, passes
+            worker.pause(site, ())
+            worker.wanted, worker.passes = [], None
+
     def _interval(self, running: list[_Worker]) -> None:
-        """Let each warp run to its next barrier or its end, then let them meet."""
+        """Let each unit run to its next barrier, its end or a wait that does not pass; when none
+        can, let them meet, or a copy land."""
         order = list(range(len(running)))
         if self.order == "backward":
             order.reverse()
         elif self.order == "random":
             order = [int(i) for i in self.random.permutation(len(running))]
+        ran = False
         for number in order:
-            running[number].resume()
-        met = [worker for worker in running if not worker.done]
+            if running[number].can_run():
+                running[number].resume()
+                ran = True
+        met = [worker for worker in running if not worker.done and worker.met]
+        left = [worker for worker in running if not worker.done]
+        if len(met) == len(left):
+            self._meet(met)
+        elif not ran and not any(worker.can_run() for worker in left):
+            wanted = [barrier for worker in left for barrier in worker.wanted]
+            if not self._launch.mbarriers.force(wanted):
+                _tell_stuck(self._launch, [(w.site, w.wanted, w.unit) for w in left])
+
+    def _meet(self, met: list[_Worker]) -> None:
+        """All units that are not done have come to a barrier."""
         if not met:
             return
+        for worker in met:
+            worker.met = False
         together = len(met) == len(self._workers) and len({w.site.number for w in met}) == 1
         if not together:
             for worker in met:
                 self._launch.detector.report("divergent-barrier", worker.site.number)
             return
         self._launch.detector.barrier(met[0].spaces)
+
+
+def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -> None:
+    """Report who waits for what, each with another that waits, else with the init of its barrier.
+    Raises StuckError."""
+    for number, (site, wanted, unit) in enumerate(waiting):
+        other = waiting[number - 1][0].number
+        if len(waiting) == 1 and wanted:
+            other = wanted[0].site
+        thread = int(launch.grid_threads(unit.threads[np.flatnonzero(unit.active())[:1]])[0])
+        lacks = "; ".join(barrier.lacks() for barrier in wanted)
+        launch.detector.report_between("deadlock", site.number, other, thread=thread, detail=lacks)
+    raise StuckError
 
 
 class _Abandoned(BaseException):
@@ -99,7 +151,12 @@ class _Worker:
     """One unit in an OS thread that runs only between `resume` and `pause`."""
 
     def __init__(self, unit: Unit, body: Callable[[Unit], Any]) -> None:
+        self.unit = unit
         self.done = False
+        # Stopped at a barrier of the block; or at a wait for these mbarriers, until it passes.
+        self.met = False
+        self.wanted: list[Mbarrier] = []
+        self.passes: Passes | None = None
         self.result: Any = None
         self.site: Any = None
         self.spaces: tuple[int, ...] = ()
@@ -110,6 +167,10 @@ class _Worker:
         self._thread = threading.Thread(target=self._main, args=(unit, body), daemon=True)
         self._thread.start()
 
+    def can_run(self) -> bool:
+        """Whether it is neither at a barrier nor at a wait that does not pass."""
+        return not self.done and not self.met and (self.passes is None or self.passes())
+
     def resume(self) -> None:
         """Run until the next barrier or the end; raises what the unit raises."""
         self._go.release()
@@ -118,8 +179,8 @@ class _Worker:
             raise self._error
 
     def pause(self, site: Any, spaces: tuple[int, ...]) -> None:
-        """Called by the unit at a barrier."""
-        self.site, self.spaces = site, spaces
+        """Called by the unit at a barrier, or at a wait."""
+        self.site, self.spaces, self.met = site, spaces, self.passes is None
         self._stopped.release()
         self._go.acquire()
         if self._abandoned:
@@ -146,12 +207,22 @@ class _Worker:
         self._stopped.release()
 
 
-def scheduler_of(name: str, seed: int) -> LockStep | WarpByWarp:
-    """The scheduler of that name; raises UsageError (bad-schedule)."""
-    if name == "lockstep":
-        return LockStep()
-    if name in SCHEDULES:
-        return WarpByWarp(name, seed)
-    raise UsageError(
-        f"unknown thread schedule '{name}'", code="bad-schedule", advice=", ".join(SCHEDULES)
-    )
+def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
+    """The scheduler of that name; raises UsageError (bad-schedule).
+
+    Products of warpgroups need whole ones as units. Where warps wait for each other on mbarriers,
+    one unit for all would wait for itself.
+    """
+    if name not in SCHEDULES:
+        raise UsageError(
+            f"unknown thread schedule '{name}'", code="bad-schedule", advice=", ".join(SCHEDULES)
+        )
+    warp = launch.options.warp
+    products = any(site.is_product for site in launch.decoder.sites)
+    width = 4 * warp if products else warp
+    if name != "lockstep":
+        return UnitByUnit(name, seed, width)
+    waits = any(site.name in MBARRIER_OPS for site in launch.decoder.sites)
+    if waits and launch.block_size > width:
+        return UnitByUnit("forward", seed, width)
+    return LockStep()

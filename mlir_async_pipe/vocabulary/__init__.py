@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
+from mlir_async_pipe.vocabulary.mbarrier_ops import MbarrierRule
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import is_pure
@@ -104,7 +105,7 @@ def is_partial_barrier(op: Any) -> bool:
     return row is not None and row.whole is not None and not row.whole(op)
 
 
-def operand_groups(op: Any, row: Row) -> dict[str, range]:
+def operand_groups(op: Any, row: Row | MbarrierRule) -> dict[str, range]:
     """The operand numbers of each named operand group of `row`, for this very op.
 
     `operandSegmentSizes` decides where the op has it; else at most one group is marked "*"

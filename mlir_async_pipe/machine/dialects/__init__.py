@@ -16,6 +16,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     llvm,
     llvm_arith,
     math,
+    mbarriers,
     memref,
     memref_views,
     nvgpu,

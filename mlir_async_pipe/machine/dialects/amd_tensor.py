@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
-from mlir_async_pipe.machine.dialects.tma import move_elements
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
@@ -91,9 +92,31 @@ def load(site: Site) -> Execute:
             inside = inside & (positions < tile.sizes[axis][:, None])
         source = tile.base.source[:, None] + linear * kind.item_bytes
         target = tile.base.target[:, None] + np.arange(steps.shape[1]) * kind.item_bytes
-        move_elements(unit, site, source, target, lanes, inside, (kind, kind))
+        _move_elements(unit, site, source, target, lanes, inside, (kind, kind))
 
     return execute
+
+
+def _move_elements(
+    unit: Unit,
+    site: Site,
+    source: Array,
+    target: Array,
+    lanes: Array,
+    inside: Array,
+    kinds: tuple[Kind, Kind],
+) -> None:
+    """Copy elements one by one, in the `lanes` of each; what is not `inside` becomes zeros.
+
+    Addresses are (lanes or 1, elements); `kinds` are those that are read and written."""
+    source, target, inside = (lanes_of(a, unit.width) for a in (source, target, inside))
+    lanes = np.broadcast_to(lanes.reshape(unit.width, -1), inside.shape)
+    for number in range(inside.shape[1]):
+        writing, held = lanes[:, number], inside[:, number]
+        where = access.span(unit, source[:, number], kinds[0].item_bytes, writing & held)
+        value = np.where(held, access.read(unit, site, where, kinds[0]), 0)
+        place = access.span(unit, target[:, number], kinds[0].item_bytes, writing)
+        access.write(unit, site, place, value, kinds[1])
 
 
 def _first_lanes(unit: Unit) -> Array:

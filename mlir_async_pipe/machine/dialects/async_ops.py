@@ -121,8 +121,9 @@ def start(
     write_lanes: list[Array],
     sample: Callable[[Array], None],
     write: Callable[[Array], None],
+    **more: Any,
 ) -> AsyncOp:
-    """Put an async op in flight."""
+    """Put an async op in flight; `more` are further fields of it."""
     none = np.zeros(unit.width, np.bool_)
     operation = AsyncOp(
         site.number,
@@ -137,6 +138,7 @@ def start(
         none.copy(),
         none.copy(),
         none.copy(),
+        **more,
     )
     unit.queues.issue(operation)
     return operation

@@ -11,6 +11,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.scf import packer
+from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import (
@@ -197,6 +198,8 @@ def conversion_cast(site: Site) -> Execute:
     sources = [str(value.type) for value in site.op.operands]
     targets = [str(value.type) for value in site.op.results]
     plain = len(sources) == len(targets) == 1
+    if plain and sources[0].startswith("!llvm.ptr") and targets[0].startswith(TENSOR_MAP):
+        return passed_tensor(site)
     if plain and targets[0] == TOKEN_TYPE:
         # A number in the place of a token denotes no group.
         return lambda unit, value: Token("", uniform(UNKNOWN_GROUP))

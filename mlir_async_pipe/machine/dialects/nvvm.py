@@ -8,17 +8,15 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import (
-    BYTE_KIND,
-    byte_span,
-    copier,
-    copy_now,
-    pointed_bytes,
-)
+from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier
 from mlir_async_pipe.machine.dialects.gpu import matrix_parts, matrix_rows
+from mlir_async_pipe.machine.dialects.mbarriers import Operands
+from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 
 Array = np.ndarray
 
@@ -36,18 +34,46 @@ def pointer_copy(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvvm.cp.async.bulk.global.shared.cta", "nvvm.cp.async.bulk.shared.cluster.global")
-def bulk_copy(site: Site) -> Execute:
-    """A bulk copy by each active lane, executed at once."""
-    size_at = 2 if site.name == "nvvm.cp.async.bulk.global.shared.cta" else 3
+@semantics("nvvm.cp.async.bulk.shared.cluster.global")
+def bulk_load(site: Site) -> Execute:
+    """Bytes into workgroup memory, once for each active lane; they complete on an mbarrier."""
+    operands = Operands(site)
+    if len(operand_groups(site.op, MBARRIER_OPS[site.name])["multicast"]):
+        raise site.unsupported("copies into the blocks of a cluster")
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
-        told_synchronous(unit, site)
-        size = int(rest[size_at - 2].max())
-        origin, place = pointed_bytes(unit, source, size), pointed_bytes(unit, target, size)
-        copy_now(unit, site, origin, place, None)
+        given = (target, source, *rest)
+        addresses = operands.addresses(unit, given)
+        sizes = operands.of(unit, given, "bytes")
+        for lane in map(int, np.flatnonzero(unit.active())):
+            from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
+            inside = np.ones(from_bytes.shape, np.bool_)
+            complete_on(
+                unit, site, lane, int(addresses[lane]), from_bytes, inside, to_bytes, BYTE_KIND
+            )
 
     return execute
+
+
+@semantics("nvvm.cp.async.bulk.global.shared.cta")
+def bulk_store(site: Site) -> Execute:
+    """Bytes out of workgroup memory, in the bulk group that each active lane commits next."""
+    queue = site.queue()
+
+    def execute(unit: Unit, target: Array, source: Array, size: Array, *rest: Array) -> None:
+        sizes = lanes_of(size, unit.width)
+        for lane in map(int, np.flatnonzero(unit.active())):
+            from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
+            store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE_KIND)
+
+    return execute
+
+
+def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tuple[Array, Array]:
+    """The addresses of the bytes that a lane copies, at both ends."""
+    ends = (access.within_memory(unit, pointer, size) for pointer in (source, target))
+    first, second = (int(lanes_of(end, unit.width)[lane]) for end in ends)
+    return first + np.arange(size), second + np.arange(size)
 
 
 def told_synchronous(unit: Unit, site: Site) -> None:

@@ -1,38 +1,34 @@
-"""nvgpu tensor-map copies and mbarriers, executed synchronously.
+"""nvgpu tensor-map copies: loads complete on an mbarrier, stores in a bulk group.
 
-A tensor-map copy happens when it is issued, and an mbarrier wait that the whole block reaches
-orders workgroup memory like a barrier; both say so in a remark. Coordinates name the fastest
-dimension first (PTX ISA, tensor coordinates), boxes and memrefs the slowest.
+Coordinates name the fastest dimension first (PTX ISA, tensor coordinates), boxes and memrefs the
+slowest. A load moves a whole box: what is outside the tensor is zeros, and counts as bytes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine import access
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
+from mlir_async_pipe.machine.dialects.mbarriers import Operands, check_ready
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import BOOL, INDEX, Kind
-from mlir_async_pipe.machine.lane_values import (
-    MemRef,
-    Tensor,
-    lanes_of,
-    uniform,
-)
-from mlir_async_pipe.machine.memory import WORKGROUP
-from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.fifos import AsyncOp
+from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
+from mlir_async_pipe.machine.lane_values import MemRef, Tensor, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.vocabulary import operand_groups
 
 Array = np.ndarray
 
 # A swizzle of W bytes xors the 16-byte chunk number with the number of the 128-byte line it is
 # in, modulo W / 16 (PTX ISA, swizzling modes).
+TENSOR_MAP = "!nvgpu.tensormap.descriptor<"
+_TENSOR = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 _SWIZZLE_CHUNKS = {"none": 1, "swizzle_32b": 2, "swizzle_64b": 4, "swizzle_128b": 8}
 
 
@@ -46,6 +42,29 @@ def create_descriptor(site: Site) -> Execute:
     return execute
 
 
+def passed_tensor(site: Site) -> Execute:
+    """A cast from a pointer to a tensor map: it describes the array that was passed as that
+    pointer; its box is the tensor of the map's type."""
+    tensor = _TENSOR.search(str(site.result_type()))
+    if tensor is None:
+        raise site.unsupported("a tensor map of an unknown box")
+    box = tuple(int(size) for size in tensor[1].split("x")[:-1])
+    kind = kind_of(ir.Type.parse(tensor[2], site.op.context), site.op)
+
+    def execute(unit: Unit, pointer: Array) -> Tensor:
+        array = unit.launch.tensors.get(int(pointer[0]))
+        if array is None or array.itemsize != kind.item_bytes or array.ndim != len(box):
+            raise site.unsupported(
+                f"the pointer is no argument that was passed as an array of {len(box)} dimensions "
+                f"and {kind.name}"
+            )
+        strides = tuple(uniform(step // array.itemsize) for step in array.strides)
+        sizes = tuple(uniform(size) for size in array.shape)
+        return Tensor(MemRef(pointer, uniform(0), sizes, strides, kind), box)
+
+    return execute
+
+
 @semantics("nvgpu.tma.prefetch.descriptor", "nvgpu.tma.fence.descriptor")
 def prefetch(site: Site) -> Execute:
     """No effect on memory."""
@@ -54,75 +73,150 @@ def prefetch(site: Site) -> Execute:
 
 @semantics("nvgpu.tma.async.load")
 def load(site: Site) -> Execute:
-    """A box of the tensor into workgroup memory; what is outside the tensor is zeros."""
-    box = _box_copy(site)
-    shape = memref_shape(site.operand_type(0), site.op)
+    """A box of the tensor into workgroup memory, once for each lane that issues it."""
+    operands = Operands(site)
+    assert site.row is not None
+    groups = operand_groups(site.op, site.row)
+    at, map_at = groups["coordinates"], groups["tensor_map"][0]
+    if len(groups["multicast"]):
+        raise site.unsupported("copies into the blocks of a cluster")
+    chunks = _swizzle(str(site.operand_type(map_at)))
 
-    def execute(unit: Unit, *operands: Any) -> None:
-        tensor, shared, lanes, inside, kind = box(unit, operands)
-        move_elements(unit, site, tensor, shared, lanes, inside, (kind, shape.element))
+    def execute(unit: Unit, *given: Any) -> None:
+        refuse_in_scope(unit, site)
+        target, tensor = given[0], given[map_at]
+        plain = _without(given, 0, map_at)
+        addresses = operands.addresses(unit, plain)
+        for lane in map(int, np.flatnonzero(operands.lanes(unit, plain))):
+            source, inside = _box(unit, tensor, [given[number] for number in at], lane)
+            place = _places(unit, target, source.size, lane, chunks)
+            complete_on(
+                unit, site, lane, int(addresses[lane]), source, inside, place, target.element
+            )
 
     return execute
+
+
+def complete_on(
+    unit: Unit,
+    site: Site,
+    lane: int,
+    address: int,
+    source: Array,
+    inside: Array,
+    place: Array,
+    kind: Kind,
+) -> None:
+    """A lane copies elements of `kind` from the addresses `source`, zeros where they are not
+    `inside`, to `place`, and the mbarrier at `address` counts their bytes."""
+    barrier = check_ready(unit, site, address, lane)
+    if barrier is None:
+        return
+    operation = _operation(unit, site, lane, source[inside], place, kind)
+    memory = unit.launch.memory
+    held = np.zeros(place.shape, kind.dtype)
+
+    def sample(chosen: Array) -> None:
+        held[inside] = memory.load(source[inside], kind)
+
+    def write(chosen: Array) -> None:
+        memory.store(place, held, kind)
+
+    operation.sample, operation.write = sample, write
+    unit.launch.mbarriers.issue(barrier, operation)
+    if unit.launch.policy.poisons and not operation.moved.all():
+        memory.data[place[:, None] + np.arange(kind.item_bytes)] = POISON_BYTE
+    trace = unit.launch.trace_of(unit)
+    if trace is not None and lane == 0:
+        trace.add(Entry("issue", site.name, site.place, "mbarrier", operation.size, cost=site.cost))
+
+
+def _operation(
+    unit: Unit, site: Site, lane: int, source: Array, place: Array, kind: Kind
+) -> AsyncOp:
+    """The copy of one lane, with one row of granules at each end."""
+    thread = unit.launch.grid_threads(unit.threads[[lane]])
+    granules = unit.launch.detector.granules
+    reads = [(thread, granules(source[None], kind.item_bytes))] if source.size else []
+    writes = [(thread, granules(place[None], kind.item_bytes))]
+    one, none = np.ones(1, np.bool_), np.zeros(1, np.bool_)
+    nothing: Any = None
+    return AsyncOp(
+        site.number,
+        nothing,
+        one,
+        none.astype(np.int64),
+        reads,
+        writes,
+        {"reads": [np.array([0])] * len(reads), "writes": [np.array([0])]},
+        nothing,
+        nothing,
+        none.copy(),
+        none.copy(),
+        none.copy(),
+        size=place.size * kind.item_bytes,
+        is_proxy=True,
+    )
 
 
 @semantics("nvgpu.tma.async.store")
 def store(site: Site) -> Execute:
-    """A box from workgroup memory into the tensor; what is outside is left out."""
-    box = _box_copy(site)
-
-    def execute(unit: Unit, *operands: Any) -> None:
-        tensor, shared, lanes, inside, kind = box(unit, operands)
-        chosen = lanes[:, None] & inside
-        move_elements(unit, site, shared, tensor, chosen, inside, (kind, kind))
-
-    return execute
-
-
-def _box_copy(site: Site) -> Callable[[Unit, tuple[Any, ...]], Any]:
-    """A function that gives, for a copy's operands: the addresses of the box's elements in the
-    tensor and in workgroup memory, the lanes that copy, what is in the tensor, and its kind."""
+    """A box from workgroup memory into the tensor, in the bulk group that the lane commits next;
+    what is outside is left out."""
     assert site.row is not None
     groups = operand_groups(site.op, site.row)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
     predicate_at = groups["predicate"]
-    swizzle = _swizzle(str(site.operand_type(map_at)))
+    chunks, queue = _swizzle(str(site.operand_type(map_at))), site.queue()
 
-    def box(unit: Unit, operands: tuple[Any, ...]) -> Any:
-        told_synchronous(unit, site)
-        shared, tensor = operands[0], operands[map_at]
-        lanes = _issuers(unit, operands[predicate_at[0]] if len(predicate_at) else None)
-        addresses, inside = _box(unit, tensor, [operands[number] for number in at])
-        steps = swizzled(np.arange(addresses.shape[1]) * shared.element_bytes, swizzle)
-        return addresses, shared.address[:, None] + steps, lanes, inside, tensor.memory.element
+    def execute(unit: Unit, *given: Any) -> None:
+        refuse_in_scope(unit, site)
+        source, tensor = given[0], given[map_at]
+        lanes = unit.active()
+        if len(predicate_at):
+            lanes = lanes & lanes_of(given[predicate_at[0]], unit.width)
+        for lane in map(int, np.flatnonzero(lanes)):
+            target, inside = _box(unit, tensor, [given[number] for number in at], lane)
+            place = _places(unit, source, target.size, lane, chunks)[inside]
+            store_by(unit, site, queue, lane, place, target[inside], source.element)
 
-    return box
+    return execute
 
 
-def move_elements(
-    unit: Unit,
-    site: Site,
-    source: Array,
-    target: Array,
-    lanes: Array,
-    inside: Array,
-    kinds: tuple[Kind, Kind],
+def store_by(
+    unit: Unit, site: Site, queue: Any, lane: int, place: Array, target: Array, kind: Kind
 ) -> None:
-    """Copy elements one by one, in the `lanes` of each; what is not `inside` becomes zeros.
+    """One lane copies elements from `place` to `target` until its wait for the bulk group."""
+    memory, detector = unit.launch.memory, unit.launch.detector
+    held = np.zeros(place.shape, kind.dtype)
 
-    Addresses are (lanes or 1, elements); `kinds` are those that are read and written."""
-    source, target, inside = (lanes_of(a, unit.width) for a in (source, target, inside))
-    lanes = np.broadcast_to(lanes.reshape(unit.width, -1), inside.shape)
-    for number in range(inside.shape[1]):
-        writing, held = lanes[:, number], inside[:, number]
-        where = access.span(unit, source[:, number], kinds[0].item_bytes, writing & held)
-        value = np.where(held, access.read(unit, site, where, kinds[0]), 0)
-        place = access.span(unit, target[:, number], kinds[0].item_bytes, writing)
-        access.write(unit, site, place, value, kinds[1])
+    def sample(chosen: Array) -> None:
+        held[:] = memory.load(place, kind)
+
+    def write(chosen: Array) -> None:
+        memory.store(target, held, kind)
+
+    lanes = np.zeros(unit.width, np.bool_)
+    lanes[lane] = True
+    thread, row = unit.launch.grid_threads(unit.threads[[lane]]), [np.array([lane])]
+    start(
+        unit,
+        site,
+        queue,
+        lanes,
+        [(thread, detector.granules(place[None], kind.item_bytes))],
+        row,
+        [(thread, detector.granules(target[None], kind.item_bytes))],
+        row,
+        sample,
+        write,
+        is_proxy=True,
+    )
 
 
-def _issuers(unit: Unit, predicate: Array | None) -> Array:
-    active = unit.active()
-    return active if predicate is None else active & lanes_of(predicate, unit.width)
+def _without(given: tuple[Any, ...], *numbers: int) -> tuple[Any, ...]:
+    """The operands with those that are no arrays replaced."""
+    return tuple(None if number in numbers else value for number, value in enumerate(given))
 
 
 def _swizzle(text: str) -> int:
@@ -130,61 +224,32 @@ def _swizzle(text: str) -> int:
     return _SWIZZLE_CHUNKS[match[1] if match else "none"]
 
 
-def _box(unit: Unit, tensor: Tensor, coordinates: list[Array]) -> tuple[Array, Array]:
+def _box(unit: Unit, tensor: Tensor, coordinates: list[Array], lane: int) -> tuple[Array, Array]:
     """Byte addresses of the box's elements in row-major order, and which lie in the tensor."""
+
+    def here(value: Array) -> int:
+        return int(lanes_of(value, unit.width)[lane])
+
     memory = tensor.memory
     numbers = np.indices(tensor.box).reshape(len(tensor.box), -1)
-    linear: Any = memory.offset[:, None]
-    inside: Any = np.ones((1, 1), np.bool_)
+    linear = np.full(numbers.shape[1], here(memory.offset))
+    inside = np.ones(numbers.shape[1], np.bool_)
     for axis, steps in enumerate(numbers):
-        position = coordinates[-1 - axis][:, None] + steps
-        linear = linear + position * memory.strides[axis][:, None]
-        inside = inside & (position >= 0) & (position < memory.sizes[axis][:, None])
-    addresses = memory.base[:, None] + linear * memory.element_bytes
-    shape = (unit.width, numbers.shape[1])
-    return np.broadcast_to(np.where(inside, addresses, 0), shape), np.broadcast_to(inside, shape)
+        position = here(coordinates[-1 - axis]) + steps
+        linear = linear + position * here(memory.strides[axis])
+        inside &= (position >= 0) & (position < here(memory.sizes[axis]))
+    return here(memory.base) + linear * memory.element_bytes, inside
 
 
-def swizzled(offset: Any, chunks: int) -> Any:
-    """Where byte `offset` of a box lies, counted from the box's first byte; `chunks` of 16
-    bytes make a swizzle."""
-    return offset ^ ((offset // 128) % chunks) * 16
+def _places(unit: Unit, shared: MemRef, count: int, lane: int, chunks: int) -> Array:
+    """Where the elements of a box lie in workgroup memory."""
+    first = int(lanes_of(shared.address, unit.width)[lane])
+    return np.asarray(swizzled(first + np.arange(count) * shared.element_bytes, chunks))
 
 
-# mbarriers ------------------------------------------------------------------------------
-
-
-@semantics("nvgpu.mbarrier.create", "nvgpu.mbarrier.get")
-def create(site: Site) -> Execute:
-    """An opaque handle."""
-    return lambda unit, *operands: uniform(0)
-
-
-@semantics(
-    "nvgpu.mbarrier.init",
-    "nvgpu.mbarrier.arrive.expect_tx",
-    "nvgpu.mbarrier.arrive.nocomplete",
-    "nvgpu.mbarrier.arrive",
-)
-def arrive(site: Site) -> Execute:
-    """Arrivals are not counted, for the copies that they announce are over when issued."""
-    if len(site.op.results):
-        return lambda unit, *operands: np.zeros(1, INDEX.dtype)
-    return lambda unit, *operands: None
-
-
-@semantics("nvgpu.mbarrier.try_wait.parity", "nvgpu.mbarrier.test.wait")
-def wait(site: Site) -> Execute:
-    """A wait of the whole block orders workgroup memory; one of fewer threads does nothing."""
-    gives = len(site.op.results) > 0
-
-    def execute(unit: Unit, *operands: Any) -> Any:
-        told_synchronous(unit, site)
-        if unit.mask is None or unit.mask.all():
-            unit.launch.scheduler.barrier(unit, site, (WORKGROUP,))
-        return np.ones(1, BOOL.dtype) if gives else None
-
-    return execute
+def swizzled(address: Any, chunks: int) -> Any:
+    """Where the byte of an unswizzled address lies; `chunks` of 16 bytes make a swizzle."""
+    return address ^ ((address // 128) % chunks) * 16
 
 
 @semantics("nvvm.cp.async.bulk.tensor.global.shared.cta")

@@ -1,10 +1,12 @@
-"""Matrix products of a warpgroup (four warps, 128 threads), executed synchronously.
+"""Matrix products of a warpgroup (four warps, 128 threads), which read and add while they are in
+flight: until the wait for their group.
 
 `nvgpu.warpgroup.mma` reads both operands from workgroup memory, as TMA copies with the 128-byte
 swizzle lay them down: A as rows of 64 16-bit elements, B (64 x N) as panels of 64 columns, so
 that element (k, n) of B is element 64 (64 (n / 64) + k) + n % 64 of the memory, then swizzled.
 This is what the op's descriptors mean when it is lowered; forms whose lowered descriptors
-would read elsewhere are refused.
+would read elsewhere are refused. `nvgpu.warpgroup.mma` is a group of its own, and waits until
+`waitGroup` groups are left (its lowering: fence, products, commit, wait_group).
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
-from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
-from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary import Queue
 
 Array = np.ndarray
 
@@ -42,8 +45,6 @@ def warpgroups(unit: Unit, site: Site) -> Array:
     """
     if unit.launch.options.warp * 4 != WARPGROUP:
         raise site.unsupported("a warpgroup has four warps of 32 threads")
-    if unit.width != unit.launch.block_size:
-        raise site.unsupported("it needs the schedule 'lockstep'")
     first = whole_warps(unit, site)[:, 0]
     groups = np.unique(first // WARPGROUP)
     counts = np.array([(first // WARPGROUP == group).sum() for group in groups], np.int64)
@@ -53,14 +54,6 @@ def warpgroups(unit: Unit, site: Site) -> Array:
         unit.launch.detector.report("divergent-warp-op", site.number, thread=thread)
     whole = groups[counts == 4]
     return whole[:, None] * WARPGROUP + np.arange(WARPGROUP)
-
-
-def read_matrix(unit: Unit, site: Site, addresses: Array, lanes: Array, kind: Kind) -> Array:
-    """A matrix in workgroup memory that `lanes` read together, from its byte addresses."""
-    reading = np.zeros(unit.width, np.bool_)
-    reading[lanes] = True
-    within = access.within_memory(unit, addresses, kind.item_bytes)
-    return access.read(unit, site, Span(within[None], reading, kind.item_bytes), kind)[0]
 
 
 @semantics("nvgpu.warpgroup.generate.descriptor")
@@ -79,8 +72,7 @@ def generate_descriptor(site: Site) -> Execute:
         raise site.unsupported(f"panels that are not boxes of {rows}x{_PANEL}")
 
     def execute(unit: Unit, tensor: MemRef, tensor_map: Any) -> MemRef:
-        buffer = unit.launch.memory.buffer_at(int(tensor.address[0]))
-        if buffer is not None and ((tensor.address - buffer.base) % _PERIOD_BYTES).any():
+        if (tensor.address % _PERIOD_BYTES).any():
             raise site.unsupported(
                 f"an operand that does not start at a multiple of {_PERIOD_BYTES} bytes"
             )
@@ -111,17 +103,95 @@ def warpgroup_mma(site: Site) -> Execute:
     row, column = np.indices((_PANEL, n))
     b_places = _PANEL * (_PANEL * (column // _PANEL) + row) + column % _PANEL
 
+    left_over = uniform(site.integer("waitGroup", 1))
+    queue = site.queue()
+
     def execute(unit: Unit, left: MemRef, right: MemRef, start: Array) -> Array:
-        told_synchronous(unit, site)
-        result = np.array(lanes_of(start, unit.width))
-        for lanes in warpgroups(unit, site):
-            a = _operand(unit, site, left, lanes, a_places)
-            b = _operand(unit, site, right, lanes, b_places)
-            product = a.astype(np.float32) @ b.astype(np.float32)
-            result[lanes] += layout.spread(product[None])[0]
+        groups = warpgroups(unit, site)
+        ends = [
+            (
+                lanes,
+                _addresses(unit, left, lanes, a_places),
+                _addresses(unit, right, lanes, b_places),
+            )
+            for lanes in groups
+        ]
+        result = np.full((unit.width, start.shape[1]), np.nan, np.float32)
+        if len(groups):
+            kinds = left.element, right.element
+            issue_product(unit, site, ends, kinds, layout, queue, start, result)
+        unit.queues.commit(queue, unit.active(), unit.marks(queue))
+        unit.queues.wait(queue, unit.active(), left_over, unit.marks(queue))
         return result
 
     return execute
+
+
+def issue_product(
+    unit: Unit,
+    site: Site,
+    ends: list[tuple[Array, Array, Array]],
+    kinds: tuple[Kind, Kind],
+    layout: Any,
+    queue: Queue,
+    start: Array,
+    result: Array,
+) -> None:
+    """Put a product in flight that fills `result` from `start`; `ends` are the lanes of each
+    warpgroup and the byte addresses of its two operands."""
+    memory = unit.launch.memory
+    before = in_flight(unit, start)
+    product = np.zeros(result.shape, np.float32)
+    lanes = np.zeros(unit.width, np.bool_)
+    warp = unit.launch.options.warp
+    reads, first_lanes = [], []
+    for members, *addresses in ends:
+        lanes[members] = True
+        first = members[::warp]
+        threads = unit.launch.grid_threads(unit.threads[first])
+        for at, kind in zip(addresses, kinds, strict=True):
+            where = unit.launch.detector.granules(at[None], kind.item_bytes)
+            reads.append((threads, np.broadcast_to(where, (len(first), where.shape[1]))))
+            first_lanes.append(first)
+
+    def sample(chosen: Array) -> None:
+        for members, *addresses in ends:
+            if chosen[members].any():
+                a, b = (
+                    memory.load(at, kind).astype(np.float32)
+                    for at, kind in zip(addresses, kinds, strict=True)
+                )
+                mine = np.flatnonzero(chosen[members])
+                product[members[mine]] = layout.spread((a @ b)[None])[0][mine]
+
+    def write(chosen: Array) -> None:
+        # Products of one warp complete in order, so what this one adds to is complete.
+        if before is not None and (chosen & ~before.moved).any():
+            before.move(chosen & ~before.moved)
+        result[chosen] = lanes_of(start, unit.width)[chosen] + product[chosen]
+
+    put_in_flight(
+        unit,
+        site,
+        queue,
+        lanes,
+        reads,
+        first_lanes,
+        [],
+        [],
+        sample,
+        write,
+        is_proxy=True,
+        registers=result,
+    )
+
+
+def in_flight(unit: Unit, registers: Array) -> AsyncOp | None:
+    """The product that is going to fill these registers, None if none is in flight."""
+    for operation in unit.queues.pending():
+        if operation.registers is registers:
+            return operation
+    return None
 
 
 @semantics("nvgpu.warpgroup.mma.store")
@@ -133,7 +203,13 @@ def store_accumulator(site: Site) -> Execute:
 
     def execute(unit: Unit, matrix: Array, target: MemRef) -> None:
         groups = warpgroups(unit, site)
-        if len(groups) and groups[-1][0]:
+        product = in_flight(unit, matrix)
+        if product is not None:
+            thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
+            unit.launch.detector.report_between(
+                "read-in-flight", site.number, product.site, thread=thread
+            )
+        if len(groups) and unit.threads[groups[-1][0]]:
             raise site.unsupported("a store by a warpgroup that is not the first of its block")
         if not len(groups):
             return
@@ -154,11 +230,11 @@ def lowered_mma(site: Site) -> Execute:
     raise site.unsupported("operands in 64-bit descriptors; nvgpu.warpgroup.mma runs")
 
 
-def _operand(unit: Unit, site: Site, tensor: MemRef, lanes: Array, places: Array) -> Array:
-    """The matrix whose elements have these places in the memory of a descriptor."""
-    first = lanes_of(tensor.address, unit.width)[lanes[0]]
-    addresses = first + swizzled(places * tensor.element_bytes, _CHUNKS)
-    return read_matrix(unit, site, addresses, lanes, tensor.element)
+def _addresses(unit: Unit, tensor: MemRef, lanes: Array, places: Array) -> Array:
+    """The byte addresses of a matrix whose elements have these places in a descriptor's memory."""
+    first = int(lanes_of(tensor.address, unit.width)[lanes[0]])
+    addresses = swizzled(first + places * tensor.element_bytes, _CHUNKS)
+    return access.within_memory(unit, addresses, tensor.element_bytes)
 
 
 def _accumulator_shape(site: Site, mlir_type: Any) -> tuple[int, int]:

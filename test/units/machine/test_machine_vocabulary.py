@@ -60,6 +60,7 @@ def memref_program(body: str) -> str:
 def pointers(copy: str, wait: str) -> str:
     """A program of pointers: `%from` and `%lds` are this thread's, `%wave` the block's."""
     return f"""
+    llvm.mlir.global internal @bar() {{addr_space = 3 : i32}} : i64
     llvm.mlir.global internal @lds() {{addr_space = 3 : i32}} : !llvm.array<64 x f32>
     llvm.func @f(%src: !llvm.ptr<1>, %dst: !llvm.ptr<1>) {{
       %t = rocdl.workitem.id.x : i32
@@ -78,14 +79,26 @@ def pointers(copy: str, wait: str) -> str:
 CP = "nvvm.cp.async.shared.global %lds, %from, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>"
 CP_WAIT = "nvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
 THROUGH = "%z = llvm.load %from : !llvm.ptr<1> -> f32\nllvm.store %z, %lds : f32, !llvm.ptr<3>"
+FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
 BULK = f"""{THROUGH}
+{FENCE}
 %four = llvm.mlir.constant(4 : i32) : i32
 nvvm.cp.async.bulk.global.shared.cta %to, %lds, %four : !llvm.ptr<1>, !llvm.ptr<3>
 nvvm.cp.async.bulk.commit.group
 nvvm.cp.async.bulk.wait_group 0"""
-BULK_LOAD = """%four = llvm.mlir.constant(4 : i32) : i32
-%bar = llvm.addrspacecast %lds : !llvm.ptr<3> to !llvm.ptr<3>
-nvvm.cp.async.bulk.shared.cluster.global %lds, %from, %bar, %four : !llvm.ptr<3>, !llvm.ptr<1>"""
+# Thread 0 announces the bytes of all 64 copies, one of each thread.
+BULK_LOAD = f"""%four = llvm.mlir.constant(4 : i32) : i32
+%none = llvm.mlir.constant(0 : i32) : i32
+%one = llvm.mlir.constant(1 : i32) : i32
+%some = llvm.mlir.constant(256 : i32) : i32
+%first = llvm.icmp "eq" %t, %none : i32
+%bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
+nvvm.mbarrier.init %bar, %one, predicate = %first : !llvm.ptr<3>, i32, i1
+{FENCE}
+nvvm.barrier
+nvvm.mbarrier.arrive.expect_tx %bar, %some, predicate = %first : !llvm.ptr<3>, i32, i1
+nvvm.cp.async.bulk.shared.cluster.global %lds, %from, %bar, %four : !llvm.ptr<3>, !llvm.ptr<1>
+nvvm.mbarrier.try_wait.parity %bar, %none, %some : !llvm.ptr<3>, i32, i32"""
 BUFFER = """%stride = llvm.mlir.constant(0 : i16) : i16
 %all = llvm.mlir.constant(256 : i64) : i64
 %no = llvm.mlir.constant(0 : i32) : i32
@@ -107,11 +120,20 @@ TENSOR_MAP = f"""
   %from = nvgpu.tma.create.descriptor %u box[%c64] : memref<*xf32> -> {DESCRIPTOR}
   %to = nvgpu.tma.create.descriptor %w box[%c64] : memref<*xf32> -> {DESCRIPTOR}
   %bar = nvgpu.mbarrier.create -> {BARRIERS}
+  %c1 = arith.constant 1 : index
+  %bytes = arith.constant 256 : index
+  %false = arith.constant false
+  nvgpu.mbarrier.init %bar[%c0], %c1, predicate = %first : {BARRIERS}
+  {FENCE}
+  gpu.barrier
+  nvgpu.mbarrier.arrive.expect_tx %bar[%c0], %bytes, predicate = %first : {BARRIERS}
   nvgpu.tma.async.load %from[%c0], %bar[%c0] to %buf, predicate = %first : {DESCRIPTOR}, {BARRIERS} -> {SHARED}
-  nvgpu.mbarrier.try_wait.parity %bar[%c0], %first, %c64 : {BARRIERS}
+  nvgpu.mbarrier.try_wait.parity %bar[%c0], %false, %c64 : {BARRIERS}
 """
 TENSOR_STORE = f"""
   nvgpu.tma.async.store %buf to %to[%c0], predicate = %first : {SHARED} -> {DESCRIPTOR}
+  nvvm.cp.async.bulk.commit.group
+  nvvm.cp.async.bulk.wait_group 0
   return
 }}"""
 
@@ -399,6 +421,21 @@ WITHOUT_WAIT = {
     "rocdl.raw.ptr.buffer.load.async.lds": pointers(BUFFER, ""),
     "async_pipe.scope": memref_program(SCOPE),
 }
+# The data stays where it was; only that the store may still be on its way is found.
+BULK_WITHOUT_WAIT = {
+    "nvvm.cp.async.bulk.global.shared.cta": pointers("", BULK.rpartition("\n")[0]),
+    "nvgpu.tma.async.store": HEAD
+    + BASE
+    + TENSOR_MAP
+    + TENSOR_STORE.replace("nvvm.cp.async.bulk.wait_group 0", ""),
+}
+
+
+@pytest.mark.parametrize("name", BULK_WITHOUT_WAIT)
+def test_bulk_store_without_its_wait_is_found(name):
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(BULK_WITHOUT_WAIT[name], source, given, threads=64, warp=64, completion="late")
+    assert result.race_codes - {"overwrite-in-flight"} == {"unwaited-copy"}
 
 
 @pytest.mark.parametrize("name", WITHOUT_WAIT)
@@ -445,9 +482,15 @@ def test_analysis_only_row_is_refused_by_name(name):
     assert error.value.code == "unsupported-op"
 
 
-def test_bulk_copies_say_that_they_run_synchronously():
+def test_a_bulk_store_of_what_is_not_fenced_is_found():
     source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    result = run(PROGRAMS["nvvm.cp.async.bulk.global.shared.cta"], source, given, threads=64)
+    program = PROGRAMS["nvvm.cp.async.bulk.global.shared.cta"].replace(FENCE, "")
+    assert run(program, source, given, threads=64).race_codes == {"missing-fence"}
+
+
+def test_tensor_copies_to_lds_say_that_they_run_synchronously():
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(PROGRAMS["amdgpu.tensor_load_to_lds"], source, given, threads=64, warp=64)
     assert [remark.code for remark in result.remarks] == ["executed-synchronously"]
 
 

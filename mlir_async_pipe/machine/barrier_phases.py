@@ -1,0 +1,159 @@
+"""The mbarriers of a block: pending arrivals, bytes to come, phases, and copies that complete there.
+
+    init 1        phase 0: 1 arrival pending, 0 bytes
+    expect_tx 64  0 arrivals pending, 64 bytes to come
+    copies land   0 bytes: phase 0 is over; phase 1: 1 arrival pending
+    try_wait      parity 0 passes, since the running phase has parity 1
+
+(PTX ISA, mbarrier: phases, tx-count.) A copy is in flight from its issue until a wait passes for
+the phase in which it landed; when it lands in between is the adversary's choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.fifos import AsyncOp
+from mlir_async_pipe.machine.warp_clock import WarpClock
+
+Array = np.ndarray
+
+BYTES = 8
+
+
+class StuckError(Exception):
+    """Nobody can go on; what the threads wait for is reported already."""
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """One mbarrier. `agent` stands for its copies in the detector, `site` initialised it.
+
+    `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
+    of the running one. `gathered` is what its arrivals told, `told` what those of all phases that
+    are over did. `landed` are copies of the running phase, `over` those of earlier ones that
+    nobody has waited for, with their phase.
+    """
+
+    name: str
+    site: int
+    agent: int
+    count: int
+    pending: int
+    gathered: Array
+    told: Array
+    phase: int = 0
+    bytes: int = 0
+    landed: list[AsyncOp] = field(default_factory=list)
+    over: list[tuple[int, AsyncOp]] = field(default_factory=list)
+
+    def lacks(self) -> str:
+        """What the running phase still waits for."""
+        return f"{self.name}: phase {self.phase} lacks {self.pending} arrivals, {self.bytes} bytes"
+
+
+class Mbarriers:
+    """All mbarriers of the running block, by address, and the copies in flight on them.
+
+    `detector` judges, `policy` decides when copies land, `clock` keeps what warps tell each other.
+    """
+
+    def __init__(self, detector: Any, policy: Any, clock: WarpClock) -> None:
+        self.detector, self.policy, self.clock = detector, policy, clock
+        self.at: dict[int, Mbarrier] = {}
+        self.in_flight: list[tuple[Mbarrier, AsyncOp]] = []
+
+    def init(self, address: int, name: str, site: int, count: int) -> None:
+        """A new mbarrier whose phases have `count` arrivals."""
+        agent = self.clock.new_mbarrier()
+        none = np.zeros(self.clock.known.shape[1], np.int32)
+        self.at[address] = Mbarrier(name, site, agent, count, count, none, none)
+
+    def arrive(self, barrier: Mbarrier, warps: Array, arrivals: int, size: int) -> bool:
+        """Arrivals of some warps, and bytes to come; False if not so many were pending."""
+        told = self.clock.release(warps)
+        barrier.gathered = _joined(barrier.gathered, told)
+        if arrivals > barrier.pending:
+            return False
+        barrier.pending -= arrivals
+        barrier.bytes += size
+        self._turn(barrier)
+        return True
+
+    def issue(self, barrier: Mbarrier, operation: AsyncOp) -> None:
+        """A copy starts that completes on a barrier."""
+        self.detector.issue(operation)
+        self.in_flight.append((barrier, operation))
+        self.policy.issued(operation)
+        self.settle()
+
+    def settle(self) -> None:
+        """Count the bytes of what has arrived."""
+        landed = [pair for pair in self.in_flight if pair[1].moved.all()]
+        self.in_flight = [pair for pair in self.in_flight if not pair[1].moved.all()]
+        for barrier, operation in landed:
+            barrier.landed.append(operation)
+            barrier.bytes -= operation.size
+            self._turn(barrier)
+
+    def force(self, wanted: list[Mbarrier]) -> bool:
+        """Let one copy land, of the barriers that are waited for if there is one; False if none
+        is in flight."""
+        chosen = [pair for pair in self.in_flight if pair[0] in wanted] or self.in_flight
+        if not chosen:
+            return False
+        ((operation, _),) = self.policy.order([(pair[1], pair[1].lanes) for pair in chosen])[:1]
+        operation.move(operation.lanes & ~operation.moved)
+        self.settle()
+        return True
+
+    def waited(self, barrier: Mbarrier, warps: Array) -> bool:
+        """A wait passes in some warps: they see what the phases that are over brought.
+
+        False if two phases or more are over that some of them do not know of, so that the parity
+        may be that of another phase than they mean.
+        """
+        column = self.clock.column(np.array(barrier.agent))
+        behind = bool((self.clock.known[warps, column] + 1 < barrier.phase).any())
+        for _, operation in barrier.over:
+            self.detector.complete(operation, operation.lanes)
+            self.detector.retire(operation)
+        barrier.over.clear()
+        told = _joined(barrier.told, np.zeros(self.clock.known.shape[1], np.int32))
+        told[column] = barrier.phase
+        self.clock.acquire(warps, told)
+        return not behind
+
+    def finish(self) -> None:
+        """The block has ended: copies that no wait has covered are reported, and land."""
+        waiting = [op for b in self.at.values() for op in (*b.landed, *(op for _, op in b.over))]
+        for operation in [*(operation for _, operation in self.in_flight), *waiting]:
+            thread = int((*operation.writes, *operation.reads)[0][0][0])
+            self.detector.report("unwaited-copy", operation.site, thread=thread)
+            if not operation.moved.all():
+                operation.move(operation.lanes & ~operation.moved)
+            self.detector.complete(operation, operation.lanes)
+            self.detector.retire(operation)
+        self.at.clear()
+        self.in_flight.clear()
+
+    def _turn(self, barrier: Mbarrier) -> None:
+        """Begin the next phase if the running one is over."""
+        if barrier.pending or barrier.bytes:
+            return
+        for operation in barrier.landed:
+            operation.agent, operation.tick = barrier.agent, barrier.phase
+        barrier.over += [(barrier.phase, operation) for operation in barrier.landed]
+        barrier.landed.clear()
+        barrier.told = _joined(barrier.told, barrier.gathered)
+        barrier.phase += 1
+        barrier.pending = barrier.count
+
+
+def _joined(one: Array, other: Array) -> Array:
+    """What both tell; mbarriers may have been added in between."""
+    size = max(len(one), len(other))
+    return np.maximum(np.pad(one, (0, size - len(one))), np.pad(other, (0, size - len(other))))

@@ -1,0 +1,124 @@
+"""The race detector of programs with mbarriers: accesses of one barrier interval may be ordered.
+
+To the shadow of `detector` come, for each granule: the tick of its writer, the tick of the last
+read by each warp in this interval (`warp_clock`), and whether a generic write was not yet fenced
+for the async proxy, through which tensor copies and products of warpgroups access memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.memory import WORKGROUP, Memory
+from mlir_async_pipe.machine.shadow import NOBODY, SHADOW_FIELDS
+from mlir_async_pipe.machine.warp_clock import WarpClock
+
+Array = np.ndarray
+
+
+class ClockedDetector(Detector):
+    """A detector that asks `clock` where two accesses lie in one barrier interval."""
+
+    fields = (*SHADOW_FIELDS, ("write_tick", np.int32, 0), ("unfenced", np.bool_, False))
+    write_tick: Array
+    unfenced: Array
+
+    def __init__(self, memory: Memory, sites: list[Any], granule: int, clock: WarpClock) -> None:
+        super().__init__(memory, sites, granule)
+        self.clock = clock
+        # The tick of the last read of each granule by each warp, -1 for none in this interval.
+        self.reads = np.zeros((0, clock.warps), np.int32)
+
+    def cover_memory(self) -> None:
+        """Grow with the memory."""
+        super().cover_memory()
+        extra = len(self.write_tick) - len(self.reads)
+        if extra:
+            self.reads = np.pad(self.reads, ((0, extra), (0, 0)), constant_values=-1)
+
+    def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
+        """A generic write: the async proxy does not see it before a fence."""
+        super().write(site, threads, where, atomic=atomic)
+        self.unfenced[where] = self.memory.space[where * self.granule] == WORKGROUP
+
+    def issue(self, operation: Any) -> None:
+        """Start an async op; one of the async proxy reads what is fenced only."""
+        super().issue(operation)
+        if operation.is_proxy:
+            for threads, where in operation.reads:
+                self.check_fence(operation.site, threads, where)
+
+    def complete(self, operation: Any, done: Array) -> None:
+        """A wait covers the op; what its mbarrier brought is written by that, not by a thread."""
+        super().complete(operation, done)
+        for _, where in operation.rows("writes", done):
+            self.unfenced[where] = not operation.is_proxy
+            if operation.agent is not None:
+                self.write_thread[where] = operation.agent
+                self.write_tick[where] = operation.tick
+
+    def barrier(self, spaces: tuple[int, ...]) -> None:
+        """All threads met, and know what any of them knew."""
+        super().barrier(spaces)
+        self.clock.meet()
+
+    def fence(self, threads: Array, where: Array | None = None) -> None:
+        """What `threads` have written is there for the async proxy too; of the granules `where`
+        only, if they are given."""
+        self.cover_memory()
+        chosen = np.flatnonzero(self.unfenced) if where is None else where
+        self.unfenced[chosen[np.isin(self.write_thread[chosen], threads)]] = False
+
+    def check_visible(self, site: int, threads: Array, where: Array) -> None:
+        """`threads` use what somebody set up for all: an mbarrier."""
+        self.cover_memory()
+        self._check_writer(site, threads, where, self.now(where))
+
+    def check_fence(self, site: int, threads: Array, where: Array) -> None:
+        """What the async proxy uses must not be written through the generic one alone."""
+        bad = self.unfenced[where]
+        if bad.any():
+            sites, writers = self.write_site[where], self.write_thread[where]
+            self._report("missing-fence", site, threads, where, bad, sites, writers)
+
+    def report_between(self, code: str, site: int, other: int, **details: Any) -> None:
+        """Log a finding between two ops that is about no byte of memory."""
+        at = self.sites[other]
+        self.report(code, site, other_op=at.name, other_place=at.place, **details)
+
+    def _unseen(self, bad: Array, threads: Array, where: Array, writer: Array) -> Array:
+        return bad & ~self.clock.sees(threads[:, None], writer, self.write_tick[where])
+
+    def _check_readers_here(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        """Some warp, or another lane of the own one, has read and not told so."""
+        mine = self.clock.warp_of(threads)
+        known = self.clock.known[mine, : self.clock.warps][:, None, :]
+        ticks = self.reads[where]
+        unseen = (ticks >= 0) & (known <= ticks)
+        me = threads[:, None]
+        own = np.zeros(where.shape, np.bool_)
+        who = np.full(where.shape, NOBODY, np.int32)
+        for reader in (self.reader[where], self.second_reader[where]):
+            other = (reader != NOBODY) & (reader != me)
+            own |= other & (self.clock.warp_of(reader) == mine[:, None])
+            who = np.where(other, reader, who)
+        others = np.arange(self.clock.warps) != mine[:, None, None]
+        bad = (self.read_epoch[where] == now) & (unseen & (others | own[..., None])).any(axis=-1)
+        if bad.any():
+            self._report_each(
+                "missing-barrier", site, threads, where, bad, self.reader_site[where], who
+            )
+
+    def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        stale = self.read_epoch[where] != now
+        self.reads[where[stale]] = -1
+        super()._record_read(site, threads, where, now)
+        warps = self.clock.warp_of(threads)
+        self.reads[where, warps[:, None]] = self.clock.ticks[warps][:, None]
+
+    def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        super()._record_write(site, threads, where, now)
+        self.write_tick[where] = self.clock.ticks[self.clock.warp_of(threads)][:, None]

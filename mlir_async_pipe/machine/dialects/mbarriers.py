@@ -1,0 +1,282 @@
+"""mbarriers of nvgpu and nvvm, and fences for the async proxy.
+
+Both dialects name an mbarrier by the address of its 8 bytes in workgroup memory; nvgpu adds its
+number in a group. What an operand is stands in the vocabulary (`mbarrier_ops`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.barrier_phases import BYTES, Mbarrier
+from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import BOOL
+from mlir_async_pipe.machine.lane_values import lanes_of, uniform
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
+
+Array = np.ndarray
+_COUNT = re.compile(r"num_barriers = (\d+)")
+
+
+class Operands:
+    """The operands of an mbarrier op by name, for all lanes."""
+
+    def __init__(self, site: Site) -> None:
+        groups = operand_groups(site.op, MBARRIER_OPS[site.name])
+        self._at = {name: found[0] for name, found in groups.items() if len(found)}
+
+    def of(self, unit: Unit, operands: tuple[Any, ...], name: str, default: int = 0) -> Array:
+        """The operand called `name`, `default` where the op has none."""
+        given = operands[self._at[name]] if name in self._at else uniform(default)
+        return lanes_of(given, unit.width).astype(np.int64)
+
+    def addresses(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
+        """The address of the mbarrier, in each lane."""
+        first = self.of(unit, operands, "barrier")
+        return first + BYTES * self.of(unit, operands, "index")
+
+    def lanes(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
+        """The active lanes whose predicate holds."""
+        return unit.active() & self.of(unit, operands, "predicate", 1).astype(np.bool_)
+
+
+@semantics("nvgpu.mbarrier.create")
+def create(site: Site) -> Execute:
+    """A group of mbarriers, once a block."""
+    count = _COUNT.search(str(site.result_type()))
+    size = BYTES * (int(count[1]) if count else 1)
+
+    def execute(unit: Unit) -> Array:
+        buffer = unit.launch.shared_buffer(unit, site.number, size, "mbarriers", site.place)
+        return uniform(buffer.base)
+
+    return execute
+
+
+@semantics("nvgpu.mbarrier.get")
+def get(site: Site) -> Execute:
+    """The address of one of a group."""
+    operands = Operands(site)
+    return lambda unit, *given: operands.addresses(unit, given)
+
+
+@semantics("nvgpu.mbarrier.init", "nvvm.mbarrier.init")
+def init(site: Site) -> Execute:
+    """Each lane sets up its mbarrier; two lanes that set up one race."""
+    operands = Operands(site)
+
+    def execute(unit: Unit, *given: Array) -> None:
+        refuse_in_scope(unit, site)
+        launch, lanes = unit.launch, operands.lanes(unit, given)
+        chosen = np.flatnonzero(lanes)
+        if not len(chosen):
+            return
+        addresses = operands.addresses(unit, given)[chosen]
+        counts = operands.of(unit, given, "arrivals")[chosen]
+        launch.detector.write(site.number, _threads(unit, chosen), _granules(unit, addresses))
+        for address, count in zip(addresses, counts, strict=True):
+            buffer = launch.memory.buffer_at(int(address))
+            first = address if buffer is None else buffer.base
+            name = f"mbarrier {(address - first) // BYTES}"
+            launch.mbarriers.init(int(address), name, site.number, int(count))
+
+    return execute
+
+
+@semantics(
+    "nvgpu.mbarrier.arrive",
+    "nvgpu.mbarrier.arrive.nocomplete",
+    "nvgpu.mbarrier.arrive.expect_tx",
+    "nvvm.mbarrier.arrive",
+    "nvvm.mbarrier.arrive.nocomplete",
+    "nvvm.mbarrier.arrive.expect_tx",
+)
+def arrive(site: Site) -> Execute:
+    """Each lane arrives, and announces bytes; the result is the phase that it arrived in."""
+    operands = Operands(site)
+    gives = len(site.op.results) > 0
+
+    def execute(unit: Unit, *given: Array) -> Any:
+        refuse_in_scope(unit, site)
+        lanes = operands.lanes(unit, given)
+        arrivals = operands.of(unit, given, "arrivals", 1)
+        sizes = operands.of(unit, given, "bytes")
+        phases = np.zeros(unit.width, np.int64)
+        for barrier, chosen in each_mbarrier(unit, site, operands.addresses(unit, given), lanes):
+            phases[chosen] = barrier.phase
+            count, size = int(arrivals[chosen].sum()), int(sizes[chosen].sum())
+            if not unit.launch.mbarriers.arrive(barrier, warps_of(unit, chosen), count, size):
+                thread = int(_threads(unit, chosen)[0])
+                unit.launch.detector.report_between(
+                    "too-many-arrivals", site.number, barrier.site, thread=thread
+                )
+        return phases if gives else None
+
+    return execute
+
+
+@semantics("nvgpu.mbarrier.try_wait.parity", "nvvm.mbarrier.try_wait.parity")
+def wait(site: Site) -> Execute:
+    """Each lane stops until the running phase of its mbarrier has the other parity."""
+    operands = Operands(site)
+
+    def execute(unit: Unit, *given: Array) -> None:
+        refuse_in_scope(unit, site)
+        if unit.launch.random_completion:
+            unit.queues.tick()
+        addresses, parities = operands.addresses(unit, given), operands.of(unit, given, "phase")
+        waiting = [
+            (barrier, chosen, int(parity) % 2)
+            for barrier, lanes in each_mbarrier(unit, site, addresses, unit.active())
+            for parity in np.unique(parities[lanes] % 2)
+            for chosen in [lanes[parities[lanes] % 2 == parity]]
+        ]
+
+        def passes() -> bool:
+            return all(barrier.phase % 2 != parity for barrier, _, parity in waiting)
+
+        blocking = [barrier for barrier, _, parity in waiting if barrier.phase % 2 == parity]
+        unit.launch.scheduler.block(unit, site, blocking, passes)
+        for barrier, chosen, _ in waiting:
+            _pass(unit, site, barrier, chosen)
+
+    return execute
+
+
+@semantics("nvgpu.mbarrier.test.wait", "nvvm.mbarrier.test.wait", "nvvm.mbarrier.try_wait")
+def test(site: Site) -> Execute:
+    """Whether a phase is over: that of a parity (32 bits), or that of an arrival. Refused where the
+    lanes of a unit ask for different mbarriers."""
+    operands = Operands(site)
+    groups = operand_groups(site.op, MBARRIER_OPS[site.name])
+    of_parity = str(site.operand_type(groups["phase"][0])) == "i32"
+
+    def execute(unit: Unit, *given: Array) -> Array:
+        refuse_in_scope(unit, site)
+        launch, phases = unit.launch, operands.of(unit, given, "phase")
+        over = np.zeros(unit.width, BOOL.dtype)
+        addresses = operands.addresses(unit, given)
+        for barrier, chosen in each_mbarrier(unit, site, addresses, unit.active()):
+
+            def is_over(barrier: Mbarrier = barrier, chosen: Array = chosen) -> Array:
+                if of_parity:
+                    return np.asarray(barrier.phase % 2 != phases[chosen] % 2)
+                return np.asarray(barrier.phase > phases[chosen])
+
+            # Who asks in a loop must see it come true some day.
+            if not is_over().all():
+                launch.mbarriers.force([barrier])
+            over[chosen] = is_over()
+            if over[chosen].any():
+                _pass(unit, site, barrier, chosen[over[chosen]])
+        return over
+
+    return execute
+
+
+def _pass(unit: Unit, site: Site, barrier: Mbarrier, lanes: Array) -> None:
+    """A wait passes in some lanes: what came there is theirs now."""
+    if not unit.launch.mbarriers.waited(barrier, warps_of(unit, lanes)):
+        unit.launch.detector.report_between(
+            "phase-overtaken",
+            site.number,
+            barrier.site,
+            thread=int(_threads(unit, lanes)[0]),
+            detail=f"{barrier.name} is in phase {barrier.phase}",
+        )
+
+
+def each_mbarrier(
+    unit: Unit, site: Site, addresses: Array, lanes: Array
+) -> list[tuple[Mbarrier, Array]]:
+    """The mbarriers that the lanes name, each with its lanes; they must see its init."""
+    chosen = np.flatnonzero(lanes)
+    found = []
+    for address in np.unique(addresses[chosen]):
+        mine = chosen[addresses[chosen] == address]
+        barrier = unit.launch.mbarriers.at.get(int(address))
+        threads = _threads(unit, mine)
+        if barrier is None:
+            unit.launch.detector.report(
+                "barrier-not-initialised", site.number, thread=int(threads[0])
+            )
+            continue
+        where = _granules(unit, np.full(len(mine), address))
+        unit.launch.detector.check_visible(site.number, threads, where)
+        found.append((barrier, mine))
+    return found
+
+
+def warps_of(unit: Unit, lanes: Array) -> Array:
+    """The warps of the block that lanes of a unit belong to."""
+    return np.unique(unit.threads[lanes] // unit.launch.options.warp)
+
+
+def _threads(unit: Unit, lanes: Array) -> Array:
+    return np.asarray(unit.launch.grid_threads(unit.threads[lanes]))
+
+
+def _granules(unit: Unit, addresses: Array) -> Array:
+    return np.asarray(unit.launch.detector.granules(addresses, BYTES))
+
+
+def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | None:
+    """The mbarrier at an address for a copy that a lane issues: its init must be fenced."""
+    lanes = np.zeros(unit.width, np.bool_)
+    lanes[lane] = True
+    found = each_mbarrier(unit, site, np.full(unit.width, address), lanes)
+    if not found:
+        return None
+    where = _granules(unit, np.array([address]))
+    unit.launch.detector.check_fence(site.number, _threads(unit, np.array([lane])), where)
+    return found[0][0]
+
+
+# Fences and what else stands around --------------------------------------------------------
+
+
+@semantics(*PROXY_FENCES)
+def fence(site: Site) -> Execute:
+    """What the active lanes wrote is there for the async proxy too."""
+    of_mbarriers = PROXY_FENCES[site.name] == "mbarriers"
+
+    def execute(unit: Unit) -> None:
+        launch = unit.launch
+        if launch.mbarriers is None:
+            return
+        threads = _threads(unit, np.flatnonzero(unit.active()))
+        if not of_mbarriers:
+            launch.detector.fence(threads)
+            return
+        if launch.mbarriers.at:
+            known = np.array(sorted(launch.mbarriers.at), np.int64)
+            launch.detector.fence(threads, _granules(unit, known).reshape(-1))
+
+    return execute
+
+
+@semantics("nvvm.elect.sync")
+def elect(site: Site) -> Execute:
+    """True in one active lane of each warp: the first."""
+
+    def execute(unit: Unit) -> Array:
+        chosen = np.zeros(unit.width, BOOL.dtype)
+        active = np.flatnonzero(unit.active())
+        _, first = np.unique(unit.threads[active] // unit.launch.options.warp, return_index=True)
+        chosen[active[first]] = True
+        return chosen
+
+    return execute
+
+
+@semantics("nvvm.setmaxregister", "nvvm.wgmma.fence.aligned")
+def nothing(site: Site) -> Execute:
+    """No effect on memory."""
+    return lambda unit, *operands: None

@@ -1,0 +1,74 @@
+"""What a warp knows of the others through mbarriers: who has come how far, as they told it.
+
+    warp 1: reads slot      tick 4: its 5th interval between two arrivals
+    warp 1: arrives         the barrier gathers "warp 1: 5"; warp 1 is in its next interval
+    warp 0: waits, passes   warp 0 knows "warp 1: 5", so it sees every access of tick 4
+
+A barrier of the block orders everybody and needs none of this; the detector asks here only where
+two accesses lie in one barrier interval. The lanes of a warp are one. An mbarrier is an agent of
+its own: what its copies write carries its phase as the tick, and is seen by those who have waited
+for that phase, or whom they told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+
+# Agents that are mbarriers, in the place of a thread: -2 is the first, -3 the next.
+FIRST_MBARRIER = -2
+
+
+class WarpClock:
+    """Vector clocks of the warps of the running block.
+
+    `known[w, a]`: the accesses of agent a with a tick below this number happened before what warp
+    w does now. Agents are the warps and, after them, the mbarriers.
+    """
+
+    def __init__(self, warps: int, lanes: int) -> None:
+        self.warps, self.lanes = warps, lanes
+        self.next_block(0)
+
+    def next_block(self, first_thread: int) -> None:
+        """A new block begins, whose threads are counted from `first_thread` on."""
+        self.first = first_thread
+        self.known = np.zeros((self.warps, self.warps), np.int32)
+        self.ticks = np.zeros(self.warps, np.int32)
+
+    def new_mbarrier(self) -> int:
+        """An agent for an mbarrier."""
+        fresh = np.zeros((self.warps, 1), np.int32)
+        self.known = np.concatenate([self.known, fresh], axis=1)
+        return FIRST_MBARRIER - (self.known.shape[1] - self.warps - 1)
+
+    def warp_of(self, threads: Array) -> Array:
+        """The warps of threads of the grid."""
+        return (threads - self.first) // self.lanes
+
+    def column(self, agents: Array) -> Array:
+        """Where `known` counts threads of the grid, and mbarriers."""
+        return np.where(
+            agents <= FIRST_MBARRIER, self.warps + FIRST_MBARRIER - agents, self.warp_of(agents)
+        )
+
+    def sees(self, threads: Array, agents: Array, ticks: Array) -> Array:
+        """Whether accesses of `agents` with these ticks happened before what `threads` do now."""
+        known: Array = self.known[self.warp_of(threads), self.column(agents)]
+        return known > ticks
+
+    def release(self, warps: Array) -> Array:
+        """The warps arrive somewhere: what they know, and all that they did; a new tick begins."""
+        told = self.known[warps].max(axis=0)
+        told[warps] = np.maximum(told[warps], self.ticks[warps] + 1)
+        self.ticks[warps] += 1
+        return told
+
+    def acquire(self, warps: Array, told: Array) -> None:
+        """The warps have waited: they know what was told there."""
+        self.known[warps, : len(told)] = np.maximum(self.known[warps, : len(told)], told)
+
+    def meet(self) -> None:
+        """A barrier of the block: everybody knows what anybody knew."""
+        self.known[:] = self.known.max(axis=0)

@@ -1,0 +1,243 @@
+"""Tensor copies, mbarriers and products of warpgroups run asynchronously: right loops are right in
+every order, and each way to be wrong is found in every order.
+
+Covers: machine/barrier_phases.py, machine/warp_clock.py, machine/clocked_detector.py,
+machine/dialects/mbarriers.py, machine/dialects/tma.py, machine/dialects/nvvm.py,
+machine/warp_order.py, vocabulary/mbarrier_ops.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+
+import numpy as np
+import pytest
+
+from helpers.machine_programs import run
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe.machine import COMPLETIONS
+
+NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
+LOADS = Ring(tiles=3)
+ROLES = Ring(tiles=3, specialised=True)
+PRODUCTS = Ring(slots=3, ahead=2, in_flight=1, tiles=4, reader="products")
+ROLES_OF_PRODUCTS = Ring(slots=2, in_flight=1, tiles=3, reader="products", specialised=True)
+
+
+def drawn(seed: int) -> Ring:
+    """A loop that docs/phases.md calls right."""
+    draw = random.Random(seed)
+    products = draw.random() < 0.3
+    specialised = draw.random() < 0.5
+    in_flight = draw.choice((0, 1, 2)) if products else 0
+    ahead = draw.choice((1, 2, 3))
+    least = in_flight + 1 if specialised else ahead + in_flight
+    slots = least + draw.choice((0, 0, 1))
+    return Ring(
+        slots=slots,
+        ahead=ahead,
+        in_flight=in_flight,
+        tiles=draw.randint(0, 3 * slots if not products else slots + 1),
+        executions=draw.choice((1, 2, 3)) if not products else 2,
+        specialised=specialised,
+        reader="products" if products else "loads",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300 if NIGHTLY else 24))
+def test_right_loops_are_right_in_every_order(seed):
+    ring = drawn(seed)
+    for completion in ("eager", "late", f"random:{seed}"):
+        schedule = random.Random(completion + str(seed)).choice(
+            ("lockstep", "forward", "backward", "random")
+        )
+        result = ring.run(completion, schedule)
+        assert result.races == (), (ring, completion, schedule)
+        assert ring.is_right(result), (ring, completion, schedule)
+
+
+def changed(ring: Ring, **changes: str) -> Ring:
+    return dataclasses.replace(
+        ring, changes={name.replace("_", " "): text for name, text in changes.items()}
+    )
+
+
+EXPECT = "nvgpu.mbarrier.arrive.expect_tx %full[%at], %bytes, predicate = %go : BARS"
+HALF = "%half = arith.divui %bytes, %c2 : index\n" + EXPECT.replace("%bytes", "%half")
+MORE = "%more = arith.addi %bytes, %c1 : index\n" + EXPECT.replace("%bytes", "%more")
+INIT = """scf.for %s = %c0 to %slots step %c1 {
+  nvgpu.mbarrier.init WHICH[%s], COUNT, predicate = WHO : BARS
+}"""
+
+
+def init(which: str, count: str, who: str = "%leader") -> str:
+    return INIT.replace("WHICH", which).replace("COUNT", count).replace("WHO", who)
+
+
+# What every form can have wrong, the change, and what the machine finds, one of these codes.
+IN_FLIGHT = {"read-in-flight", "uninitialised-read"}
+PHASES = {"read-in-flight", "phase-overtaken", "deadlock"}
+EVERYWHERE = {
+    "no wait": ({"wait": ""}, IN_FLIGHT),
+    "wrong parity": ({"first_phase": "%true"}, PHASES | IN_FLIGHT),
+    "phase never flips": ({"flip": "%phase_ = arith.ori %phase, %phase : i1"}, PHASES),
+    "phases restart": ({"restart": "scf.yield %c0, %phase0 : index, i1"}, PHASES),
+    "too few bytes": ({"expect": HALF}, IN_FLIGHT | {"deadlock"}),
+    "too many bytes": ({"expect": MORE}, {"deadlock"}),
+    "no expect_tx": ({"expect": ""}, {"deadlock"}),
+    "two arrivals": ({"expect": f"{EXPECT}\n{EXPECT}"}, {"too-many-arrivals"}),
+    "no fence": ({"fence": ""}, {"missing-fence"}),
+    "init not visible": ({"barrier_after_init": ""}, {"missing-barrier"}),
+    "init by all": ({"init": init("%full", "%c1", "%true")}, {"missing-barrier"}),
+    "init counts two": ({"init": init("%full", "%c2")}, {"deadlock"}),
+    "no init": ({"init": ""}, {"barrier-not-initialised"}),
+}
+TOGETHER = {
+    "no barrier": (
+        {"barrier": ""},
+        {"missing-barrier", "source-overwritten", "phase-overtaken"},
+    ),
+    "wrong slot": (
+        {"refilled_slot": "%at = arith.ori %slot, %slot : index"},
+        {"deadlock", "too-many-arrivals", "overwrite-in-flight"},
+    ),
+    "expect_tx without the copy": (
+        {"expect": EXPECT.replace("predicate = %go", "predicate = %leader")},
+        {"deadlock", "too-many-arrivals"},
+    ),
+}
+APART = {
+    "no wait for empty": (
+        {"wait_empty": ""},
+        {"overwrite-in-flight", "missing-barrier", "source-overwritten", "too-many-arrivals"},
+    ),
+    "wrong parity of empty": ({"first_empty_phase": "%false"}, {"deadlock"}),
+    "never given back": ({"arrive": ""}, {"deadlock"}),
+    "empty counts too many": ({"init_empty": init("%empty", "%c63")}, {"deadlock"}),
+    "empty counts too few": (
+        {"init_empty": init("%empty", "%c1")},
+        {"too-many-arrivals", "missing-barrier", "source-overwritten", "deadlock"},
+    ),
+}
+PRODUCT = {
+    "wait_group too weak": ({"wait_group": "2"}, {"source-overwritten", "missing-barrier"}),
+    "accumulators too early": ({"last_wait": ""}, {"read-in-flight"}),
+}
+MUTANTS = [
+    pytest.param(ring, changes, codes, id=f"{form}-{name}")
+    for form, ring, tables in (
+        ("loads", LOADS, (EVERYWHERE, TOGETHER)),
+        ("roles", ROLES, (EVERYWHERE, APART)),
+        ("products", PRODUCTS, (EVERYWHERE, TOGETHER, PRODUCT)),
+        ("roles of products", ROLES_OF_PRODUCTS, (EVERYWHERE, APART, PRODUCT)),
+    )
+    for table in tables
+    for name, (changes, codes) in table.items()
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ring", "changes", "codes"), MUTANTS)
+def test_a_mutant_is_found_whenever_copies_arrive(ring, changes, codes):
+    for completion in COMPLETIONS:
+        assert changed(ring, **changes).run(completion).race_codes & codes, completion
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+@pytest.mark.parametrize(
+    "ring",
+    [
+        dataclasses.replace(LOADS, slots=1, ahead=2),
+        dataclasses.replace(PRODUCTS, slots=2),
+        dataclasses.replace(ROLES_OF_PRODUCTS, slots=1),
+    ],
+)
+def test_one_slot_too_few(ring, completion):
+    """V 1 for d 2; V 2 for d 2 and p 1; V 1 for p 1 and a producer."""
+    codes = {"too-many-arrivals", "source-overwritten", "deadlock", "overwrite-in-flight"}
+    assert ring.run(completion).race_codes & codes
+
+
+def test_a_deadlock_names_both_sides():
+    """The consumers wait for tile 0, and the producer for slot 0 to be given back."""
+    result = changed(ROLES, first_empty_phase="%false").run()
+    told = [race for race in result.races if race.code == "deadlock"]
+    assert len(told) == 3, "two warps of consumers, and the producer"
+    lines = {race.place.line for race in told}
+    assert lines == {race.other_place.line for race in told} and len(lines) == 2
+    assert "mbarrier 0: phase 0 lacks 1 arrivals, 0 bytes" in str(told[0])
+    assert "mbarrier 0: phase 0 lacks 2 arrivals, 0 bytes" in str(told[2])
+
+
+def test_bytes_that_never_come_are_told():
+    result = changed(LOADS, expect=MORE).run()
+    assert "'nvgpu.mbarrier.try_wait.parity' waits for ever" in str(result.races[0])
+    assert "phase 0 lacks 0 arrivals, 1 bytes" in str(result.races[0])
+
+
+def test_a_late_copy_leaves_poison_where_nobody_waits():
+    """The value shows it too, not only the detector."""
+    ring = changed(LOADS, wait="")
+    assert not ring.is_right(ring.run("late"))
+    assert ring.is_right(ring.run("eager"))
+
+
+TENSOR = (
+    "!nvgpu.tensormap.descriptor<tensor = memref<4x64xf16, 3>, swizzle = SWIZZLE, l2promo = none, "
+    "oob = zero, interleave = none>"
+)
+BOX = f"""
+func.func @f(%x_: !llvm.ptr, %out: memref<4x64xf16>, %row: index, %column: index) {{
+  %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to {TENSOR}
+  %box = memref.alloc() : memref<4x64xf16, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %bytes = arith.constant 512 : index
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  %false = arith.constant false
+  %full = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = WG>
+  nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader : !nvgpu.mbarrier.group<memorySpace = WG>
+  nvvm.fence.mbarrier.init
+  gpu.barrier
+  nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : !nvgpu.mbarrier.group<memorySpace = WG>
+  nvgpu.tma.async.load %x[%column, %row], %full[%c0] to %box, predicate = %leader : {TENSOR}, !nvgpu.mbarrier.group<memorySpace = WG> -> memref<4x64xf16, WG>
+  nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c4 : !nvgpu.mbarrier.group<memorySpace = WG>
+  scf.for %i = %c0 to %c4 step %c1 {{
+    %v = memref.load %box[%i, %t] : memref<4x64xf16, WG>
+    memref.store %v, %out[%i, %t] : memref<4x64xf16>
+  }}
+  return
+}}"""
+
+
+def boxed(swizzle: str, row: int, column: int) -> np.ndarray:
+    source = np.arange(10 * 100, dtype=np.float16).reshape(10, 100)
+    text = BOX.replace("SWIZZLE", swizzle)
+    result = run(text, source, np.zeros((4, 64), np.float16), row, column, threads=64)
+    assert result.races == ()
+    return result.arrays[1]
+
+
+@pytest.mark.parametrize(("row", "column"), [(2, 7), (8, 0), (0, 60), (-2, 0), (12, 0)])
+def test_a_box_is_filled_with_zeros_outside_the_tensor(row, column):
+    """Its bytes count all the same: 512 were announced, and the wait passes."""
+    source = np.arange(10 * 100, dtype=np.float16).reshape(10, 100)
+    padded = np.pad(source, ((4, 8), (0, 64)))
+    expected = padded[row + 4 : row + 8, column : column + 64]
+    np.testing.assert_array_equal(boxed("none", row, column), expected)
+
+
+def test_a_swizzle_permutes_the_chunks_of_a_line():
+    """Line r of 128 bytes: its chunk c of 8 elements lies where chunk c xor r would."""
+    plain, swizzled = boxed("none", 0, 0), boxed("swizzle_128b", 0, 0)
+    for line in range(4):
+        for chunk in range(8):
+            at = 8 * (chunk ^ line)
+            np.testing.assert_array_equal(
+                swizzled[line, at : at + 8], plain[line, 8 * chunk : 8 * chunk + 8]
+            )
