@@ -241,7 +241,11 @@ def _enumerate(
     known: dict[tuple[object, ...], Overlap],
 ) -> Overlap:
     """Compare the positions of both ends for all threads, ranges and residues of unknowns."""
-    if not pairs and grid.ranges == ((), ()):
+    some_lanes = lanes != (None, None)
+    if some_lanes and not pairs and grid.threads.size is None:
+        # One wave, in which lane 0 alone accesses, or several?
+        return YES if grid.same_thread else Overlap("cannot tell", "block-size")
+    if not pairs and grid.ranges == ((), ()) and not some_lanes:
         if grid.same_thread or grid.threads.surely > 1:
             return YES
         return NO if grid.threads.size is not None else Overlap("cannot tell", "block-size")

@@ -150,8 +150,8 @@ class Grid:
         ids = self._ids([piece.start for pair in pairs for piece in pair])
         if ids is None:
             return Overlap("cannot tell", "block-size")
-        starts_a = self._positions([x for x, _ in pairs], ids)
-        starts_b = self._positions([y for _, y in pairs], ids)
+        starts_a = self._positions([x for x, _ in pairs], ids, lanes[0])
+        starts_b = self._positions([y for _, y in pairs], ids, lanes[1])
         if starts_a is None or starts_b is None:
             return Overlap("cannot tell", "enumeration-limit")
         rows_a = self._restrict(starts_a, lanes[0])
@@ -183,7 +183,9 @@ class Grid:
             return rows
         return rows[rows[:, 0] % self.threads.lanes < lanes]
 
-    def _positions(self, pieces: list[Piece], ids: Mapping[Atom, np.ndarray]) -> np.ndarray | None:
+    def _positions(
+        self, pieces: list[Piece], ids: Mapping[Atom, np.ndarray], lanes: int | None
+    ) -> np.ndarray | None:
         """Rows (thread, start in each dimension) of all positions of one end, each once."""
         atoms = {atom for piece in pieces for atom in forms.atoms_of(piece.start)}
         free = sorted((a for a in atoms if a.kind == "any"), key=repr)
@@ -191,8 +193,8 @@ class Grid:
         steps = [(d, step) for d, piece in enumerate(pieces) for step in piece.steps]
         uses_threads = any(a.kind == "tid" for a in atoms)
         total = len(ids[Atom("tid", "x")])
-        # Without thread ids all threads do the same; two of them stand for all.
-        constrained = self.same_thread or self.ranges != ((), ())
+        # Without thread ids all threads do the same; two of them stand for all, if both access.
+        constrained = self.same_thread or self.ranges != ((), ()) or lanes is not None
         number = total if uses_threads or constrained else min(total, 2)
         points = number
         for count in (*counts, *(count for _, (_, count) in steps)):

@@ -32,6 +32,7 @@ from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.memory_roots import Root, enclosing_function
+from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 
@@ -68,7 +69,7 @@ def uncovered_read(
         earlier = [w for w in regions if w.writes and w.position < read.position]
         if _written_by_its_reader(read, earlier):
             continue
-        certain = [w for w in earlier if not w.conditional]
+        certain = [w for w in earlier if _happens_for_all(w, read)]
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
             touching = [read, *(w for w in later if w.base == read.base)]
@@ -80,7 +81,7 @@ def uncovered_read(
 def covered_by(read: Region, writes: list[Region], block: Size | None) -> bool:
     """Whether `writes`, which stand before `read` in one iteration, surely fill all that
     it reads. `block` is the number of threads in x, y, z, if that is known."""
-    certain = [write for write in writes if not write.conditional]
+    certain = [write for write in writes if _happens_for_all(write, read)]
     return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)
 
 
@@ -97,6 +98,18 @@ def _happens_with(write: Region, read: Region) -> bool:
     if guards is None or write.access is None or not write.access.certain:
         return False
     return guards <= (_guards(read) or set())
+
+
+def _happens_for_all(write: Region, read: Region) -> bool:
+    """Whether every thread writes in each iteration in which one reads: no condition, or those of
+    the read, on which all threads agree."""
+    if not write.conditional:
+        return True
+    if not _happens_with(write, read):
+        return False
+    uniformity = Uniformity()
+    guards = _guards(write) or set()
+    return all(uniformity.difference(condition) is None for condition, _ in guards)
 
 
 def _guards(region: Region) -> set[tuple[Value, int]] | None:
