@@ -35,6 +35,7 @@ from mlir_async_pipe.schedule.issue_order import (
     ranks,
     with_products,
 )
+from mlir_async_pipe.schedule.register_budget import stages_in_budget
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
@@ -82,6 +83,7 @@ def decide_by_count(
     issue: Issue = "first" if asked == "auto" else asked
     if ahead.why:
         body, ahead = _with_users(body, ahead)
+        stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
     else:
         wide, ahead_in_wide = _among(ahead, with_products(body))
         if asked == "auto":
@@ -118,18 +120,23 @@ def decide_by_count(
     return Decision(body, slots, found.wait_at or "iteration")
 
 
-def through_registers(loop: Operation, stages: int, found: LoopAnnotations) -> Decision | None:
+def through_registers(
+    loop: Operation, stages: int, found: LoopAnnotations, session: Session
+) -> Decision | None:
     """The schedule that stages through registers, for a loop that was to copy asynchronously;
     None if it has no loads from global memory that could run ahead on their own."""
     body = read_body(loop)
     if not _loads(body, "global"):
         return None
-    quiet = Session()
+    quiet = Session(target=session.target)
     try:
         asked = replace(found, stage_through="registers")
-        return decide_by_count(body, stages, asked, quiet)
+        decision = decide_by_count(body, stages, asked, quiet)
     except InputError:
         return None
+    told = quiet.diagnostics.items
+    session.diagnostics.items += [entry for entry in told if entry.code == "stages-reduced"]
+    return decision
 
 
 def remark_registers(

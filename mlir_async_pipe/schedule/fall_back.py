@@ -66,13 +66,15 @@ def _expand_or_fall_back(
             candidate = next((c for c in left if c.loop == error.loop), None)
             if candidate is None:
                 raise
-            decision = through_registers(candidate.loop, candidate.stages, candidate.found)
+            refused = len(session.diagnostics.items)
+            decision = through_registers(candidate.loop, candidate.stages, candidate.found, session)
             if decision is None:
                 raise
             left.remove(candidate)
-            del session.diagnostics.items[told:]
+            del session.diagnostics.items[told:refused]
             for op in operations(candidate.loop.regions[0].blocks[0]):
                 names.remove(op, (names.ASYNC,))
             write(decision)
             why = error.diagnostic.message.removeprefix("cannot pipeline: ")
-            remark_registers(candidate.loop, candidate.stages, why, error.diagnostic.place, session)
+            stages = decision.last_stage + 1
+            remark_registers(candidate.loop, stages, why, error.diagnostic.place, session)
