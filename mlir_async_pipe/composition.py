@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe import api
-from mlir_async_pipe.bindings import ir, rewrite
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     symbol_name,
 )
+from mlir_async_pipe.bindings.stack import load
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.find_loops import find_loops
@@ -60,9 +61,9 @@ def patterns(
 ) -> Any:
     """A RewritePatternSet, `into` or a new one, with the pattern that pipelines functions.
 
-    `options` are those of `pipeline`.
+    `options` are those of `pipeline`. Raises BindingsError where the stack has no rewriting.
     """
-    found = rewrite.RewritePatternSet() if into is None else into
+    found = load("rewrite").RewritePatternSet() if into is None else into
     # The driver comes back to what it could not match.
     refused: set[str] = set()
 

@@ -141,3 +141,11 @@ def axes_read(roots: Iterable[Operation]) -> frozenset[int]:
 
 def _is_used(value: Value) -> bool:
     return next(iter(value.uses), None) is not None
+
+
+def axis_attribute(axis: str, context: Any) -> Any:
+    """The attribute of `gpu.thread_id` and its like for an axis, in the words of this stack."""
+    try:
+        return ir.Attribute.parse(f"#gpu<dim {axis}>", context)
+    except (ValueError, ir.MLIRError):
+        return ir.Attribute.parse(f"#gpu<dim<{axis}>>", context)

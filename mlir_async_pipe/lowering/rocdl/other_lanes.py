@@ -23,7 +23,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import is_pure
-from mlir_async_pipe.vocabulary.launch_ids import thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import axis_attribute, thread_dimension
 
 _IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")
 
@@ -135,7 +135,7 @@ class Wave:
 
     def _dimension(self, axis: str) -> Value:
         build = self._builder
-        attribute = ir.Attribute.parse(f"#gpu<dim {axis}>", build.location.context)
+        attribute = axis_attribute(axis, build.location.context)
         index = ir.IndexType.get(build.location.context)
         return create(
             "gpu.thread_id", (), (index,), {"dimension": attribute}, ip=build.ip, loc=build.location
