@@ -220,10 +220,6 @@ class _Attacher(Carrier):
         """As many groups as are known on every path to the block."""
         return self.widths.at(block)
 
-    def width_of_loop(self, op: Operation) -> int:
-        """A loop with a constant trip count may hand on more than its first iteration gets."""
-        return max(self.width_at(op.regions[0].blocks[0]), self.width_behind(op))
-
     def handed(self, variables: Variables, width: int) -> Variables:
         """What the first iterations of such a loop do not have is no group: no wait reads it."""
         missing = max(0, width - len(variables))

@@ -30,7 +30,15 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.flow.algorithms import post_order, reached
-from mlir_async_pipe.flow.ways import handed_on, successors
+from mlir_async_pipe.flow.ways import (
+    OUT,
+    handed_on,
+    sources,
+    starts,
+    successors,
+    taking,
+    targets,
+)
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CARRYING_OPS,
@@ -74,10 +82,6 @@ class Carrier(ABC):
     def behind_apart(self, op: Operation, variables: Variables) -> Variables:
         """The variables after an op with such regions."""
 
-    def width_of_loop(self, op: Operation) -> int:
-        """How many variables a counted loop hands on."""
-        return self.width_at(op.regions[0].blocks[0])
-
     def handed(self, variables: Variables, width: int) -> Variables:
         """The variables that are handed on to a place that takes `width` of them."""
         return variables[:width]
@@ -112,9 +116,7 @@ class Carrier(ABC):
                         self._region(region, self.apart(op, region.blocks[0]))
                 variables = self.behind_apart(op, variables)
             else:
-                row = REGION_ROWS[op.name]
-                follow = {"for": self._for, "while": self._while}.get(row.flow, self._branch)
-                variables = follow(op, row, variables)
+                variables = self._follow(op, REGION_ROWS[op.name], variables)
         return variables
 
     def _region(self, region: Any, variables: Variables) -> list[tuple[Block, Variables]]:
@@ -170,79 +172,49 @@ class Carrier(ABC):
         for number, companion in zip(numbers, companions, strict=True):
             self.bind(values[number], companion)
 
-    def _branch(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
-        changed = any(self.skeleton.changes(region) for region in op.regions)
-        width = self.width_behind(op) if changed else 0
-        numbers = self.accompanied(list(op.results))
-        more = width + len(numbers)
-        old = len(op.results)
-        made = _made_again(op, (), [self.kind] * more) if more else op
-        for region in made.regions:
-            if more and not len(list(region.blocks)):
+    def _follow(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
+        """Carry through an op along its ways. What leaves one place is the same on all ways from
+        it, so places that the same sources lead to, a loop's body and its results, take the same.
+        """
+        changed = any(map(self.skeleton.changes, op.regions))
+        count, old = len(op.regions), len(op.results)
+        # The regions of a branch see what stands before it.
+        places = (*range(count), OUT) if row.flow in ("for", "while") else (OUT,)
+        group = {place: tuple(sources(row, place, count)) for place in places}
+        taken = {n: taking(op, row, op.regions[n].blocks[0]) for n in places if n != OUT}
+        taken[OUT] = list(op.results)
+        numbers: dict[tuple[int, ...], list[int]] = {}
+        width = dict.fromkeys(group.values(), 0)
+        for place, key in group.items():
+            numbers[key] = sorted({*numbers.get(key, ()), *self.accompanied(taken[place])})
+            if changed:
+                block = None if place == OUT else op.regions[place].blocks[0]
+                here = self.width_behind(op) if block is None else self.width_at(block)
+                width[key] = max(width[key], here)
+        more: list[Value] = []
+        if 0 in group:
+            passed = self._companions(starts(op, row), numbers[group[0]], variables)
+            more = [*self.handed(variables, width[group[0]]), *passed]
+        out = group[OUT]
+        leaving = width[out] + len(numbers[out])
+        made = _made_again(op, more, [self.kind] * leaving) if more or leaving else op
+        for place, region in enumerate(made.regions):
+            if leaving and not len(list(region.blocks)):
                 end = _exit_name(made)
                 create(end, ip=ir.InsertionPoint(region.blocks.append()), loc=made.location)
-            if not len(list(region.blocks)):
-                continue
-            for block, left in self._region(region, variables):
-                if more:
-                    passed = self._companions(handed_on(terminator(block)), numbers, left)
-                    _hand_on(terminator(block), [*self.handed(left, width), *passed])
-        self._bind(made.results, numbers, list(made.results)[old + width :])
-        return list(made.results)[old : old + width] if changed else variables
-
-    def _for(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
-        changed = self.skeleton.changes(op.regions[0])
-        body = op.regions[0].blocks[0]
-        width = self.width_of_loop(op) if changed else 0
-        starts = [op.operands[i] for i in row.entry(op)]
-        first = len(body.arguments) - len(starts)
-        arguments = list(body.arguments)[first:]
-        numbers = sorted({*self.accompanied(arguments), *self.accompanied(list(op.results))})
-        more = [*self.handed(variables, width), *self._companions(starts, numbers, variables)]
-        old = len(op.results)
-        made = _made_again(op, more, [self.kind] * len(more)) if more else op
-        body = made.regions[0].blocks[0]
-        carried = list(body.arguments)[first:]
-        added = _more_arguments(body, self.kind, len(more))
-        self._bind(carried, numbers, added[width:])
-        left = self._block(body, added[:width] if changed else variables)
-        if more:
-            passed = self._companions(handed_on(terminator(body)), numbers, left)
-            _hand_on(terminator(body), [*self.handed(left, width), *passed])
-        self._bind(made.results, numbers, list(made.results)[old + width :])
-        return list(made.results)[old : old + width] if changed else variables
-
-    def _while(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
-        changed = any(self.skeleton.changes(region) for region in op.regions)
-        first, second = (region.blocks[0] for region in op.regions)
-        widths = [self.width_at(block) if changed else 0 for block in (first, second)]
-        starts = [op.operands[i] for i in row.entry(op)]
-        # What the condition passes on becomes both a result and an argument after it.
-        results = self.accompanied(list(op.results))
-        passing = sorted({*results, *self.accompanied(list(second.arguments))})
-        turning = self.accompanied(list(first.arguments))
-        given = self.handed(variables, widths[0])
-        more = [*given, *self._companions(starts, turning, variables)]
-        leaving = widths[1] + len(passing)
-        old = len(op.results)
-        made = _made_again(op, more, [self.kind] * leaving) if more or leaving else op
-        inside = variables
-        for number, (places, width, count, to) in enumerate(
-            ((turning, widths[0], len(more), passing), (passing, widths[1], leaving, turning))
-        ):
-            region = made.regions[number]
-            block = region.blocks[0]
-            arguments = list(block.arguments)
-            added = _more_arguments(block, self.kind, count)
-            self._bind(arguments, places, added[width:])
-            inside = added[:width] if changed else variables
-            for leaf, left in self._region(region, inside):
-                end = terminator(leaf)
-                passed = self._companions(handed_on(end), to, left)
-                if widths[1 - number] or passed:
-                    _hand_on(end, [*self.handed(left, widths[1 - number]), *passed])
-        self._bind(made.results, passing, list(made.results)[old + widths[1] :])
-        return list(made.results)[old : old + widths[1]] if changed else variables
+            inside = variables
+            if place in group:
+                key = group[place]
+                added = _more_arguments(region.blocks[0], self.kind, width[key] + len(numbers[key]))
+                self._bind(taken[place], numbers[key], added[width[key] :])
+                inside = added[: width[key]] if changed else variables
+            key = group[targets(row, place, count)[0]]
+            for block, left in self._region(region, inside) if len(list(region.blocks)) else ():
+                end = terminator(block)
+                passed = self._companions(handed_on(end), numbers[key], left)
+                _hand_on(end, [*self.handed(left, width[key]), *passed])
+        self._bind(made.results, numbers[out], list(made.results)[old + width[out] :])
+        return list(made.results)[old : old + width[out]] if changed else variables
 
 
 def can_carry(function: Operation) -> bool:
