@@ -22,10 +22,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.waits.collector import collector_paused
 
 TOKEN = "!nvgpu.device.async.token"
 GROUP = "nvgpu.device_async_create_group {async_pipe.empty}"
@@ -163,6 +163,7 @@ def measure(name: str, text: str) -> Measured:
     return Measured(name, ops, waits, parse, floor, count, explained - count, megabytes)
 
 
+@collected_rarely
 def bindings_alone(module: Any) -> float:
     """The seconds that the bindings need to say what a count has to know."""
     attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
@@ -176,25 +177,24 @@ def bindings_alone(module: Any) -> float:
             kept.append((op, name))
         return advance
 
-    with collector_paused():
-        start = time.process_time()
-        module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-        for op, name in kept:
-            if name in REGION_ROWS:
-                for region in op.regions:
-                    for block in region.blocks:
-                        seen[block] = 0
-                        seen.update(dict.fromkeys(block.arguments, 0))
-            elif name in BRANCH_ROWS:
-                seen.update(dict.fromkeys(op.successors, 0))
-            else:
-                _ = op.block, op.location
-            seen.update(dict.fromkeys(op.operands, 0))
-            seen.update(dict.fromkeys(op.results, 0))
-            row = ROWS.get(name)
-            if row is not None and row.wait is not None:
-                op.attributes[row.wait.count] = attribute
-        return time.process_time() - start
+    start = time.process_time()
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    for op, name in kept:
+        if name in REGION_ROWS:
+            for region in op.regions:
+                for block in region.blocks:
+                    seen[block] = 0
+                    seen.update(dict.fromkeys(block.arguments, 0))
+        elif name in BRANCH_ROWS:
+            seen.update(dict.fromkeys(op.successors, 0))
+        else:
+            _ = op.block, op.location
+        seen.update(dict.fromkeys(op.operands, 0))
+        seen.update(dict.fromkeys(op.results, 0))
+        row = ROWS.get(name)
+        if row is not None and row.wait is not None:
+            op.attributes[row.wait.count] = attribute
+    return time.process_time() - start
 
 
 def traced_memory(found: passes.Pass, text: str) -> float:

@@ -12,14 +12,34 @@ checker/unfollowed.py
 
 import pytest
 
-from helpers.control_flow_programs import BRANCHES, COPY, LOAD, TABLE, around, program, registered
+from helpers.control_flow_programs import (
+    BRANCHES,
+    COPY,
+    LOAD,
+    TABLE,
+    around,
+    function,
+    numbered,
+    program,
+    registered,
+)
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
+from mlir_async_pipe.flow import kept_ops
 from mlir_async_pipe.loops.annotations import DRAIN
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, LLVM_BRANCHES
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    CARRYING_OPS,
+    EXIT_OPS,
+    LLVM_BRANCHES,
+    REGION_ROWS,
+    BranchRow,
+    RegionRow,
+)
 
 GROUP = "\n  %e{0} = nvgpu.device_async_create_group {{async_pipe.empty}}\n"
 TOKEN_WAIT = "\n  nvgpu.device_async_wait %gbefore\n"
@@ -216,3 +236,63 @@ def test_barrier_between_blocks_where_threads_part_is_refused(name):
         with pytest.raises(AsyncPipeError) as error:
             run("async-pipe-barriers", module)
     assert error.value.code == "divergent-barrier"
+
+
+# An op that nobody has, and its row ------------------------------------------------------------
+
+MADE_UP = {
+    "section": '{before} "my.section"() ({{ {inside} "my.end"() : () -> () }}) : () -> () {after}',
+    "jump": '{before} "my.jump"() [^a] : () -> ()\n^a: {inside}\n cf.br ^b\n^b: {after}',
+}
+without_or_with_its_row = pytest.mark.parametrize("row", (False, True), ids=("no row", "row"))
+
+
+@pytest.fixture
+def made_up(row, monkeypatch):
+    """Programs around ops that nobody has, which a row and a terminator may describe."""
+    if row:
+        monkeypatch.setitem(REGION_ROWS, "my.section", RegionRow("my.section", "once"))
+        monkeypatch.setitem(EXIT_OPS, "my.end", 0)
+        jump = BranchRow("my.jump", lambda op: [range(len(op.operands))])
+        monkeypatch.setitem(BRANCH_ROWS, "my.jump", jump)
+        monkeypatch.setattr(kept_ops, "_OP_KINDS", kept_ops._op_kinds())
+    return lambda op, **parts: ir.Module.parse(function(MADE_UP[op].format(**numbered(parts))))
+
+
+@without_or_with_its_row
+@pytest.mark.parametrize("op", MADE_UP)
+def test_one_row_lets_every_count_follow_an_op(op, row, made_up):
+    with new_context():
+        module = made_up(op, before=COPY, inside=GROUP, after=TOKEN_WAIT)
+        # Where a jump leads is in the IR, what it hands on is in its row.
+        assert count_behind(module) == int(row or op == "jump")
+
+
+@without_or_with_its_row
+def test_row_of_a_jump_says_what_it_hands_on(row, made_up):
+    jump = '"my.jump"(%gbefore) [^a] : (!nvgpu.device.async.token) -> ()'
+    argument = "\n^a(%x: !nvgpu.device.async.token): nvgpu.device_async_wait %x"
+    with new_context():
+        text = function(COPY.format("before") + GROUP.format("") + jump + argument)
+        assert count_behind(ir.Module.parse(text)) == int(row)
+
+
+@without_or_with_its_row
+@pytest.mark.parametrize("op", MADE_UP)
+def test_one_row_lets_bounds_in_flight_follow_an_op(op, row, made_up):
+    with new_context():
+        module = as_kernel(made_up(op, before=COMMIT, inside=WAIT, after=WAIT))
+        assert waits_left(module, "async-pipe-simplify-waits", keep_commits=True) == (
+            1 if row or op == "jump" else 2
+        )
+
+
+@without_or_with_its_row
+@pytest.mark.parametrize("op", MADE_UP)
+def test_one_row_lets_the_checker_follow_an_op(op, row, made_up):
+    with new_context():
+        module = made_up(op, before=COPY, inside=WAIT, after=LOAD)
+        (check,) = run("async-pipe-check", module).of("checks")
+        assert (check.unsafe + check.unknown > 0) == (not row)
+        racy = run("async-pipe-check", made_up(op, before=COPY, after=WAIT, inside=LOAD))
+        assert [check.unsafe > 0 or check.unknown > 0 for check in racy.of("checks")] == [True]

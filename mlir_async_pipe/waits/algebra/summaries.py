@@ -8,6 +8,12 @@
 
 Everything is made once for each assumption on the correlated conditions that a frame sees.
 Frames are summarised inner before outer by the caller, so nothing here recurses.
+
+This is the min-plus algebra (`compose` is one path after the other, `least` is where paths meet,
+`carried` has power and star), but it is no domain of `flow.solver`, for three reasons. A worth
+would hold a row for every token: in a line of n tokens n rows at each of n points, where here a
+row is made for what is read. What is summarised depends on the truth of the correlated conditions
+outside. And a witness asks which path attains the least cost, which a worth does not tell.
 """
 
 from __future__ import annotations
