@@ -22,7 +22,6 @@ from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import row_of
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
 
@@ -110,13 +109,3 @@ def _remark(outcome: Outcome, session: Session) -> None:
             code="unwaited-copy",
             at=op,
         )
-    for site in outcome.sites:
-        row = row_of(site.op)
-        if row is not None and row.completion == "mbarrier":
-            session.diagnostics.remark(
-                f"'{site.op.name}' completes on an mbarrier, which is not followed: it is taken as "
-                "complete when it is issued",
-                code="proxy-fence-unchecked",
-                at=site.op,
-            )
-            break

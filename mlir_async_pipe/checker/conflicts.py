@@ -35,6 +35,7 @@ Cause = Literal[
     "other-block",
     "unfollowed",
     "budget",
+    "async-proxy",
     "divergent-barrier",
 ]
 

@@ -64,10 +64,14 @@ class CheckSummary:
     states: int
 
 
+# Causes of findings that are about one access: nobody knows of another one.
+_ONE_ENDED = ("unfollowed", "budget", "async-proxy")
+
+
 def code_of(finding: Finding, sites: list[Site]) -> str:
     """The stable code of a finding."""
     later, earlier = sites[finding.later], sites[finding.earlier]
-    if finding.cause in ("unfollowed", "budget"):
+    if finding.cause in _ONE_ENDED:
         return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
@@ -146,13 +150,18 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
         return f"'{later.op.name}' of two threads writes to one place at once"
     if finding.cause == "budget":
         return f"'{later.op.name}' races: the kernel has too many paths to follow all of them"
+    if finding.cause == "async-proxy":
+        return (
+            f"'{later.op.name}' races: what tensor copies and products of warpgroups do to this "
+            "memory is not followed"
+        )
     return _SENTENCES[code_of(finding, sites)].format(op=later.op.name, other=earlier.op.name)
 
 
 def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[str, Any], ...]:
     """The op at the other end, and what is missing or too weak."""
     later, earlier = sites[finding.later], sites[finding.earlier]
-    if finding.cause in ("unfollowed", "budget"):
+    if finding.cause in _ONE_ENDED:
         return ()
     if finding.cause == "divergent-barrier":
         return (("threads go different ways around it: move it out of the branch", later.op),)

@@ -12,6 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     symbol_name,
 )
+from mlir_async_pipe.checker.async_proxy import judge_async_proxy
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.checker.commit_groups import Groups
@@ -252,6 +253,7 @@ class _Run:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
             self._exhausted(judge, sites, only)
+        judge_async_proxy(judge, sites, self.flow)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

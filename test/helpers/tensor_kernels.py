@@ -108,6 +108,7 @@ def _text(ring: Ring) -> str:
         "MAP2": _map("64x64xf16", "swizzle_128b"),
         "BARS": bars,
         "SLOTS": str(ring.slots),
+        "SIZED": f"attributes {{gpu.known_block_size = array<i32: {ring.threads}, 1, 1>}}",
     }
     lines = [head, _START.format(ring=ring, bytes=256 if ring.reader == "loads" else 16384)]
     lines.append(ring.part("init", _INIT))
@@ -126,12 +127,12 @@ def _text(ring: Ring) -> str:
 
 
 _LOADS_HEAD = """
-func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32>) {
+func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32>) SIZED {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP1
   %buffer = memref.alloc() : memref<SLOTSx64xf32, WG>
 """
 _PRODUCTS_HEAD = """
-func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>) {
+func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>) SIZED {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to MAP2
   %b = builtin.unrealized_conversion_cast %b_ : !llvm.ptr to MAP2
   %as = memref.alloc() : memref<SLOTSx64x64xf16, WG>

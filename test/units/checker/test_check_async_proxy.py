@@ -1,0 +1,97 @@
+"""What tensor copies and products of warpgroups touch is unknown to the checker: no error on right
+kernels, no silence on wrong ones. Generic accesses are judged as ever.
+
+Covers: checker/async_proxy.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.session.report import Report
+
+RINGS = {
+    "loads": Ring(),
+    "roles": Ring(specialised=True),
+    "products": Ring(slots=3, ahead=2, in_flight=1, reader="products"),
+    "roles of products": Ring(in_flight=1, reader="products", specialised=True),
+}
+WRONG = {
+    "no wait": {"wait": ""},
+    "phase never flips": {"flip": "%phase_ = arith.ori %phase, %phase : i1"},
+    "no barrier": {"barrier": ""},
+    "wait_group too weak": {"wait group": "2"},
+}
+
+
+def checked(text: str) -> Report:
+    return check_module(parse(text)).report
+
+
+def summary(report: Report) -> CheckSummary:
+    (found,) = report.of("checks")
+    return found
+
+
+@pytest.mark.parametrize("name", RINGS)
+def test_a_right_kernel_has_unknowns_and_no_errors(name):
+    found = summary(checked(RINGS[name].text()))
+    assert found.unsafe == 0
+    assert found.reasons == {"async-proxy": found.unknown} and found.unknown > 0
+
+
+@pytest.mark.parametrize("name", RINGS)
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_a_wrong_kernel_is_not_called_safe(name, changes):
+    ring = dataclasses.replace(RINGS[name], changes=changes)
+    assert summary(checked(ring.text())).unknown > 0
+
+
+def test_the_warning_says_what_is_not_followed():
+    told = [str(item) for item in checked(RINGS["loads"].text()).diagnostics]
+    assert any(
+        "cannot tell whether 'nvgpu.tma.async.load' races: what tensor copies and products of "
+        "warpgroups do to this memory is not followed (async-proxy)" in text
+        for text in told
+    )
+
+
+def test_generic_accesses_of_other_memory_are_judged():
+    """Each thread reads what its neighbour wrote, without a barrier between."""
+    race = """%other = memref.alloc() : memref<64xf32, WG>
+%u = memref.load %out[%c0, %t] : memref<?x64xf32>
+memref.store %u, %other[%t] : memref<64xf32, WG>
+%neighbour = arith.subi %c63, %t : index
+%w = memref.load %other[%neighbour] : memref<64xf32, WG>
+memref.store %w, %out[%c0, %t] : memref<?x64xf32>
+gpu.barrier"""
+    ring = dataclasses.replace(RINGS["loads"], changes={"barrier after init": race})
+    report = checked(ring.text())
+    assert summary(report).unsafe > 0
+    unsafe = {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
+    assert unsafe == {"missing-barrier"}
+
+
+def test_descriptors_that_are_numbers_may_name_all_workgroup_memory():
+    struct = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
+    text = """
+    func.func @f(%a: i64, %b: i64, %out: memref<64xf32>) {
+      %t = gpu.thread_id x
+      %tile = memref.alloc() : memref<64xf32, WG>
+      %x = memref.load %out[%t] : memref<64xf32>
+      memref.store %x, %tile[%t] : memref<64xf32, WG>
+      PRODUCT
+      return
+    }"""
+    product = f"""%c = llvm.mlir.undef : {struct}
+      %d = nvvm.wgmma.mma_async %a, %b, %c, <m = 64, n = 8, k = 16>, D[<f32>, <one>],
+        A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : {struct} -> {struct}"""
+    assert summary(checked(text.replace("PRODUCT", ""))).unknown == 0
+    found = summary(checked(text.replace("PRODUCT", product)))
+    assert found.reasons.get("async-proxy") == 1
