@@ -28,12 +28,12 @@ func.func @f(%a: !llvm.ptr, %i: i64) {
 GEP = "llvm.getelementptr"
 
 
-def probed(steps: str, kind: str = "!llvm.ptr<3>", name: str = "s") -> tuple[Any, Any]:
-    """Where %p starts, with its offset, and the value %p."""
+def probed(steps: str, kind: str = "!llvm.ptr<3>", name: str = "s") -> tuple[Any, Any, Any]:
+    """Where %p starts, with its offset, the value %p, and the module that has to outlive it."""
     text = STEPS.replace("STEPS", steps).replace("PTR", kind).replace("NAME", name)
     module = ir.Module.parse(text)
     (probe,) = [op for op in walk(module) if op.name == "test.probe"]
-    return from_the_start(probe.operands[0], Arithmetic()), probe.operands[0]
+    return from_the_start(probe.operands[0], Arithmetic()), probe.operands[0], module
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def probed(steps: str, kind: str = "!llvm.ptr<3>", name: str = "s") -> tuple[Any
 )
 def test_steps_add_up_to_bytes(steps, constant, factors):
     with new_context():
-        found, _ = probed(steps)
+        found, _, _module = probed(steps)
     base, offset = found
     assert base == "s"
     assert offset.constant == constant
@@ -75,7 +75,7 @@ def test_the_size_of_a_global_is_known_where_it_has_one():
     step = f"%p = {GEP} %s[0] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
     with new_context():
         for name, size in (("s", 512), ("any", None)):
-            _, value = probed(step, name=name)
+            _, value, _module = probed(step, name=name)
             assert bytes_of_global(value.owner.operands[0]) == size
 
 
