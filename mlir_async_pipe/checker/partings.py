@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
 )
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.vocabulary import row_of
 
 # In place of a loop's number: some threads have ended.
@@ -137,15 +138,12 @@ def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:
     return frozenset(found[branch])
 
 
+def _targets(flow: Flow, number: int) -> list[int]:
+    return [edge.target for edge in flow.edges(flow.blocks[number])]
+
+
 def _reached_up_to(flow: Flow, first: int, last: int) -> list[int]:
-    found = [first]
-    seen = {first}
-    for number in found:
-        for edge in flow.edges(flow.blocks[number]) if number != last else ():
-            if edge.target not in seen:
-                seen.add(edge.target)
-                found.append(edge.target)
-    return found
+    return list(walked([first], lambda number: _targets(flow, number) if number != last else ()))
 
 
 def after_barrier(side: Side) -> Side:
@@ -161,30 +159,17 @@ def is_reached_by_all(state: State) -> bool:
 
 def _reached(flow: Flow, first: int) -> list[int]:
     """The blocks that can follow, nearest first."""
-    found = [first]
-    seen = {first}
-    for number in found:
-        for edge in flow.edges(flow.blocks[number]):
-            if edge.target not in seen:
-                seen.add(edge.target)
-                found.append(edge.target)
-    return found
+    return list(walked([first], lambda number: _targets(flow, number)))
 
 
 def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
     """Whether the kernel's end, or the branch again, can be reached around a block."""
-    pending = [edge.target for edge in flow.edges(flow.blocks[branch])]
-    seen = {avoided}
-    while pending:
-        number = pending.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        targets = [edge.target for edge in flow.edges(flow.blocks[number])]
-        if number == branch or not targets:
-            return True
-        pending.extend(targets)
-    return False
+
+    def after(number: int) -> list[int]:
+        return [target for target in _targets(flow, number) if target != avoided]
+
+    ways = walked(after(branch), after)
+    return any(number == branch or not _targets(flow, number) for number in ways)
 
 
 def part(state: State, parting: Parting | None, number: int) -> None:

@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, axes_read, launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
@@ -84,24 +85,13 @@ def _depends_on_lanes(regions: list[Region], ids: set[LaunchId]) -> bool:
 
 def ids_of(regions: Iterable[Region]) -> set[LaunchId]:
     """What the subscripts of accesses are computed of, as far as the launch says it."""
-    pending: list[Value] = [
-        symbol for region in regions for form in region.subscripts or () for symbol in form.symbols
-    ]
-    found: set[LaunchId] = set()
-    seen: set[Value] = set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        known = launch_id(value)
-        if known is not None:
-            found.add(known)
-            continue
+
+    def made_of(value: Value) -> Iterable[Value]:
         op = defining_op(value)
-        if op is not None:
-            pending.extend(op.operands)
-    return found
+        return () if op is None or launch_id(value) is not None else op.operands
+
+    symbols = (s for region in regions for form in region.subscripts or () for s in form.symbols)
+    return {known for value in walked(symbols, made_of) if (known := launch_id(value)) is not None}
 
 
 def _code_around(op: Operation) -> Operation:

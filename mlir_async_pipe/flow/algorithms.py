@@ -5,7 +5,7 @@ They are asked for blocks, for the numbers of blocks, and for functions that cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -21,16 +21,22 @@ def predecessors(nodes: Iterable[N], after: After[N]) -> dict[N, list[N]]:
     return before
 
 
+def walked(starts: Iterable[N], after: After[N]) -> Iterator[N]:
+    """The starts and all nodes that can be reached from them, nearest first, each once; what is
+    after a node is asked for when the next one is."""
+    found = dict.fromkeys(starts)
+    work = list(found)
+    for node in work:
+        yield node
+        for other in after(node):
+            if other not in found:
+                found[other] = None
+                work.append(other)
+
+
 def reached(starts: Iterable[N], after: After[N]) -> set[N]:
     """The starts and all nodes that can be reached from them."""
-    found: set[N] = set()
-    work = list(starts)
-    while work:
-        node = work.pop()
-        if node not in found:
-            found.add(node)
-            work.extend(after(node))
-    return found
+    return set(walked(starts, after))
 
 
 def post_order(starts: Iterable[N], after: After[N]) -> list[N]:

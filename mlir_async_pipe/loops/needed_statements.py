@@ -9,6 +9,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     walk,
 )
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses
@@ -17,20 +18,14 @@ from mlir_async_pipe.vocabulary import accesses
 def with_producers(body: Body, chosen: set[int]) -> set[int]:
     """`chosen` and every statement they depend on, through values and through memory."""
     by_op = {s.op: s.number for s in body.statements}
-    needed = set(chosen)
-    pending = list(chosen)
     seen: set[Value] = set()
-    while pending:
-        number = pending.pop()
-        found = value_producers(body.statements[number].op, by_op, seen)
-        found |= {
-            s.number
-            for s in body.statements[:number]
-            if s.number not in needed and _feeds_through_memory(s.op, body.statements[number].op)
-        }
-        pending.extend(found - needed)
-        needed |= found
-    return needed
+
+    def producers(number: int) -> set[int]:
+        op = body.statements[number].op
+        through_memory = (s for s in body.statements[:number] if _feeds_through_memory(s.op, op))
+        return value_producers(op, by_op, seen) | {s.number for s in through_memory}
+
+    return reached(chosen, producers)
 
 
 def value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:

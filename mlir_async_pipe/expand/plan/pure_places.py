@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.plan.statement_places import Place
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.loops.statements import Body
 
 
@@ -107,36 +108,28 @@ class PurePlaces:
         return [max(operands, key=lambda place: (place.stage, place.order), default=Place(0, 0))]
 
     def _statement_users(self, value: Value) -> list[Place]:
-        found: list[Place] = []
-        pending, seen = [value], {value}
-        while pending:
-            for use in pending.pop().uses:
-                user = self._holder.get(use.owner.operation)
-                if user is None or user == self._body.terminator:
-                    continue
-                if user in self._issue_places:
-                    found.append(self._issue_places[user])
-                    continue
-                for result in user.results:
-                    if result not in seen:
-                        seen.add(result)
-                        pending.append(result)
-        return found
+        places = self._issue_places
+
+        def after(value: Value) -> list[Operation]:
+            holders = (self._holder.get(use.owner.operation) for use in value.uses)
+            return [op for op in holders if op is not None and op != self._body.terminator]
+
+        def users(op: Operation) -> list[Operation]:
+            return [] if op in places else [u for result in op.results for u in after(result)]
+
+        return [places[op] for op in walked(after(value), users) if op in places]
 
     def _statement_producers(self, op: Operation) -> list[Place]:
-        found: list[Place] = []
-        pending, seen = [op], {op}
-        while pending:
-            for value in captured(pending.pop()):
-                producer = defining_op(value)
-                if producer is None or producer.block != self._body.block or producer in seen:
-                    continue
-                seen.add(producer)
-                if producer in self._statement_places:
-                    found.append(self._statement_places[producer])
-                else:
-                    pending.append(producer)
-        return found
+        places = self._statement_places
+
+        def makers(op: Operation) -> list[Operation]:
+            found = (defining_op(value) for value in captured(op))
+            return [o for o in found if o is not None and o.block == self._body.block]
+
+        def before(op: Operation) -> list[Operation]:
+            return [] if op in places else makers(op)
+
+        return [places[maker] for maker in walked(makers(op), before) if maker in places]
 
 
 def rematerialisable(body: Body) -> frozenset[Operation]:

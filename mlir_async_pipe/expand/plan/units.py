@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, definin
 from mlir_async_pipe.expand.plan.pure_places import PurePlaces, rematerialisable
 from mlir_async_pipe.expand.plan.scope_members import first_statement, form_scopes
 from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.loops.statements import Body
 
 
@@ -116,12 +117,9 @@ class Units:
 
     def _needed_by(self, ops: tuple[Operation, ...]) -> set[Operation]:
         """The pure ops of the body that a scope's values come from, its own left out."""
-        found: set[Operation] = set()
-        pending = list(ops)
-        while pending:
-            for value in captured(pending.pop()):
-                op = defining_op(value)
-                if op in self.pure_places and op not in ops and op not in found:
-                    found.add(op)
-                    pending.append(op)
-        return found
+
+        def made_of(op: Operation) -> list[Operation]:
+            makers = (defining_op(value) for value in captured(op))
+            return [maker for maker in makers if maker is not None and maker in self.pure_places]
+
+        return reached(ops, made_of).difference(ops)

@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.lowering.nvvm.fixed_shared import fixed_layout
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
@@ -83,10 +84,7 @@ def _check_allocation(allocation: Operation) -> None:
 
 def _with_views(memory: Value) -> list[Value]:
     """The memref and everything that is a view of it."""
-    found = [memory]
-    for value in found:
-        found += [u.results[0] for u in users(value) if u.name in VIEW_OPS]
-    return found
+    return list(walked([memory], lambda m: [u.results[0] for u in users(m) if u.name in VIEW_OPS]))
 
 
 def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) -> None:
@@ -216,15 +214,13 @@ def rounded(offset: int, alignment: int) -> int:
 def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
     """The kernel and the functions of its module that it calls, directly or not."""
     by_name = {symbol_name(f): f for f in module_functions(gpu_module)}
-    found = [kernel]
-    for function in found:
-        for op in walk(function):
-            if "callee" not in op.attributes:
-                continue
-            callee = by_name.get(str(op.attributes["callee"]).lstrip("@"))
-            if callee is not None and callee not in found:
-                found.append(callee)
-    return found
+
+    def called(function: Operation) -> list[Operation]:
+        callees = (op.attributes["callee"] for op in walk(function) if "callee" in op.attributes)
+        names = (str(callee).lstrip("@") for callee in callees)
+        return [by_name[name] for name in names if name in by_name]
+
+    return list(walked([kernel], called))
 
 
 def buffer_bytes(kind: Any, at: Operation) -> int:

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.lowering.rocdl.rocdl_waits import enclosing_function, is_group, is_wait
 from mlir_async_pipe.session import passes
@@ -63,16 +64,9 @@ def _refused(wait: Operation, origin: Operation) -> LoweringError:
 
 def _crossing(token: Value) -> Operation | None:
     """The function whose argument, or the call whose result, the token may be."""
-    pending, seen = [token], set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        found = origins(value)
+    for value in walked([token], lambda value: origins(value).values):
         made = defining_op(value)
         end = value.owner.owner.operation if made is None else made
-        if not found.complete and (is_function(end) or "callee" in end.attributes):
+        if not origins(value).complete and (is_function(end) or "callee" in end.attributes):
             return end
-        pending += found.values
     return None

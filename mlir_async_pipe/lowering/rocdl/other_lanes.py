@@ -8,6 +8,7 @@ threads share stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -17,7 +18,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     clone,
     create,
     defining_op,
+    source_op,
 )
+from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -30,12 +33,11 @@ _IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")
 
 def check_follows(copy: Operation, values: list[Value], uniformity: Uniformity) -> None:
     """Raise LoweringError (wave-layout) unless `in_thread` can answer for all `values`."""
-    pending, seen = list(values), set()
-    while pending:
-        value = pending.pop()
-        if value in seen or uniformity.difference(value) is None:
-            continue
-        seen.add(value)
+
+    def that_differ(among: Iterable[Value]) -> list[Value]:
+        return [value for value in among if uniformity.difference(value) is not None]
+
+    for value in walked(that_differ(values), lambda v: that_differ(source_op(v).operands)):
         op = defining_op(value)
         if op is None or len(op.regions) or not (op.name in _IDS or is_pure(op)):
             raise LoweringError(
@@ -45,7 +47,6 @@ def check_follows(copy: Operation, values: list[Value], uniformity: Uniformity) 
                 at=copy,
                 notes=(("the value that differs", uniformity.difference(value)),),
             )
-        pending.extend(op.operands)
 
 
 class Wave:

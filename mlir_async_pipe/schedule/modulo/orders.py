@@ -8,7 +8,7 @@ the orders that people write: what copies need and the copies first, or last, or
 
 from __future__ import annotations
 
-from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule
+from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule, needed_by
 
 
 def candidate_orders(problem: Problem, interval: float) -> list[tuple[int, ...]]:
@@ -44,15 +44,7 @@ def usual_schedules(problem: Problem) -> list[Schedule]:
 
 def _with_producers(problem: Problem) -> set[int]:
     """The copies, and what they depend on inside one iteration."""
-    needed = {n for n, node in enumerate(problem.nodes) if node.asynchronous}
-    pending = list(needed)
-    while pending:
-        target = pending.pop()
-        for edge in problem.edges:
-            if edge.target == target and edge.distance == 0 and edge.source not in needed:
-                needed.add(edge.source)
-                pending.append(edge.source)
-    return needed
+    return needed_by(problem, (n for n, node in enumerate(problem.nodes) if node.asynchronous))
 
 
 def _behind_last_user(problem: Problem) -> tuple[int, ...]:

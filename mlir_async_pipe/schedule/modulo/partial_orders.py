@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.schedule.modulo.bounds import TOLERANCE
 from mlir_async_pipe.schedule.modulo.problem import (
     Buffer,
@@ -199,15 +200,11 @@ class PartialOrders:
 
 def descendants(problem: Problem, node: int) -> set[int]:
     """All that depends on a node inside an iteration, without the node."""
-    found: set[int] = set()
-    pending = [node]
-    while pending:
-        source = pending.pop()
-        for edge in problem.edges:
-            if edge.source == source and edge.distance == 0 and edge.target not in found:
-                found.add(edge.target)
-                pending.append(edge.target)
-    return found
+
+    def after(source: int) -> list[int]:
+        return [e.target for e in problem.edges if e.source == source and e.distance == 0]
+
+    return reached(after(node), after)
 
 
 def _alike(a: Node, b: Node) -> bool:

@@ -9,8 +9,10 @@ an asynchronous one holds its queue, and arrives later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from mlir_async_pipe.flow.algorithms import reached
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,12 @@ def bytes_of(problem: Problem, stages: Sequence[int], places: Sequence[int]) -> 
         else:
             private += size
     return shared, private
+
+
+def needed_by(problem: Problem, nodes: Iterable[int]) -> set[int]:
+    """Nodes and all that they depend on inside an iteration."""
+
+    def before(node: int) -> list[int]:
+        return [e.source for e in problem.edges if e.target == node and e.distance == 0]
+
+    return reached(nodes, before)

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from math import ceil
 
 from mlir_async_pipe.schedule.modulo.bounds import TOLERANCE, positive_cycle
-from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule, bytes_of
+from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule, bytes_of, needed_by
 from mlir_async_pipe.schedule.modulo.speed import lag, last_of_group, moments
 
 # Tries to raise lags of one order; each is one longest-path computation.
@@ -135,7 +135,7 @@ class Stager:
         while improved:
             improved = False
             for node in sorted(range(len(stages)), key=lambda n: (-last[n], -n)):
-                for group in ({node}, _ancestors(problem, node)):
+                for group in ({node}, needed_by(problem, [node])):
                     moved = [stage + (n in group) for n, stage in enumerate(stages)]
                     if any(stage > high for stage, high in zip(moved, last, strict=True)):
                         continue
@@ -143,19 +143,6 @@ class Stager:
                     if found < cost and _keeps(problem, lags, moved):
                         cost, stages, improved = found, moved, True
         return stages
-
-
-def _ancestors(problem: Problem, node: int) -> set[int]:
-    """A node and all that it depends on inside an iteration."""
-    found = {node}
-    pending = [node]
-    while pending:
-        target = pending.pop()
-        for edge in problem.edges:
-            if edge.target == target and edge.distance == 0 and edge.source not in found:
-                found.add(edge.source)
-                pending.append(edge.source)
-    return found
 
 
 def _latest_stages(problem: Problem, lags: Sequence[int], last: int) -> list[int]:
