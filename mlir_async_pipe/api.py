@@ -17,8 +17,9 @@ in bytes, times are in cycles.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mlir_async_pipe import cache as kept
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import (
@@ -156,6 +157,7 @@ def lower(
     emit: Literal["llvm", "ptx", "cubin", "isa", "hsaco"] = "ptx",
     strict: bool = False,
     bare_pointers: bool = False,
+    cache: bool = True,
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
 
@@ -165,19 +167,31 @@ def lower(
     `bare_pointers`: a launch hands over a memref of static shape as one pointer, not as MLIR's
     descriptor.
 
+    `cache`: code for the same module, options and versions is taken from the user's cache folder,
+    where the extra `cache` is installed (`mlir_async_pipe.cache`).
+
     The result has the text, or the bytes of a "cubin" or "hsaco", `parameters` and `arguments` for a
-    launch, and the waits, registers and
-    shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
+    launch, and the waits, registers and shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
     or its tools refuse the module, UsageError for a kind that the target does not have.
     """
     from mlir_async_pipe.bindings.plain_values import plain_values
 
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
-    _root(module)
+    root, known = _root(module), _target(target)
+    key = ""
+    if cache and kept.folder() is not None:
+        # With locations: what is said of the code names them.
+        text = root.get_asm(enable_debug_info=True, print_generic_op_form=True)
+        key = kept.key_of("code", text, known, emit, strict, bare_pointers)
+        found = kept.get(key)
+        if isinstance(found, lowering.Lowered):
+            return cast("Lowered", found)
     with plain_values():
         lowered: Lowered = lowering.lower(
-            module, target=_target(target), emit=emit, strict=strict, bare_pointers=bare_pointers
+            module, target=known, emit=emit, strict=strict, bare_pointers=bare_pointers
         )
+    if key:
+        kept.put(key, lowered)
     return lowered
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from helpers.paths import ROOT
+
+# What is kept from an earlier run would hide what a test changes.
+os.environ["MLIR_ASYNC_PIPE_CACHE"] = "off"
 
 LAWS = ROOT / "test" / "laws"
 

@@ -17,7 +17,8 @@ from mlir_async_pipe.session.diagnostics import (
     Place,
     UsageError,
 )
-from mlir_async_pipe.tool import command_line, failures, inputs, isolate, output
+from mlir_async_pipe.session.report import Report
+from mlir_async_pipe.tool import command_line, failures, inputs, isolate, kept_runs, output
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.sink import Sink
@@ -112,13 +113,19 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     sink.knows_input(whole)
     if options.pass_pipeline is not None:
         sink.knows_pipeline(options.pass_pipeline)
+    key = kept_runs.key_of(whole, options)
+    kept = kept_runs.find(key)
+    if kept is not None:
+        for diagnostic in kept.said:
+            sink.take(diagnostic)
+        _write(list(kept.contents), kept.reports() if options.report else [], options, sink)
+        return
     if options.target is not None and options.emit != "mlir":
         # The back end's process imports its bindings while this one imports and works.
         back_ends.warm_up(options.target.partition(":")[0])
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
     from mlir_async_pipe.chips.target import Target
-    from mlir_async_pipe.tool import report_writer
     from mlir_async_pipe.tool.process import Work, process
     from mlir_async_pipe.tool.timing import Timing
 
@@ -128,14 +135,23 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     work = Work(options, target, sink, timing, activity)
     outcomes = [process(source, work) for source in inputs.split(whole, options.split_input_file)]
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
+    reports = [outcome.session.report() for outcome in outcomes] if options.report else []
+    kept_runs.keep(key, contents, sink.taken, reports)
+    _write(contents, reports, options, sink)
+    if options.mlir_timing:
+        timing.write()
+
+
+def _write(contents: list[bytes], reports: list[Report], options: Options, sink: Sink) -> None:
+    """Write what the parts of the input became, and the reports on them."""
     if contents and not sink.failed:
         separator = f"{options.output_split_marker}\n".encode()
         output.write(options.output, separator.join(contents))
     if options.report:
-        reports = [outcome.session.report() for outcome in outcomes]
+        # It imports the bindings, too.
+        from mlir_async_pipe.tool import report_writer
+
         report_writer.write(reports, options, sink.lines)
-    if options.mlir_timing:
-        timing.write()
 
 
 def _tell(options: Options) -> None:

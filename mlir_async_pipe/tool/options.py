@@ -45,6 +45,7 @@ class Options:
     mlir_disable_threading: bool = False
     mlir_pass_pipeline_crash_reproducer: str = ""
     isolate: bool = True
+    cache: bool = True
     # printing
     mlir_print_ir_before: tuple[str, ...] = ()
     mlir_print_ir_after: tuple[str, ...] = ()
