@@ -11,12 +11,16 @@ import inspect
 import re
 import typing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import mlir_async_pipe
 from helpers.page_blocks import BLOCK, blocks_of, follow, shows
 from helpers.paths import ROOT
+from mlir_async_pipe import examples
+from mlir_async_pipe.bindings import ir, new_context
 
 DOCS = ROOT / "docs"
 # Pages that are followed from top to bottom, and those whose blocks other tests run.
@@ -29,6 +33,7 @@ ELSEWHERE = {
     "concepts": "test_docs.py",
     "driver": "test_release.py",
     "latency": "test_docs.py",
+    "launch": "test_pages.py",
     "tuning": "test_pages.py",
 }
 
@@ -42,6 +47,31 @@ def test_a_reader_who_follows_the_page_sees_what_it_says(page: str, tmp_path: Pa
 def test_every_page_with_code_is_run_by_a_test() -> None:
     with_code = {page.stem for page in DOCS.glob("*.md") if BLOCK.search(page.read_text())}
     assert with_code - {*FOLLOWED, *ELSEWHERE} == set()
+
+
+def test_the_launch_page_runs_up_to_the_launch() -> None:
+    """Its first blocks run; of those that need a GPU, what they ask of the code is there."""
+    arrays = {name: np.zeros((128, 64), np.float16) for name in "ab"}
+    arrays["c"] = np.zeros((128, 128), np.float32)
+    with new_context():
+        module = ir.Module.parse(examples.find("gemm").read_text())
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_80")
+        names: dict[str, Any] = {
+            "mlir_async_pipe": mlir_async_pipe, "module": module, **arrays, "m": 128, "n": 128
+        }  # fmt: skip
+        asked = 0
+        for block in blocks_of(DOCS / "launch.md"):
+            tree = ast.parse(block.text)
+            if not re.search(r"^from (?:cuda|hip)", block.text, re.MULTILINE):
+                exec(compile(tree, "launch.md", "exec"), names)
+                continue
+            for node in ast.walk(tree):
+                text = ast.unparse(node)
+                if isinstance(node, ast.Attribute) and text.startswith(("code.", "kernel.")):
+                    eval(text, names)
+                    asked += 1
+    assert asked >= 6
+    assert names["ran"].races == ()
 
 
 def test_calls_of_the_tuning_page_are_those_of_the_package() -> None:
