@@ -59,17 +59,11 @@ def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
             for kind, loop in edge.loops:
                 if kind == "back":
                     ends.setdefault(edge.target, (loop, set()))[1].add(block.number)
-    before = _before(flow)
+    before = predecessors(range(len(flow.blocks)), flow.after)
     return {
         header: (loop, frozenset(loop_body(header, sources, before.__getitem__)))
         for header, (loop, sources) in ends.items()
     }
-
-
-def _before(flow: Flow) -> dict[int, list[int]]:
-    """The numbers of the blocks before each block."""
-    blocks, edges = flow.blocks, flow.edges
-    return predecessors(range(len(blocks)), lambda n: [edge.target for edge in edges(blocks[n])])
 
 
 def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
@@ -85,7 +79,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
         uses.append(used)
         makes.append(made)
     live = [set(used) for used in uses]
-    before = _before(flow)
+    before = predecessors(range(len(flow.blocks)), flow.after)
     pending = list(range(len(flow.blocks)))
     while pending:
         number = pending.pop()

@@ -121,7 +121,7 @@ def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:
 def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:
     """How many barriers ways from the end of `branch` to `join` may pass: two are enough to
     tell that they differ. A loop with a barrier gives two."""
-    order = _reached_up_to(flow, branch, join)
+    order = _reached(flow, branch, join)
     found: dict[int, set[int]] = {number: set() for number in order}
     found[join] = {0}
     changed = True
@@ -138,14 +138,6 @@ def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:
     return frozenset(found[branch])
 
 
-def _targets(flow: Flow, number: int) -> list[int]:
-    return [edge.target for edge in flow.edges(flow.blocks[number])]
-
-
-def _reached_up_to(flow: Flow, first: int, last: int) -> list[int]:
-    return list(walked([first], lambda number: _targets(flow, number) if number != last else ()))
-
-
 def after_barrier(side: Side) -> Side:
     """The side after one more barrier. Where sides pass different numbers of them, which may be
     any number in a loop, none orders anything: all accesses of such a side stand together."""
@@ -157,19 +149,15 @@ def is_reached_by_all(state: State) -> bool:
     return not state.uneven and all(side.parting.even for side in state.sides)
 
 
-def _reached(flow: Flow, first: int) -> list[int]:
-    """The blocks that can follow, nearest first."""
-    return list(walked([first], lambda number: _targets(flow, number)))
+def _reached(flow: Flow, first: int, last: int | None = None) -> list[int]:
+    """The blocks that can follow, nearest first; none after `last`."""
+    return list(walked([first], lambda n: flow.after(n) if n != last else ()))
 
 
 def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
     """Whether the kernel's end, or the branch again, can be reached around a block."""
-
-    def after(number: int) -> list[int]:
-        return [target for target in _targets(flow, number) if target != avoided]
-
-    ways = walked(after(branch), after)
-    return any(number == branch or not _targets(flow, number) for number in ways)
+    ways = walked(flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ())
+    return any(n == branch or not flow.after(n) for n in ways if n != avoided)
 
 
 def part(state: State, parting: Parting | None, number: int) -> None:

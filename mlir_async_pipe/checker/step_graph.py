@@ -200,3 +200,7 @@ class Flow:
                 yield default
             case Stop():
                 return
+
+    def after(self, number: int) -> list[int]:
+        """The numbers of the blocks that may run after a block."""
+        return [edge.target for edge in self.edges(self.blocks[number])]

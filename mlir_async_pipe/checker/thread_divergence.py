@@ -53,7 +53,7 @@ class Divergence:
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
         flow, end = self.flow, len(self.flow.blocks)
-        ways = {b.number: [edge.target for edge in flow.edges(b)] or [end] for b in flow.blocks}
+        ways = {number: flow.after(number) or [end] for number in range(end)}
         self._after = post_dominators(ways, end)
         self._read()
         while self._pending:
@@ -173,11 +173,7 @@ class Divergence:
 
     def _region(self, first: int, last: int | None) -> set[int]:
         """The blocks from `first` up to `last`, both included."""
-        blocks, edges = self.flow.blocks, self.flow.edges
-        return reached(
-            [first],
-            lambda n: [] if n == last else [edge.target for edge in edges(blocks[n])],
-        )
+        return reached([first], lambda n: [] if n == last else self.flow.after(n))
 
     def _choose_carried(self, loop: int) -> None:
         edges = [

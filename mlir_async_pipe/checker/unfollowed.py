@@ -82,11 +82,9 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
 
 def _followed(flow: Flow) -> set[Any]:
     """The ops in blocks to which edges lead."""
-    blocks, edges = flow.blocks, flow.edges
-    come_to = reached([0], lambda number: [edge.target for edge in edges(blocks[number])])
     return {
         step.op
-        for number in come_to
+        for number in reached([0], flow.after)
         for step in flow.blocks[number].steps
         if isinstance(step, Lost | Bracket) or (isinstance(step, Run) and not step.makes_values)
     }

@@ -89,12 +89,9 @@ def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
     before = predecessors(nodes, after)
     component: dict[N, N] = {}
     for head in reversed(post_order(nodes, after)):
-        work = [head]
-        while work:
-            node = work.pop()
-            if node not in component:
-                component[node] = head
-                work.extend(before[node])
+        if head not in component:
+            found = reached([head], lambda node: [b for b in before[node] if b not in component])
+            component.update(dict.fromkeys(found, head))
     return component
 
 
