@@ -175,7 +175,8 @@ class _Plan:
             OPEN if queue.scope == "function" else NEWEST,
             max(record.count for _, record in waits) + OLDEST_ABOVE,
         )
-        events = [event for event in self._events(queue, waits, numbers) if self._follows(event)]
+        made = self._events(queue, waits, numbers)
+        events = [event for event in made if self._is_followed(event.op)]
         solved = Solver(self.analysis.conditions, events, ages, ages.start)
         found: dict[Operation, list[int]] = {}
         for item, record in waits:
@@ -198,14 +199,6 @@ class _Plan:
             if item is not None and not item.is_root and graph.root_of(item) is self.root:
                 yield item
         yield from (token for token in tokens if token.item is None)
-
-    def _follows(self, event: Item | Def) -> bool:
-        """Whether the thread of the function surely runs an op where it stands."""
-        while event.node is not None and not event.is_root:
-            event = event.node.frame.item
-            if event is not self.root and not event.row.carries:
-                return False
-        return True
 
     def _numbers_behind(self, waits: list[Item]) -> set[int]:
         """The values that the tokens of waits may come from."""
