@@ -36,6 +36,7 @@ EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
 STAGE_THROUGH = "async_pipe.stage_through"
 ISSUE = "async_pipe.issue"
+FRAGMENTS = "async_pipe.fragments"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"
@@ -65,6 +66,7 @@ LOOP_NAMES = (
     SHORT_TRIP,
     STAGE_THROUGH,
     ISSUE,
+    FRAGMENTS,
     LATENCY,
     CYCLES,
     PART_STAGES,
@@ -89,6 +91,7 @@ CHOICES = {
     SHORT_TRIP: ("version", "predicate", "assume"),
     STAGE_THROUGH: ("auto", "async", "registers"),
     ISSUE: ("auto", "first", "spread", "last"),
+    FRAGMENTS: ("auto", "ahead", "in-place"),
 }
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
@@ -108,6 +111,7 @@ class LoopAnnotations:
     short_trip: Literal["version", "predicate", "assume"]
     stage_through: Literal["auto", "async", "registers"]
     issue: Literal["auto", "first", "spread", "last"]
+    fragments: Literal["auto", "ahead", "in-place"]
 
     @property
     def in_loop_form(self) -> bool:
@@ -180,6 +184,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         short_trip=_choice(loop, SHORT_TRIP) or "version",
         stage_through=_choice(loop, STAGE_THROUGH) or "auto",
         issue=_choice(loop, ISSUE) or "auto",
+        fragments=_choice(loop, FRAGMENTS) or "auto",
     )
     if annotations.num_stages is not None:
         check_num_stages(annotations.num_stages, loop)

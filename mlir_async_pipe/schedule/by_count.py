@@ -29,10 +29,8 @@ from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.schedule.issue_order import (
     DEFAULT,
-    Issue,
     IssueOptions,
-    default_issue,
-    ranks,
+    arrange,
     with_products,
 )
 from mlir_async_pipe.schedule.register_budget import stages_in_budget
@@ -79,17 +77,11 @@ def decide_by_count(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
         )
         return None
-    asked = found.issue if options.issue == "auto" else options.issue
-    issue: Issue = "first" if asked == "auto" else asked
     if ahead.why:
         body, ahead = _with_users(body, ahead)
         stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
     else:
-        wide, ahead_in_wide = _among(ahead, with_products(body))
-        if asked == "auto":
-            issue = default_issue(wide, stages, _numbers(ahead_in_wide), options)
-        if issue == "spread":
-            body, ahead = wide, ahead_in_wide
+        body, ahead = _among(ahead, with_products(body))
     first = with_producers(body, _numbers(ahead))
     if len(first) == len(body.statements):
         raise InputError(
@@ -104,17 +96,14 @@ def decide_by_count(
         if only_reads(ahead.statements[0], "workgroup"):
             stay += _loads_that_stay(body)
         remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
-    asynchronous = set() if ahead.why else _numbers(ahead)
     level = levels(body, first, ahead.pairs)
-    # The consumers come at least one stage after the last level.
-    stage = {number: min(found, stages - 2) for number, found in level.items()}
-    place = ranks(body, first, ahead.pairs, issue)
+    copies = set() if ahead.why else _numbers(ahead)
+    arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
     slots = tuple(
-        Slot(
-            stage.get(s.number, stages - 1),
-            place[s.number],
-            s.number in asynchronous,
-        )
+        # The consumers come at least one stage after the last level.
+        Slot(min(level[s.number], stages - 2), arranged.order[s.number], s.number in copies)
+        if s.number in level
+        else Slot(arranged.stage[s.number], arranged.order[s.number], False)
         for s in body.statements
     )
     return Decision(body, slots, found.wait_at or "iteration")

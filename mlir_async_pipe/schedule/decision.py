@@ -55,6 +55,7 @@ def write(decision: Decision) -> None:
                 names.NUM_STAGES,
                 names.STAGE_THROUGH,
                 names.ISSUE,
+                names.FRAGMENTS,
             )
             if name in loop.attributes
         ],

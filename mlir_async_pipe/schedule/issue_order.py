@@ -15,30 +15,40 @@ to a back end that wants to load earlier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.expand.plan.legality import check_values
+from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.expand.plan.units import Units
+from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body, Statement, read_body
+from mlir_async_pipe.schedule.fragments_ahead import FragmentsAhead, fragments_ahead
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.products import is_product
 
 Issue = Literal["first", "spread", "last"]
 Asked = Literal["auto", "first", "spread", "last"]
+Pairs = Collection[tuple[Operation, Operation]]
 
 
 @dataclass(frozen=True)
 class IssueOptions:
     """`issue` replaces what the loop says ("auto" keeps it); `cost` and `target` are for what is
-    left open by both."""
+    left open by both. `overlapped`: the loop may take in the one around it."""
 
     issue: Asked = "auto"
     cost: str = ""
     target: Target | None = None
+    overlapped: bool = False
 
 
 DEFAULT = IssueOptions()
@@ -49,18 +59,87 @@ def with_products(body: Body) -> Body:
     return read_body(body.loop, {*(s.op for s in body.statements), *filter(is_product, body.pure)})
 
 
-def ranks(
-    body: Body, first: set[int], pairs: Iterable[tuple[Operation, Operation]], issue: Issue
-) -> dict[int, int]:
-    """The order of each statement, of which `first` are the copies and what they need."""
+@dataclass(frozen=True)
+class Arrangement:
+    """The order of all statements, and the stage of those that do not run ahead."""
+
+    order: dict[int, int]
+    stage: dict[int, int]
+
+
+def arrange(
+    body: Body,
+    first: set[int],
+    copies: set[int],
+    pairs: Pairs,
+    stages: int,
+    found: LoopAnnotations,
+    options: IssueOptions,
+    session: Session,
+) -> Arrangement:
+    """The order of an iteration, of which `first` are the copies and what they need, and `copies`
+    those that are asynchronous (none where loads run ahead into registers)."""
+    issue = found.issue if options.issue == "auto" else options.issue
+    fragments: FragmentsAhead | str = "copies come first" if copies else "nothing is copied"
+    if copies and issue != "first":
+        fragments = fragments_ahead(body, first, stages, found, options.target, options.overlapped)
+    if isinstance(fragments, FragmentsAhead):
+        place: Issue = "last" if issue == "last" else "spread"
+        parts = fragments.first_loads, fragments.last, fragments.between
+        stage = dict.fromkeys(chain(*parts), stages - 1)
+        stage.update(dict.fromkeys(fragments.last, stages))
+        ahead = Arrangement(ranks(body, first, pairs, place, *parts), stage)
+        fragments = _illegal(body, ahead, first, copies)
+        if not fragments:
+            return ahead
+    if found.fragments == "ahead":
+        session.diagnostics.remark(
+            f"the fragments are loaded in the iteration that multiplies them: {fragments}",
+            code="fragments-in-place",
+            at=body.loop,
+        )
+    if issue == "auto":
+        issue = default_issue(body, stages, copies, options) if copies else "first"
     rest = [s.number for s in body.statements if s.number not in first]
+    order = ranks(body, first, pairs, issue, [], rest, [])
+    return Arrangement(order, dict.fromkeys(rest, stages - 1))
+
+
+def _illegal(body: Body, arranged: Arrangement, first: set[int], copies: set[int]) -> str:
+    """Why values would be used before they are made, "" if they are not. What copies need runs
+    in the first stages, before all users."""
+    places = {
+        s.op: Place(arranged.stage.get(s.number, 0), arranged.order[s.number])
+        for s in body.statements
+        if not s.part
+    }
+    asynchronous = frozenset(s.op for s in body.statements if s.number in copies)
+    if len(places) < len(body.statements):
+        return ""
+    try:
+        check_values(Units(body, StatementPlaces(places, asynchronous)))
+    except PipelineError as error:
+        return error.diagnostic.message.removeprefix("cannot pipeline: ")
+    return ""
+
+
+def ranks(
+    body: Body,
+    first: set[int],
+    pairs: Pairs,
+    issue: Issue,
+    before: list[int],
+    among: list[int],
+    after: list[int],
+) -> dict[int, int]:
+    """The order of each statement: `before`, then `first` among others, then `after`."""
     if issue == "first":
-        ranked = [*sorted(first), *rest]
+        ranked = [*sorted(first), *among]
     elif issue == "last":
-        ranked = [*rest, *sorted(first)]
+        ranked = [*among, *sorted(first)]
     else:
-        ranked = _spread(body, rest, _pieces(body, first, pairs))
-    return {number: rank for rank, number in enumerate(ranked)}
+        ranked = _spread(body, among, _pieces(body, first, pairs))
+    return {number: rank for rank, number in enumerate([*before, *ranked, *after])}
 
 
 def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
@@ -79,12 +158,10 @@ def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
     return ranked
 
 
-def _pieces(
-    body: Body, first: set[int], pairs: Iterable[tuple[Operation, Operation]]
-) -> list[list[int]]:
+def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
     """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops,
     since such copies are committed together only if nothing stands between them."""
-    if any(pairs):
+    if pairs:
         return [sorted(first)]
     by_op = {s.op: s.number for s in body.statements}
     part = {number: {number} for number in first}
@@ -122,7 +199,8 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
     barrier = model.barrier if body.synchronisation else 0
     held = {s.number: costs.held_by(s.op) for s in body.statements if s.number not in copies}
     step = barrier + sum(held.values()) + sum(map(costs.held_by, body.pure))
-    order = ranks(body, copies, (), "spread")
+    rest = [s.number for s in body.statements if s.number not in copies]
+    order = ranks(body, copies, (), "spread", [], rest, [])
     issued = max(order[number] for number in copies)
     before = barrier + sum(cycles for number, cycles in held.items() if order[number] < issued)
     arrival = max(

@@ -54,7 +54,8 @@ class ScheduleOptions:
     """Options of `async-pipe-schedule`.
 
     `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
-    `issue` says where their copies are issued; "auto" leaves that to the loop.
+    `issue` says where their copies are issued; "auto" leaves that to the loop. `overlap_outer`
+    says that loops around them are to be joined with them.
     For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
     bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
     `--cost` ("": the chip's table), `chip` is where the module is going.
@@ -66,6 +67,7 @@ class ScheduleOptions:
     chip: str = ""
     smem_limit: int = 0
     cost: str = ""
+    overlap_outer: bool = False
 
 
 def decide(
@@ -102,7 +104,9 @@ def decide(
     if not found.in_loop_form:
         return _decide_by_latency(body, options, session, around)
     if found.num_stages is not None:
-        asked = IssueOptions(options.issue, options.cost, target_for(options, session))
+        asked = IssueOptions(
+            options.issue, options.cost, target_for(options, session), options.overlap_outer
+        )
         return decide_by_count(body, options.num_stages or found.num_stages, found, session, asked)
     return _decide_by_arrays(loop, body, found)
 

@@ -2,8 +2,8 @@
 
     %j = arith.addi %i, %c        once a stage: a pure function of the induction variable
     %y = arith.mulf %x, %x        once, with the earliest of its users
-    yield %y                      with the earliest statement that uses its iter_arg, else
-                                  with the latest of its operands
+    yield %y                      with the earliest statement that uses its iter_arg, or with
+                                  the latest of its operands, if that comes later
 
 Ops whose values nobody uses have no place and disappear.
 """
@@ -93,19 +93,17 @@ class PurePlaces:
     def _place_of_carried(
         self, result: Value, yielded: list[Value], places: dict[Operation, tuple[Place, ...]]
     ) -> list[Place]:
-        """A value that only the yield uses goes with the earliest user of its iter_arg, and
-        where that has none, with the latest of its operands."""
+        """A value that only the yield uses goes with the earliest user of its iter_arg, or with
+        the latest of its operands where that comes later or the iter_arg has no user."""
         found: list[Place] = []
         arguments = list(self._body.block.arguments)
         for number, value in enumerate(yielded):
             if value == result:
                 found += self._statement_users(arguments[number + 1])
-        if found:
-            return [min(found, key=lambda place: (place.stage, place.order))]
         op = defining_op(result)
         assert op is not None
-        operands = self._statement_producers(op)
-        return [max(operands, key=lambda place: (place.stage, place.order), default=Place(0, 0))]
+        earliest = sorted(found, key=_when)[:1]
+        return [max([*self._statement_producers(op), *earliest], key=_when, default=Place(0, 0))]
 
     def _statement_users(self, value: Value) -> list[Place]:
         places = self._issue_places
@@ -130,6 +128,10 @@ class PurePlaces:
             return [] if op in places else makers(op)
 
         return [places[maker] for maker in walked(makers(op), before) if maker in places]
+
+
+def _when(place: Place) -> tuple[int, int]:
+    return place.stage, place.order
 
 
 def rematerialisable(body: Body) -> frozenset[Operation]:

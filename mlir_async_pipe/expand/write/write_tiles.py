@@ -11,7 +11,7 @@
 Pipelined as any loop is, its copies run S - 1 steps ahead, over the end of a tile too: no tile
 but the first waits for its first copies, the counts are those of the kernel everywhere, and
 no buffer needs another version. What stands before the inner loop is pure and computed
-again in every step; what stands after it is one statement, in the last stage and order.
+again in every step; what stands after it is one statement, the last of the last stage.
 """
 
 from __future__ import annotations
@@ -152,6 +152,9 @@ def _behind(
     initial = [next_tile.get(value, value) for value in list(inner.operands)[3:]]
     hand_on(end_of(branch.regions[0]), [*handed_on, *initial])
     places = [statement_place(s.op, s.number) for s in read_body(inner).statements]
-    set_integer(branch, names.STAGE, max(place.stage for place in places), 64)
-    set_integer(branch, names.ORDER, max(place.order for place in places) + 1, 64)
+    stage = max(place.stage for place in places)
+    set_integer(branch, names.STAGE, stage, 64)
+    # Equal orders keep their textual place, so this one follows the last of its stage.
+    order = max(place.order for place in places if place.stage == stage)
+    set_integer(branch, names.ORDER, order, 64)
     return list(branch.results)

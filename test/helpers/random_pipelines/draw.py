@@ -217,6 +217,19 @@ def _issue(shape: Shape, random: Random) -> Shape:
     )
 
 
+def _fragments(shape: Shape, random: Random) -> Shape:
+    issue = random.choice(["auto", "spread", "last"])
+    hows = [random.choice(["native", "native", "native", "pair"]) for _ in range(3)]
+    return replace(
+        shape,
+        copies=tuple(Copy(how=how) for how in hows[: random.choice([1, 2, 3])]),
+        form="num_stages",
+        sinks=(random.choice(["products", "products", "products last"]),),
+        extra=('async_pipe.fragments = "ahead"', f'async_pipe.issue = "{issue}"'),
+        trips=shape.trips + shape.stages,
+    )
+
+
 FEATURES: dict[str, Feature] = {
     "plain": lambda shape, random: shape,
     "nests": _nest,
@@ -245,6 +258,7 @@ FEATURES: dict[str, Feature] = {
     "short-trip": _short_trip,
     "registers": _registers,
     "issue": _issue,
+    "fragments": _fragments,
 }
 
 COMPANY = ("nests", "carried-1", "carried-2", "swapped", "dynamic-bounds", "i32", "unsigned", "2-D")

@@ -366,8 +366,8 @@ class _Writer:
                 self.put(
                     f"memref.store {value}, {out}[%row, {self.own}]{self.cost(60)} : {self.row()}"
                 )
-            case "products":
-                value = self.products()
+            case "products" | "products last":
+                value = self.products(loads_first=kind == "products last")
                 self.put(f"memref.store {value}, {out}[%row, {self.own}] : {self.row()}")
             case "store":
                 self.region("scf.execute_region no_inline {")
@@ -411,14 +411,16 @@ class _Writer:
                     f"({self.row()}, {kinds}, f32) -> ()"
                 )
 
-    def products(self) -> str:
-        """One product for each copy, with the number of the iteration, and their sum."""
+    def products(self, loads_first: bool) -> str:
+        """One product for each copy, with the number of the iteration, and their sum; all loads
+        come before the first product, or each before its own."""
         whole = self.value("arith.index_cast %row : index to i32")
         number = self.value(f"arith.sitofp {whole} : i32 to f32")
         factor = self.value(f"vector.broadcast {number} : f32 to vector<1xf32>")
+        loaded = list(map(self.load_copied, range(len(self.buffers)))) if loads_first else []
         total = "%half"
-        for copy, buffer in zip(self.shape.copies, self.buffers, strict=True):
-            value = self.value(f"memref.load {buffer.at(self.read)} : {buffer.read_type}")
+        for number_of_copy, copy in enumerate(self.shape.copies):
+            value = loaded[number_of_copy] if loads_first else self.load_copied(number_of_copy)
             if copy.element != "f32":
                 value = self.value(f"arith.sitofp {value} : {copy.element} to f32")
             vector = self.value(f"vector.broadcast {value} : f32 to vector<1xf32>")
@@ -426,6 +428,11 @@ class _Writer:
                 f"vector.contract {CONTRACT} {vector}, {factor}, {total} {CONTRACTED}"
             )
         return total
+
+    def load_copied(self, number: int) -> str:
+        """A load of what was copied."""
+        buffer = self.buffers[number]
+        return self.value(f"memref.load {buffer.at(self.read)} : {buffer.read_type}")
 
     def region(self, opening: str) -> None:
         """Begin a statement with a region."""

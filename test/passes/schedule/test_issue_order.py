@@ -6,15 +6,13 @@ vocabulary/products.py
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 import mlir_async_pipe
-from helpers.gemm_kernels import gemm_text
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, walk
@@ -188,7 +186,8 @@ def test_copies_are_spread_where_that_makes_no_step_longer(
     number: int, product: int, kernel: list[str]
 ) -> None:
     cost = f"chip,vector.contract={product}"
-    assert pipelined(loop(stages(number)), cost=cost).kernel == kernel
+    annotation = f'{stages(number)}, async_pipe.fragments = "in-place"'
+    assert pipelined(loop(annotation), cost=cost).kernel == kernel
 
 
 def test_loops_without_products_copy_first() -> None:
@@ -221,13 +220,14 @@ class Named:
 @pytest.mark.parametrize("number", [3, 4])
 def test_tensor_cores_start_at_once(number: int, monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    bench = importlib.util.spec_from_file_location("bench_code", ROOT / "bench" / "code.py")
-    assert bench is not None and bench.loader is not None
-    code = importlib.util.module_from_spec(bench)
-    monkeypatch.setitem(sys.modules, "bench_code", code)
-    bench.loader.exec_module(code)
-    text = gemm_text(f"--stages={number}")
-    told = text.replace("{async_pipe.num", '{async_pipe.issue = "first", async_pipe.num')
-    first, spread = (code.measure(module, "nvvm:sm_80") for module in (told, text))
+    kernels, figures = map(importlib.import_module, ("code_kernels", "code_figures"))
+    gemm = kernels.gemm("nvvm:sm_80", (128, 128, 32), "f16", number)
+    place = '{async_pipe.fragments = "in-place", async_pipe.issue = '
+    first, spread = (
+        figures.ours(
+            replace(gemm, text=lambda at=at: gemm.text().replace("{async", f'{place}"{at}", async'))
+        )
+        for at in ("first", "spread")
+    )
     assert spread.iteration.run <= 0.6 * first.iteration.run
-    assert spread.spill_bytes == 0
+    assert spread.spills == 0
