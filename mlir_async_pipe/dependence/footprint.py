@@ -20,11 +20,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     parent,
 )
-from mlir_async_pipe.dependence.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Linear
 from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 

@@ -27,11 +27,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.known_callees import touched_by_call
-from mlir_async_pipe.dependence.pointers import from_the_start, is_pointer
 from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.values.sums import ZERO, Form, add
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, Access, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once

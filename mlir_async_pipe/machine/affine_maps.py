@@ -11,17 +11,16 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.session.diagnostics import MachineError
 
-_MAP = re.compile(
-    r"affine_map<\((?P<dims>[^)]*)\)(?:\[(?P<symbols>[^\]]*)\])?\s*->\s*\((?P<body>.*)\)>$"
-)
-_SET = re.compile(
-    r"affine_set<\((?P<dims>[^)]*)\)(?:\[(?P<symbols>[^\]]*)\])?\s*:\s*\((?P<body>.*)\)>$"
+_TEXT = re.compile(
+    r"affine_(?:map|set)<\((?P<dims>[^)]*)\)(?:\[(?P<symbols>[^\]]*)\])?\s*(?:->|:)\s*"
+    r"\((?P<body>.*)\)>$"
 )
 
 
@@ -31,7 +30,6 @@ class AffineMap:
 
     names: tuple[str, ...]
     results: tuple[ast.expr, ...]
-    dimensions: int
 
     def __call__(self, operands: tuple[Any, ...]) -> list[Any]:
         """The results for arrays of dimensions and symbols."""
@@ -47,59 +45,23 @@ class AffineMap:
 
 
 def parse_map(text: str) -> AffineMap:
-    """Read an affine map."""
-    match = _MAP.match(text.strip())
+    """Read an affine map, or an integer set: its results tell where each constraint holds."""
+    match = _TEXT.match(text.strip())
     if match is None:
-        raise MachineError(f"cannot read the affine map '{text}'", code="unsupported-op")
-    dims, symbols = _names(match["dims"]), _names(match["symbols"] or "")
-    results = tuple(_parse(part) for part in _split(match["body"]))
-    return AffineMap((*dims, *symbols), results, len(dims))
+        raise MachineError(f"cannot read the affine map or set '{text}'", code="unsupported-op")
+    listed = f"{match['dims']},{match['symbols'] or ''}".split(",")
+    # Python's `@` has the precedence of `*` and `//`, so it can stand for ceildiv.
+    body = match["body"].replace("floordiv", "//").replace("ceildiv", "@").strip()
+    body = re.sub(r"\bmod\b", "%", body)
+    parsed = ast.parse(f"({body},)" if body else "()", mode="eval").body
+    assert isinstance(parsed, ast.Tuple)
+    return AffineMap(tuple(name.strip() for name in listed if name.strip()), tuple(parsed.elts))
 
 
 def parse_set(text: str) -> Callable[[tuple[Any, ...]], Any]:
     """Read an integer set; the result tells for which lanes all its constraints hold."""
-    match = _SET.match(text.strip())
-    if match is None:
-        raise MachineError(f"cannot read the integer set '{text}'", code="unsupported-op")
-    names = (*_names(match["dims"]), *_names(match["symbols"] or ""))
-    constraints = []
-    for part in _split(match["body"]):
-        left, relation, _ = re.split(r"(>=|==)", part)
-        constraints.append((_parse(left), relation))
-
-    def holds(operands: tuple[Any, ...]) -> Any:
-        values = dict(zip(names, operands, strict=True))
-        result = np.array([True])
-        for expression, relation in constraints:
-            value = _evaluate(expression, values)
-            result = result & (value >= 0 if relation == ">=" else value == 0)
-        return result
-
-    return holds
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _split(body: str) -> list[str]:
-    """Cut at the commas outside parentheses."""
-    parts, depth, current = [], 0, ""
-    for character in body:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += character
-    return [part for part in (*parts, current) if part.strip()]
-
-
-def _parse(text: str) -> ast.expr:
-    # Python's `@` has the precedence of `*` and `//`, so it can stand for ceildiv.
-    python = text.replace("floordiv", "//").replace("ceildiv", "@")
-    python = re.sub(r"\bmod\b", "%", python).strip()
-    return ast.parse(python, mode="eval").body
+    constraints = parse_map(text)
+    return lambda operands: reduce(np.logical_and, constraints(operands), np.array([True]))
 
 
 def _evaluate(node: ast.expr, values: dict[str, Any]) -> Any:
@@ -112,6 +74,8 @@ def _evaluate(node: ast.expr, values: dict[str, Any]) -> Any:
             return -_evaluate(operand, values)
         case ast.BinOp(left=left, op=operator, right=right):
             return _OPERATORS[type(operator)](_evaluate(left, values), _evaluate(right, values))
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return _OPERATORS[type(operator)](_evaluate(left, values), _evaluate(right, values))
     raise MachineError(f"cannot evaluate {ast.dump(node)}", code="unsupported-op")
 
 
@@ -122,4 +86,6 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod,
     ast.MatMult: lambda a, b: -np.floor_divide(-a, b),
+    ast.GtE: np.greater_equal,
+    ast.Eq: np.equal,
 }

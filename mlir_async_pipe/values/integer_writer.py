@@ -9,6 +9,7 @@ Equal values are written once in each block.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add, floordiv, mod, mul, sub
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -78,48 +79,45 @@ class IntegerWriter:
 
     def add(self, a: Value, b: Value | int) -> Value:
         """a + b."""
-        x, y = self._numbers(a, b)
-        if y == 0:
-            return a
-        if x is not None and y is not None:
-            return self.constant(x + y, a.type)
-        b = self._operand(b, a)
-        return b if x == 0 else self.binary("arith.addi", a, b)
+        return self._folded("arith.addi", add, a, b, neutral=0, commutes=True)
 
     def subtract(self, a: Value, b: Value | int) -> Value:
         """a - b."""
-        x, y = self._numbers(a, b)
-        if y == 0:
-            return a
-        if x is not None and y is not None:
-            return self.constant(x - y, a.type)
-        return self.binary("arith.subi", a, b)
+        return self._folded("arith.subi", sub, a, b, neutral=0)
 
     def multiply(self, a: Value, b: Value | int) -> Value:
         """a * b."""
-        x, y = self._numbers(a, b)
-        if y == 1:
-            return a
-        if x is not None and y is not None:
-            return self.constant(x * y, a.type)
-        b = self._operand(b, a)
-        return b if x == 1 else self.binary("arith.muli", a, b)
+        return self._folded("arith.muli", mul, a, b, neutral=1, commutes=True)
 
     def divide(self, a: Value, b: Value | int) -> Value:
         """a / b, both taken as unsigned."""
-        x, y = self._numbers(a, b)
-        if y == 1:
-            return a
-        if x is not None and y is not None and x >= 0 and y > 0:
-            return self.constant(x // y, a.type)
-        return self.binary("arith.divui", a, b)
+        return self._folded("arith.divui", floordiv, a, b, neutral=1, unsigned=True)
 
     def remainder(self, a: Value, b: Value | int) -> Value:
         """a modulo b, both taken as unsigned."""
+        if self._numbers(a, b)[1] == 1:
+            return self.constant(0, a.type)
+        return self._folded("arith.remui", mod, a, b, unsigned=True)
+
+    def _folded(
+        self,
+        name: str,
+        function: Callable[[int, int], int],
+        a: Value,
+        b: Value | int,
+        neutral: int | None = None,
+        commutes: bool = False,
+        unsigned: bool = False,
+    ) -> Value:
+        """An op of two operands, or what it is known to give: a number (of `unsigned` ops where
+        it is the same read either way), or the operand that is not `neutral`."""
         x, y = self._numbers(a, b)
-        if x is not None and y is not None and x >= 0 and y > 0:
-            return self.constant(x % y, a.type)
-        return self.constant(0, a.type) if y == 1 else self.binary("arith.remui", a, b)
+        if y is not None and y == neutral:
+            return a
+        if x is not None and y is not None and (not unsigned or (x >= 0 and y > 0)):
+            return self.constant(function(x, y), a.type)
+        b = self._operand(b, a)
+        return b if commutes and x is not None and x == neutral else self.binary(name, a, b)
 
     def smallest(self, a: Value, b: Value | int) -> Value:
         """The smaller of two signed numbers."""

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
 from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
-from mlir_async_pipe.values.sums import ZERO, Form, add, of_symbol, scale
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.values.pointers import step_bytes
+from mlir_async_pipe.values.sums import ZERO, Form, add, of_symbol
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
@@ -38,11 +37,6 @@ class Address:
     steps: int
 
 
-def is_pointer(value: Value) -> bool:
-    """Whether a value is one pointer, of any space."""
-    return str(value.type).startswith("!llvm.ptr")
-
-
 class AddressParts:
     """Takes pointers apart; remembers the integers that it has seen."""
 
@@ -54,38 +48,18 @@ class AddressParts:
         """A pointer of any space, followed through pointer arithmetic."""
         kind, steps = pointer.type, 0
         offset: Linear = ZERO
-        while True:
-            op = defining_op(pointer)
-            if op is None or op.name not in (_GEP, _CAST):
-                break
+        while (op := defining_op(pointer)) is not None and op.name in (_GEP, _CAST):
             if op.name == _GEP:
-                step = self._step(op)
+                step = step_bytes(op, self._index)
                 if step is None:
                     break
                 offset, steps = add(offset, step), steps + 1
             pointer = op.operands[0]
         return Address(pointer, kind, _modulo(offset), steps)
 
-    def _step(self, gep: Any) -> Linear | None:
-        """The bytes that a getelementptr adds; None if they are no multiple of one index, or if
-        it makes many pointers."""
-        if not is_pointer(gep.results[0]):
-            return None
-        indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
-        if len(gep.operands) == 1 and not any(indices):
-            return ZERO
-        try:
-            unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
-        except UnknownLayoutError:
-            return None
-        if len(indices) != 1:
-            return None
-        if len(gep.operands) == 1:
-            return Form(int(indices[0]) * unit)
-        index = gep.operands[1]
+    def _index(self, index: Value) -> Linear:
         # A narrower index is extended by its sign: it counts as the signed number that it is.
-        form = self.wrapped(index) if bits_of(index.type) == INDEX_BITS else self.exact(index)
-        return scale(form, unit)
+        return self.wrapped(index) if bits_of(index.type) == INDEX_BITS else self.exact(index)
 
     def exact(self, value: Value) -> Linear:
         """The linear form that an integer is equal to."""

@@ -11,6 +11,7 @@ array of arrays) leaves the place unknown, unless all of them are 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -24,20 +25,20 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.values.linear import Arithmetic, Linear
-from mlir_async_pipe.values.sums import add, scale
+from mlir_async_pipe.values.sums import ZERO, Form, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, global_name
 
 
 def is_pointer(value: Value) -> bool:
-    """Whether a value is one LLVM pointer."""
+    """Whether a value is one LLVM pointer, of any space."""
     return str(value.type).startswith("!llvm.ptr")
 
 
 def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear] | None:
     """What a pointer starts from (a value, or the name of a global) and the bytes to it; None if
     they are not known."""
-    offset: Linear = Linear(0)
+    offset: Linear = ZERO
     while (op := defining_op(pointer)) is not None:
         name = global_name(op)
         if name is not None:
@@ -45,7 +46,7 @@ def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear]
         shown = POINTER_STEPS.get(op.name)
         if shown is None:
             break
-        step = Linear(0) if shown == "same" else _step(op, arithmetic)
+        step = ZERO if shown == "same" else step_bytes(op, arithmetic.linear)
         if step is None:
             return None
         offset = add(offset, step)
@@ -53,13 +54,14 @@ def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear]
     return pointer, offset
 
 
-def _step(gep: Operation, arithmetic: Arithmetic) -> Linear | None:
-    """The bytes that a getelementptr adds."""
+def step_bytes(gep: Operation, linear: Callable[[Value], Linear]) -> Linear | None:
+    """The bytes that a getelementptr adds, by the form of its index; None if they are no multiple
+    of one index, or if it makes many pointers."""
     indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
     if not is_pointer(gep.results[0]):
         return None
     if len(gep.operands) == 1 and not any(indices):
-        return Linear(0)
+        return ZERO
     try:
         unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
     except UnknownLayoutError:
@@ -67,8 +69,8 @@ def _step(gep: Operation, arithmetic: Arithmetic) -> Linear | None:
     if len(indices) != 1:
         return None
     if len(gep.operands) == 1:
-        return Linear(int(indices[0]) * unit)
-    return scale(arithmetic.linear(gep.operands[1]), unit)
+        return Form(int(indices[0]) * unit)
+    return scale(linear(gep.operands[1]), unit)
 
 
 @remembered
