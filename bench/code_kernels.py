@@ -70,5 +70,7 @@ KERNELS: tuple[Kernel, ...] = (
     file("softmax statistics", "bench/kernels/softmax.mlir"),
     file("stencil", "bench/kernels/stencil.mlir"),
     *(gemm("rocdl:gfx942", SQUARE, "f16", stages) for stages in (2, 3)),
+    gemm("rocdl:gfx942", SQUARE, "f16", 2, staging="registers", label="S=2 through registers"),
+    gemm("rocdl:gfx942", SQUARE, "f16", 3, staging="registers", label="S=3 through registers"),
     *(gemm("rocdl:gfx950", SQUARE, "f16", stages) for stages in (2, 3)),
 )

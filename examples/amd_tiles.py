@@ -10,13 +10,15 @@ A matrix instruction of gfx9 adds up its k in any order, the same for A and B: a
 at once, and multiplies as often as it takes to use them up.
 
 Copies keep lane order in LDS, as chips with one LDS address a wave need: the swizzle turns the
-source of a copy, not its destination.
+source of a copy, not its destination. Chips that copy 4 bytes a lane at once (gfx90a, gfx942) have
+shorter loops with `staging="registers"`: plain loads and stores of 16 bytes, which
+`async_pipe.stage_through = "registers"` runs ahead.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from amd_matrix_chips import MatrixChip
 from mlir_text import Writer
@@ -41,6 +43,7 @@ class AmdTiles:
     threads: int
     warp_m: int
     warp_n: int
+    staging: Literal["async", "registers"] = "async"
 
     @property
     def lanes(self) -> int:
@@ -60,7 +63,12 @@ class AmdTiles:
     @property
     def copied(self) -> int:
         """Elements that a lane copies at once."""
-        return self.chip.copy_bytes // self.types.bytes
+        return self.copy_bytes // self.types.bytes
+
+    @property
+    def copy_bytes(self) -> int:
+        """Bytes that a lane copies at once: what fits into registers, or what the chip copies."""
+        return CHUNK_BYTES if self.staging == "registers" else self.chip.copy_bytes
 
     @property
     def rows(self) -> int:
@@ -120,7 +128,7 @@ class AmdTiles:
             found.append(f"tile-k must be a power of two and a multiple of {depth}")
         elif any(row * self.tile_k // self.copied % self.threads for row in rows):
             found.append(
-                f"{self.threads} threads cannot share the {self.chip.copy_bytes}-byte copies of a "
+                f"{self.threads} threads cannot share the {self.copy_bytes}-byte copies of a "
                 "tile evenly"
             )
         elif self.threads % (self.tile_k // self.copied):
@@ -157,6 +165,9 @@ class AmdTiles:
             offset = turned or self._source_column(w, name, place, row)
             column = w.add(f"{name}_column", at[1], offset)
             source_row = w.add(f"{name}_source_row", at[0], row)
+            if self.staging == "registers":
+                self._through_registers(w, name, (source, source_row, column), (shared, row, slot))
+                continue
             elements = elements_inside(w, (source_row, column), bounds, self.copied)
             tokens.append(
                 w.value(
@@ -168,9 +179,27 @@ class AmdTiles:
             )
         return tokens
 
+    def _through_registers(
+        self,
+        w: Writer,
+        name: str,
+        source: tuple[tuple[str, str], str, str],
+        target: tuple[tuple[str, str], str, str],
+    ) -> None:
+        """A load and a store, each of (memory and its type, row, column)."""
+        kind = f"vector<{self.copied}x{self.types.operand}>"
+        (memory, type_), row, column = source
+        aligned = f"{{alignment = {self.copy_bytes} : i64}}"
+        loaded = w.value(
+            f"{name}_loaded", f"vector.load {memory}[{row}, {column}] {aligned} : {type_}, {kind}"
+        )
+        (memory, type_), row, column = target
+        w.line(f"vector.store {loaded}, {memory}[{row}, {column}] {aligned} : {type_}, {kind}")
+
     def group_and_wait(self, w: Writer, groups: list[list[str]]) -> None:
         """Commit each list of copies as one group and wait for all of them."""
-        group_and_wait(w, groups)
+        if self.staging == "async":
+            group_and_wait(w, groups)
 
     def multiply(
         self,

@@ -112,6 +112,7 @@ class Gemm:
     chip: str = ""
     nested: bool = False
     persistent: bool = False
+    staging: Literal["async", "registers"] = "async"
 
     @property
     def threads(self) -> int:
@@ -125,9 +126,8 @@ class Gemm:
         warp = (self.tile_m // rows, self.tile_n // columns)
         matrix_chip = MATRIX_CHIPS.get(self.chip)
         if matrix_chip is not None:
-            return AmdTiles(
-                matrix_chip, self.types, self.tile_k, rows * columns * matrix_chip.lanes, *warp
-            )
+            threads = rows * columns * matrix_chip.lanes
+            return AmdTiles(matrix_chip, self.types, self.tile_k, threads, *warp, self.staging)
         return NvidiaTiles(self.types, self.tile_k, rows * columns * 32, *warp)
 
     def problems(self) -> list[str]:
@@ -138,6 +138,8 @@ class Gemm:
             return ["the warps must divide the tile"]
         if self.nested and self.chip:
             return ["the nested pipeline is written for NVIDIA tensor cores"]
+        if self.staging == "registers" and (self.edges or not self.chip):
+            return ["copies through registers are written for AMD chips and whole tiles"]
         return self.tiles.problems((self.tile_m, self.tile_n))
 
     def module(self) -> str:
@@ -282,7 +284,10 @@ class Gemm:
         self.tiles.store(w, ("%C", kinds[1]), c_at, totals, limits)
 
     def _annotation(self) -> str:
-        return f"async_pipe.num_stages = {self.stages} : i64"
+        through = ', async_pipe.stage_through = "registers"'
+        return f"async_pipe.num_stages = {self.stages} : i64" + (
+            through if self.staging == "registers" else ""
+        )
 
     def _copies_as_statement(self, w: Writer, name: str, tile: Any) -> list[str]:
         """All copies of one operand as one statement, which hands on the last one's token."""
@@ -341,6 +346,12 @@ def main(arguments: list[str]) -> int:
         help="blocks of a grid in x that take tile after tile, for overlap-outer",
     )
     parser.add_argument(
+        "--staging",
+        choices=("async", "registers"),
+        default="async",
+        help="asynchronous copies, or loads ahead into registers (AMD chips, without --edges)",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -358,6 +369,7 @@ def main(arguments: list[str]) -> int:
         chosen.chip,
         chosen.nested,
         chosen.persistent,
+        chosen.staging,
     )
     problems = gemm.problems()
     if problems:

@@ -84,6 +84,19 @@ def test_larger_tiles_take_instructions_of_32_rows(chip, tiles, shape):
     assert product_is_right(edges, parse(edges.module()), (m - 5, n - 3, k - 8))
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_loads_ahead_into_registers_give_the_same_product(stages):
+    gemm = small("gfx942", tile_m=32, tile_n=32, stages=stages, staging="registers")
+    module = parse(gemm.module())
+    assert product_is_right(gemm, module, (32, 32, 160))
+    mlir_async_pipe.pipeline(module, "rocdl:gfx942")
+    assert "amdgpu.gather_to_lds" not in str(module)
+    lowered(module, "gfx942")
+    assert product_is_right(gemm, module, (32, 32, 160))
+    assert small("gfx942", staging="registers", edges=True).problems()
+    assert Gemm(staging="registers").problems()
+
+
 @pytest.mark.parametrize(
     ("stages", "completion"),
     [(2, "late"), (3, "late"), (4, "late"), (3, "eager"), (3, "random")],
