@@ -10,6 +10,7 @@ bindings, and does so before it reads: a child that was started early is ready w
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import os
 import sys
@@ -30,9 +31,10 @@ _GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
 class Request:
     """What a child is asked for.
 
-    `stack` names the bindings. `lowering` pipelines run one by one; then no op may be left that
-    cannot be translated, and the `binary` pipeline runs, if there is one. `answer` is "module"
-    (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    `stack` names the bindings. `lowering` pipelines run one by one, then `rewrite`, a function of
+    the module's op ("package.module:function", imported when it is first asked for). Now no op may
+    be left that cannot be translated, and the `binary` pipeline runs, if there is one. `answer` is
+    "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
     """
 
     stack: str
@@ -40,6 +42,7 @@ class Request:
     lowering: tuple[str, ...]
     binary: str
     answer: Literal["module", "object"]
+    rewrite: str = ""
 
 
 def main(stack: str) -> int:
@@ -70,6 +73,8 @@ def _answer(request: Request) -> dict[str, Any]:
             failed = _run(passmanager, pipeline, module, ir)
             if failed is not None:
                 return failed
+        if request.rewrite:
+            _rewrite(request.rewrite, module)
         left = _left_over(module, ir) if request.binary else None
         if left is not None:
             return left
@@ -93,6 +98,14 @@ def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any
         place = Place.of(first[0].location) if first else Place()
         return _failure("lowering-failed", message, place)
     return None
+
+
+def _rewrite(name: str, module: Any) -> None:
+    """Run a function of this package on the module's op; unlike the bindings it may need NumPy."""
+    if sys.modules.get("numpy", sys) is None:
+        del sys.modules["numpy"]
+    place, _, function = name.partition(":")
+    getattr(importlib.import_module(place), function)(module.operation)
 
 
 def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:

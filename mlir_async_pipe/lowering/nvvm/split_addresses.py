@@ -7,8 +7,9 @@
 All accesses of a block that differ by a constant share one pointer. LLVM alone adds up slot, row
 and constant first, as integers: it then hoists a base for each row and adds again for each access.
 
-Slots are carried in 32 bits first (`narrow_counters`). The part of asynchronous copies that varies is hidden from loop-strength reduction, where several
-pointers have it: that would advance each of them by itself, and ptxas moves each one.
+Slots are carried in 32 bits first (`narrow_counters`). What several pointers of asynchronous copies
+add in each iteration is hidden from loop-strength reduction: that would advance each of them by
+itself, which takes as many additions again and a move.
 
 No range is asked for: addresses are numbers modulo 2^64, before and after.
 """
@@ -39,11 +40,30 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import row_of
 
 _ARITHMETIC = ("llvm.getelementptr", "llvm.addrspacecast")
-_GLOBAL = "!llvm.ptr<1>"
+_SHARED = "!llvm.ptr<3>"
 _LARGEST_INDEX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How a vendor's asynchronous copies take their global address.
+
+    `register` is the class of inline asm in which an offset is hidden; with `scalar` it holds
+    one number for a wave, so only what all threads agree on. `immediate`: a constant can stand in
+    the instruction; AMD's would move the address in LDS by as much.
+    """
+
+    register: str
+    scalar: bool
+    immediate: bool
+
+
+NVIDIA = Copies("l", scalar=False, immediate=True)
+AMD = Copies("s", scalar=True, immediate=False)
 
 Terms = tuple[tuple[Value, int], ...]
 """Symbols and their coefficients."""
@@ -70,15 +90,20 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
     split_all(module.operation)
 
 
-def split_all(root: Operation) -> None:
+def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
     """The same below `root`, a step of the lowering."""
     for op in walk(root):
         if op.name == "llvm.func" and has_body(op):
             narrow_counters(op)
-            split_addresses(op)
+            split_addresses(op, copies)
 
 
-def split_addresses(function: Operation) -> None:
+def split_for_rocdl(root: Operation) -> None:
+    """The same for AMD chips."""
+    split_all(root, AMD)
+
+
+def split_addresses(function: Operation, copies: Copies) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     varying, parts = Varying(function.regions[0]), AddressParts()
     order = {value: number for number, value in enumerate(_values(function))}
@@ -86,11 +111,11 @@ def split_addresses(function: Operation) -> None:
         access for block in varying.blocks() for access in _accesses(block, varying, parts, order)
     ]
     writers: dict[Block, _Writer] = {}
-    shared = _shared_parts(found)
+    shared = _shared_parts(found, copies)
     for access in found:
         block = access.op.block
         if block not in writers:
-            writers[block] = _Writer(shared)
+            writers[block] = _Writer(shared, copies)
         access.op.operands[access.number] = writers[block].pointer(access)
     _erase_unused(function)
 
@@ -134,23 +159,30 @@ def _by_depth(
     return tuple(tuple(terms) for terms in split)
 
 
-def _shared_parts(found: list[Access]) -> set[tuple[Block, Terms]]:
+def _shared_parts(found: list[Access], copies: Copies) -> set[tuple[Block, Terms]]:
     """What varies in the innermost loop and is added to several pointers of copies, by block."""
+    uniformity = Uniformity()
     pointers: dict[tuple[Block, Terms], set[Any]] = defaultdict(set)
     for access in found:
         row = row_of(access.op)
-        copies = row is not None and row.asynchronous(access.op)
-        if copies and str(access.kind) == _GLOBAL and access.parts[-1]:
+        if row is None or not row.asynchronous(access.op) or str(access.kind) == _SHARED:
+            continue
+        if access.parts[-1]:
             key = (access.op.block, access.parts[-1])
             pointers[key].add((access.base, access.parts[:-1]))
-    return {key for key, different in pointers.items() if len(different) > 1}
+
+    def fits(terms: Terms) -> bool:
+        return not copies.scalar or all(uniformity.difference(s) is None for s, _ in terms)
+
+    return {key for key, several in pointers.items() if len(several) > 1 and fits(key[1])}
 
 
 class _Writer:
     """Writes the pointers of one block, each part once, before its first use."""
 
-    def __init__(self, shared: set[tuple[Block, Terms]]) -> None:
+    def __init__(self, shared: set[tuple[Block, Terms]], copies: Copies) -> None:
         self._shared = shared
+        self._copies = copies
         self._known: dict[Any, Value] = {}
 
     def pointer(self, access: Access) -> Value:
@@ -158,19 +190,21 @@ class _Writer:
         build = LlvmBuilder(before(access.op), access.op.location)
         key: Any = (access.base, str(access.kind))
         made = self._once(key, lambda: self._base(build, access))
-        for level, terms in enumerate(access.parts):
-            if not terms:
+        *parts, last = access.parts
+        hides = (access.op.block, last) in self._shared and str(access.kind) != _SHARED
+        register = self._copies.register if hides else ""
+        early = access.constant if hides and not self._copies.immediate else 0
+        for part in (*parts, early, last):
+            if not part:
                 continue
-            innermost = level == len(access.parts) - 1
-            hide = innermost and (access.op.block, terms) in self._shared
-            hide = hide and str(access.kind) == _GLOBAL
-            bytes_ = self._once(("bytes", terms, hide), lambda t=terms, h=hide: _sum(build, t, h))
-            key = (key, terms)
+            key = (key, part)
+            if isinstance(part, int):
+                made = self._once(key, lambda p=made: _advanced(build, p, early))
+                continue
+            hidden = register if part is last else ""
+            bytes_ = self._once(("bytes", part, hidden), lambda t=part, r=hidden: _sum(build, t, r))
             made = self._once(key, lambda p=made, b=bytes_: build.at(p, b))
-        if not access.constant:
-            return made
-        fits = abs(access.constant) <= _LARGEST_INDEX
-        return build.at(made, access.constant if fits else build.number(access.constant))
+        return made if early or not access.constant else _advanced(build, made, access.constant)
 
     def _base(self, build: LlvmBuilder, access: Access) -> Value:
         if access.base.type == access.kind:
@@ -183,18 +217,26 @@ class _Writer:
         return self._known[key]
 
 
-def _sum(build: LlvmBuilder, terms: Terms, hide: bool) -> Value:
-    """A sum of symbols times coefficients."""
+def _advanced(build: LlvmBuilder, pointer: Value, constant: int) -> Value:
+    fits = abs(constant) <= _LARGEST_INDEX
+    return build.at(pointer, constant if fits else build.number(constant))
+
+
+def _sum(build: LlvmBuilder, terms: Terms, register: str) -> Value:
+    """A sum of symbols times coefficients; with a `register` LLVM does not know of what."""
     total: Value | None = None
     for symbol, factor in terms:
         number = symbol
         if bits_of(symbol.type) < 64:
             number = build.cast("llvm.sext", symbol, build.integer(64))
+        # Before it is scaled: then it is the loop's own counter that is hidden, not another one.
+        if register and len(terms) == 1:
+            number = build.hidden(number, register)
         if factor != 1:
             number = build.binary("llvm.mul", number, build.number(factor))
         total = number if total is None else build.binary("llvm.add", total, number)
     assert total is not None
-    return build.hidden(total) if hide else total
+    return build.hidden(total, register) if register and len(terms) > 1 else total
 
 
 def _erase_unused(function: Operation) -> None:

@@ -62,6 +62,10 @@ _LOWERING = (
 )
 
 
+# On the LLVM dialect, which only the stack that made it can be trusted to read.
+_REWRITE = "mlir_async_pipe.lowering.nvvm.split_addresses:split_for_rocdl"
+
+
 @dataclass(frozen=True)
 class RocdlCode:
     """Emitted code: `text` or `binary` (the other is empty), and what was read back from the
@@ -127,6 +131,7 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
         (*lowering, _LOWERING.format(chip=chip.name, bare=BARE_POINTERS if bare_pointers else "")),
         binary,
         "object" if options else "module",
+        _REWRITE,
     )
 
 

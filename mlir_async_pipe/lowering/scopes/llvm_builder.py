@@ -45,9 +45,10 @@ class LlvmBuilder:
         """The result of an op of two operands, which is of their type."""
         return self.make(name, [a, b], a.type, {})
 
-    def hidden(self, value: Value) -> Value:
-        """The same integer, of which LLVM knows nothing: an inline asm without instructions."""
-        register = REGISTERS[ir.IntegerType(value.type).width]
+    def hidden(self, value: Value, register: str = "") -> Value:
+        """The same integer, of which LLVM knows nothing: an inline asm without instructions.
+        `register` is its class, by default that of NVIDIA's registers of its width."""
+        register = register or REGISTERS[ir.IntegerType(value.type).width]
         attributes = {
             "asm_string": ir.StringAttr.get("", self.loc.context),
             "constraints": ir.StringAttr.get(f"={register},0", self.loc.context),

@@ -14,6 +14,7 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.lowering.nvvm.split_addresses import split_for_rocdl
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.domains import Domain
@@ -173,3 +174,53 @@ def test_a_second_run_changes_nothing() -> None:
 
 def count(module: ir.Module) -> int:
     return sum(op.name == "llvm.getelementptr" for op in walk(module))
+
+
+TWO_COPIES = """
+module {{
+  llvm.func @f(%lds: !llvm.ptr<3>, %a: !llvm.ptr<1>, %row: i64, %n: i64) attributes {{rocdl.kernel}} {{
+    %c0 = llvm.mlir.constant(0 : i64) : i64
+    %c2 = llvm.mlir.constant(2 : i64) : i64
+    %c64 = llvm.mlir.constant(64 : i64) : i64
+    %lane = rocdl.workitem.id.x : i32
+    %wide = llvm.zext %lane : i32 to i64
+    llvm.br ^loop(%c0 : i64)
+  ^loop(%k: i64):
+    %far = llvm.add %k, %c64 : i64
+    {moves}
+    %x = llvm.add %moved, %row : i64
+    %p = llvm.getelementptr %a[%x] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f16
+    rocdl.load.async.to.lds %p, %lds, 4, 0, 0 : !llvm.ptr<1>, !llvm.ptr<3>
+    %y = llvm.add %x, %row : i64
+    %q = llvm.getelementptr %a[%y] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f16
+    rocdl.load.async.to.lds %q, %lds, 4, 0, 0 : !llvm.ptr<1>, !llvm.ptr<3>
+    %next = llvm.add %k, %c2 : i64
+    %more = llvm.icmp "slt" %next, %n : i64
+    llvm.cond_br %more, ^loop(%next : i64), ^exit
+  ^exit:
+    llvm.return
+  }}
+}}
+"""
+
+
+def amd(moves: str) -> str:
+    """The module after the pass, as AMD's lowering runs it."""
+    text = TWO_COPIES.format(moves=moves)
+    with new_context():
+        module = ir.Module.parse(text)
+        split_for_rocdl(module.operation)
+        assert module.operation.verify()
+        return module.operation.get_asm(print_generic_op_form=True)
+
+
+def test_on_amd_what_all_threads_agree_on_is_hidden_in_a_scalar_register() -> None:
+    text = amd("%moved = llvm.add %far, %c0 : i64")
+    assert text.count('constraints = "=s,0"') == 1
+    # The constant is added where nothing varies yet: 64 elements of f16.
+    assert "rawConstantIndices = array<i32: 128>" in text
+
+
+def test_on_amd_what_differs_between_lanes_is_not_hidden() -> None:
+    text = amd("%moved = llvm.mul %far, %wide : i64")
+    assert "inline_asm" not in text
