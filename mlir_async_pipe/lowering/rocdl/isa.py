@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from mlir_async_pipe.flow.algorithms import natural_loops
+
 MARKER = "async_pipe.wait"
 
 _MARKER_LINE = re.compile(rf"; {re.escape(MARKER)} (\d+)")
@@ -98,10 +100,10 @@ def loop_bodies(assembly: str) -> dict[str, tuple[tuple[str, ...], ...]]:
 
 def _bodies(lines: list[tuple[int, str]]) -> tuple[tuple[str, ...], ...]:
     loops = _loops(lines)
-    bodies: dict[int, list[str]] = {first: [] for first, _ in loops}
+    bodies: dict[int, list[str]] = {first: [] for first in sorted(set(loops.values()))}
     for number, text in lines:
-        if not text.startswith(";") and not _LABEL.match(text) and _loop(number, loops):
-            bodies[_loop(number, loops)].append(text)
+        if number in loops and not text.startswith(";") and not _LABEL.match(text):
+            bodies[loops[number]].append(text)
     return tuple(tuple(body) for body in bodies.values())
 
 
@@ -137,8 +139,8 @@ def _kernel(part: _Lines, needs: dict[str, int]) -> IsaKernel:
         waits,
         markers,
         len(copies),
-        sum(1 for number in copies if _loop(number, loops)),
-        sum(1 for number in barriers if _loop(number, loops)),
+        sum(1 for number in copies if loops.get(number, 0)),
+        sum(1 for number in barriers if loops.get(number, 0)),
         needs.get("vgpr_count"),
         needs.get("sgpr_count"),
         needs.get("vgpr_spill_count"),
@@ -148,25 +150,43 @@ def _kernel(part: _Lines, needs: dict[str, int]) -> IsaKernel:
     )
 
 
-def _loops(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
-    """First and last line of every loop: from a label to the last branch back to it."""
-    labels = {m.group(1): number for number, text in lines if (m := _LABEL.match(text))}
-    ends: dict[int, int] = {}
-    for number, text in lines:
-        branch = _BRANCH.search(text)
-        target = labels.get(branch.group(1)) if branch else None
-        if target is not None and target <= number:
-            ends[target] = max(number, ends.get(target, 0))
-    return sorted(ends.items())
+def _loops(lines: list[tuple[int, str]]) -> dict[int, int]:
+    """For each line in a loop, the line at which the innermost one around it begins.
+
+    By where control goes: a block that was moved behind a loop jumps back without being in it.
+    """
+    blocks = _blocks(lines)
+    labels = {m.group(1): n for n, block in enumerate(blocks) if (m := _LABEL.match(block[0][1]))}
+
+    def after(number: int) -> list[int]:
+        last = blocks[number][-1][1]
+        branch = _BRANCH.search(last)
+        jumps = [labels[branch.group(1)]] if branch and branch.group(1) in labels else []
+        goes_on = not last.startswith(("s_branch", "s_endpgm", "s_setpc"))
+        return jumps + ([number + 1] if goes_on and number + 1 < len(blocks) else [])
+
+    found: dict[int, int] = {}
+    loops = natural_loops(0, after) if blocks else {}
+    for header in sorted(loops, key=lambda header: -len(loops[header])):
+        for number in loops[header]:
+            found |= {line: blocks[header][0][0] for line, _ in blocks[number]}
+    return found
 
 
-def _loop(line: int, loops: list[tuple[int, int]]) -> int:
-    """The first line of the innermost loop around a line, 0 if there is none."""
-    return max((first for first, last in loops if first <= line <= last), default=0)
+def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+    """The lines, cut before labels and after branches."""
+    blocks: list[list[tuple[int, str]]] = []
+    ended = True
+    for line in lines:
+        if ended or _LABEL.match(line[1]):
+            blocks.append([])
+        blocks[-1].append(line)
+        ended = line[1].startswith(("s_branch", "s_cbranch", "s_endpgm", "s_setpc"))
+    return blocks
 
 
 def _waits(
-    lines: list[tuple[int, str]], loops: list[tuple[int, int]]
+    lines: list[tuple[int, str]], loops: dict[int, int]
 ) -> tuple[tuple[IsaWait, ...], tuple[int, ...]]:
     """The waits, each with the marker right before it, and all markers met."""
     found: list[IsaWait] = []
@@ -181,7 +201,7 @@ def _waits(
         wait = _wait(text)
         if wait is not None:
             reason = _needed_by(lines[position + 1 :])
-            loop = _loop(number, loops)
+            loop = loops.get(number, 0)
             # Waits that follow each other at once become one instruction.
             named: list[int | None] = [*pending] or [None]
             found += [IsaWait(number, *wait, loop, marker, reason) for marker in named]

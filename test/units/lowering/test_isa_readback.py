@@ -5,7 +5,7 @@ Covers: lowering/rocdl/isa.py, lowering/rocdl/isa_markers.py
 
 from __future__ import annotations
 
-from mlir_async_pipe.lowering.rocdl.isa import read
+from mlir_async_pipe.lowering.rocdl.isa import loop_bodies, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import MarkedWait, explain
 from mlir_async_pipe.session.diagnostics import Place
 
@@ -134,3 +134,27 @@ def test_a_barrier_that_waits_for_more_is_named():
 def test_a_wait_without_an_instruction_had_nothing_to_wait_for():
     (missing,) = explain((_wait(7, 1, 1),), (_kernel(),))
     assert (missing.verdict, missing.left) == ("none", ())
+
+
+MOVED = """\
+\t.type\tk,@function
+k:
+\ts_branch .LBB0_2
+.LBB0_1:
+\ts_waitcnt vmcnt(0)
+\ts_endpgm
+.LBB0_2:
+\ts_waitcnt vmcnt(4)
+\tglobal_load_lds_dword v[0:1], off
+\ts_cbranch_scc1 .LBB0_2
+\ts_branch .LBB0_1
+.Lfunc_end0:
+"""
+
+
+def test_a_block_that_jumps_back_to_what_was_moved_before_it_is_in_no_loop():
+    (found,) = read(MOVED)
+    assert [(wait.left, wait.loop) for wait in found.waits] == [(0, 0), (4, 7)]
+    assert loop_bodies(MOVED)["k"] == (
+        ("s_waitcnt vmcnt(4)", "global_load_lds_dword v[0:1], off", "s_cbranch_scc1 .LBB0_2"),
+    )
