@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,6 +145,103 @@ MUTANTS = [
 def test_a_mutant_is_found_whenever_copies_arrive(ring, changes, codes):
     for completion in COMPLETIONS:
         assert changed(ring, **changes).run(completion).race_codes & codes, completion
+
+
+def drawn_mutant(seed: int) -> Ring:
+    """A right loop with as few slots as it needs, and one part of it wrong; not those changes that
+    leave it as right as it was."""
+    draw = random.Random(f"mutant {seed}")
+    products, specialised = draw.random() < 0.2, draw.random() < 0.5
+    in_flight, ahead = draw.choice((1, 2)) if products else 0, draw.choice((1, 2, 3))
+    slots = in_flight + 1 if specialised else ahead + in_flight
+    ring = Ring(
+        slots=slots,
+        ahead=ahead,
+        in_flight=in_flight,
+        # Phases that restart are right after an even number of them in each slot.
+        tiles=2 * slots + 1,
+        specialised=specialised,
+        reader="products" if products else "loads",
+    )
+    weak = {"wait_group too weak": ({"wait_group": str(in_flight + 1)}, set())}
+    tables = [EVERYWHERE, APART if specialised else TOGETHER, {**PRODUCT, **weak}]
+    table = draw.choice(tables if products else tables[:2])
+    # With V = d the slot that is refilled is the one that was read.
+    names = sorted(set(table) - ({"wrong slot"} if slots == ahead else set()))
+    return changed(ring, **table[draw.choice(names)][0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300 if NIGHTLY else 24))
+def test_drawn_mutants_fail_in_every_order(seed):
+    ring = drawn_mutant(seed)
+    for completion in ("eager", "late", f"random:{seed}"):
+        schedule = random.Random(completion + str(seed)).choice(
+            ("lockstep", "forward", "backward", "random")
+        )
+        assert ring.run(completion, schedule).races, (ring, completion, schedule)
+
+
+STORES = """
+func.func @f(%y_: !llvm.ptr) {
+  %y = builtin.unrealized_conversion_cast %y_ : !llvm.ptr to MAP
+  %buffer = memref.alloc() : memref<SLOTSx64xf32, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %slots = arith.constant SLOTS : index
+  %tiles = arith.constant 7 : index
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  scf.for %i = %c0 to %tiles step %c1 {
+    %slot = arith.remui %i, %slots : index
+    FIRST
+    SECOND
+    %n = arith.index_cast %i : index to i32
+    %v = arith.sitofp %n : i32 to f32
+    memref.store %v, %buffer[%slot, %t] : memref<SLOTSx64xf32, WG>
+    FENCE
+    gpu.barrier
+    %at = arith.muli %i, %c64 : index
+    %tile = memref.subview %buffer[%slot, 0][1, 64][1, 1] : memref<SLOTSx64xf32, WG> to memref<64xf32, strided<[1], offset: ?>, WG>
+    nvgpu.tma.async.store %tile to %y[%at], predicate = %leader : memref<64xf32, strided<[1], offset: ?>, WG> -> MAP
+    nvvm.cp.async.bulk.commit.group
+  }
+  nvvm.cp.async.bulk.wait_group 0
+  return
+}"""
+STORE_MAP = "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>"
+FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+
+
+def stored(slots: int, in_flight: int, fence: str = FENCE, late: bool = True, **options: Any):
+    """Each warp writes its part of a tile, thread 0 stores it with `in_flight` stores reading."""
+    over, meet = f"nvvm.cp.async.bulk.wait_group {in_flight} {{read}}", "gpu.barrier"
+    first, second = (over, meet) if late else (meet, over)
+    text = STORES.replace("MAP", STORE_MAP).replace("SLOTS", str(slots)).replace("FENCE", fence)
+    text = text.replace("FIRST", first).replace("SECOND", second)
+    return run(text, np.zeros(7 * 64, np.float32), threads=64, **options)
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+@pytest.mark.parametrize("in_flight", [0, 1, 2])
+def test_stores_in_flight_need_a_slot_more(in_flight, completion):
+    """V >= q + 1, as docs/phases.md has it; the values are those of a run without overlap."""
+    right = stored(in_flight + 1, in_flight, completion=completion)
+    assert right.races == ()
+    np.testing.assert_array_equal(right.arrays[0], np.repeat(np.arange(7), 64))
+    if in_flight:
+        wrong = stored(in_flight, in_flight, completion=completion)
+        assert wrong.race_codes == {"source-overwritten"}
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_stores_of_what_is_not_ready(completion):
+    """Written without a fence; overwritten by a warp that does not know of the leader's wait."""
+    assert stored(2, 1, fence="", completion=completion).race_codes == {"missing-fence"}
+    schedules = ("lockstep", "forward", "backward")
+    found = [stored(1, 0, late=False, completion=completion, schedule=s) for s in schedules]
+    assert all(result.race_codes & {"missing-barrier", "source-overwritten"} for result in found)
 
 
 @pytest.mark.parametrize("completion", COMPLETIONS)
