@@ -28,6 +28,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     vector_sums,
     warpgroup,
     wave_matrix,
+    wgmma,
 )
 from mlir_async_pipe.session import plugins
 

@@ -12,6 +12,7 @@ would read elsewhere are refused. `nvgpu.warpgroup.mma` is a group of its own, a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,17 @@ def warpgroup_mma(site: Site) -> Execute:
         result = np.full((unit.width, start.shape[1]), np.nan, np.float32)
         if len(groups):
             kinds = left.element, right.element
-            issue_product(unit, site, ends, kinds, layout, queue, start, result)
+            issue_product(
+                unit,
+                site,
+                ends,
+                kinds,
+                layout,
+                queue,
+                in_flight(unit, start),
+                lambda: lanes_of(start, unit.width),
+                result,
+            )
         unit.queues.commit(queue, unit.active(), unit.marks(queue))
         unit.queues.wait(queue, unit.active(), left_over, unit.marks(queue))
         return result
@@ -134,13 +145,13 @@ def issue_product(
     kinds: tuple[Kind, Kind],
     layout: Any,
     queue: Queue,
-    start: Array,
+    before: AsyncOp | None,
+    start: Callable[[], Array],
     result: Array,
 ) -> None:
-    """Put a product in flight that fills `result` from `start`; `ends` are the lanes of each
-    warpgroup and the byte addresses of its two operands."""
+    """Put a product in flight that fills `result` from `start`, which a product `before` it may
+    still fill; `ends` are the lanes of each warpgroup and the byte addresses of its operands."""
     memory = unit.launch.memory
-    before = in_flight(unit, start)
     product = np.zeros(result.shape, np.float32)
     lanes = np.zeros(unit.width, np.bool_)
     warp = unit.launch.options.warp
@@ -168,7 +179,7 @@ def issue_product(
         # Products of one warp complete in order, so what this one adds to is complete.
         if before is not None and (chosen & ~before.moved).any():
             before.move(chosen & ~before.moved)
-        result[chosen] = lanes_of(start, unit.width)[chosen] + product[chosen]
+        result[chosen] = start()[chosen] + product[chosen]
 
     put_in_flight(
         unit,
@@ -189,7 +200,9 @@ def issue_product(
 def in_flight(unit: Unit, registers: Array) -> AsyncOp | None:
     """The product that is going to fill these registers, None if none is in flight."""
     for operation in unit.queues.pending():
-        if operation.registers is registers:
+        if operation.registers is not None and (
+            operation.registers is registers or operation.registers is registers.base
+        ):
             return operation
     return None
 
@@ -222,12 +235,6 @@ def store_accumulator(site: Site) -> Execute:
             access.write(unit, site, where, lanes_of(matrix, unit.width)[:, number], shape.element)
 
     return execute
-
-
-@semantics("nvvm.wgmma.mma_async")
-def lowered_mma(site: Site) -> Execute:
-    """Refused: its descriptors hold 18 bits of an address, and memory here has more."""
-    raise site.unsupported("operands in 64-bit descriptors; nvgpu.warpgroup.mma runs")
 
 
 def _addresses(unit: Unit, tensor: MemRef, lanes: Array, places: Array) -> Array:

@@ -294,7 +294,7 @@ PROGRAMS = {
     "llvm.store": pointers(THROUGH, ""),
 }
 # Tested elsewhere, with layouts of their own: ldmatrix in test_machine_matrix, the product of a
-# warpgroup in test_machine_warpgroup, the widths of the b8 … b128 copies below, nvvm.barrier0
+# warpgroup in test_machine_warpgroup and test_machine_wgmma, the widths of the b8 … b128 copies below, nvvm.barrier0
 # in stacks that still have it.
 MATRIX_LOADS = {"nvgpu.ldmatrix", "nvvm.ldmatrix", "amdgpu.transpose_load"}
 WAVE_TILES = {"gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"}
@@ -303,9 +303,9 @@ ELSEWHERE = (
     | WAVE_TILES
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
+    | {"nvvm.wgmma.mma_async"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
 )
-ACCUMULATOR = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
 REFUSED = {
     "nvvm.barrier.arrive": """
     func.func @f(%a: i32, %b: i32, %n: i32) {
@@ -322,13 +322,6 @@ REFUSED = {
       nvvm.cp.async.bulk.tensor.global.shared.cta %m, %s, box[%x] : !llvm.ptr, !llvm.ptr<3>
       llvm.return
     }""",
-    "nvvm.wgmma.mma_async": f"""
-    llvm.func @f(%a: i64, %b: i64, %n: i32) {{
-      %c = llvm.mlir.undef : {ACCUMULATOR}
-      %d = nvvm.wgmma.mma_async %a, %b, %c, <m = 64, n = 8, k = 16>, D[<f32>, <one>],
-        A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : {ACCUMULATOR} -> {ACCUMULATOR}
-      llvm.return
-    }}""",
 }
 
 
@@ -472,11 +465,7 @@ def test_async_loads_of_each_width_copy_that_many_bytes(bits):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_analysis_only_row_is_refused_by_name(name):
-    arguments = (
-        (0, 0, 0)
-        if "wgmma" in name or "bar" in name
-        else (np.zeros(4, np.uint8), np.zeros(4, np.uint8), 0)
-    )
+    arguments = (0, 0, 0) if "bar" in name else (np.zeros(4, np.uint8), np.zeros(4, np.uint8), 0)
     with pytest.raises(MachineError, match=name.replace(".", r"\.")) as error:
         run(REFUSED[name], *arguments)
     assert error.value.code == "unsupported-op"
