@@ -21,10 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
-    outermost,
     parent,
-    symbol_name,
-    walk,
 )
 from mlir_async_pipe.dependence.distance import subscripts_equal
 from mlir_async_pipe.dependence.footprint import footprint, static_shape
@@ -34,6 +31,7 @@ from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.memory_roots import Root, enclosing_function
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.memory_names import declaration_of
 
 
 @dataclass(frozen=True)
@@ -212,11 +210,4 @@ def find_global(root: Root) -> Operation | None:
     """The memref.global behind a root of kind "global"."""
     get = defining_op(root.value)
     assert get is not None
-    return next(
-        (
-            op
-            for op in walk(outermost(get))
-            if op.name == "memref.global" and symbol_name(op) == root.key
-        ),
-        None,
-    )
+    return declaration_of(get)

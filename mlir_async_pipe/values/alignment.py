@@ -17,14 +17,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    SYMBOL_TABLES,
     Value,
     defining_op,
-    enclosing,
     integer_attribute,
     is_block_argument,
-    symbol_name,
-    walk,
 )
 from mlir_async_pipe.values.divisors import LARGEST_BYTES, divisor, power_of_two
 from mlir_async_pipe.values.linear import Arithmetic
@@ -34,6 +30,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     element_layout,
     strides_and_offset,
 )
+from mlir_async_pipe.vocabulary.memory_names import declaration_of
 
 # What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
 DYNAMIC_SHARED_BYTES = 16
@@ -178,11 +175,5 @@ def _inputs(function: Any) -> int:
 
 def _global_alignment(get_global: Any) -> int:
     """The alignment of the memref.global behind a memref.get_global, 1 if it has none."""
-    name = str(ir.FlatSymbolRefAttr(get_global.attributes["name"]).value)
-    table = enclosing(get_global, SYMBOL_TABLES)
-    while table is not None:
-        for op in walk(table):
-            if op.name == "memref.global" and symbol_name(op) == name:
-                return integer_attribute(op, "alignment") or 1
-        table = enclosing(table, SYMBOL_TABLES)
-    return 1
+    declared = declaration_of(get_global)
+    return 1 if declared is None else integer_attribute(declared, "alignment") or 1

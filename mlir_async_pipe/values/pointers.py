@@ -20,14 +20,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
-    outermost,
-    symbol_name,
-    walk,
 )
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.sums import ZERO, Form, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
-from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, global_name
+from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
 
 
 def is_pointer(value: Value) -> bool:
@@ -78,14 +75,11 @@ def bytes_of_global(pointer: Value) -> int | None:
     """The bytes of the llvm.mlir.global whose address a value is; None if they are not known, as of
     an external one, whose size the launch decides."""
     op = defining_op(pointer)
-    name = None if op is None else global_name(op)
-    if op is None or name is None:
+    declared = None if op is None else declaration_of(op)
+    if declared is None or "global_type" not in declared.attributes:
         return None
-    for made in walk(outermost(op)):
-        if made.name == "llvm.mlir.global" and symbol_name(made) == name:
-            try:
-                layout = layout_of(ir.TypeAttr(made.attributes["global_type"]).value)
-            except UnknownLayoutError:
-                return None
-            return layout.stride_bytes or None
-    return None
+    try:
+        layout = layout_of(ir.TypeAttr(declared.attributes["global_type"]).value)
+    except UnknownLayoutError:
+        return None
+    return layout.stride_bytes or None

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
+    Operation,
+    enclosing,
+    integer_attribute,
+    operations,
+    symbol_name,
+)
 
 ALLOCATION_OPS = ("memref.alloc", "memref.alloca")
 # Ends the life of an allocation, and writes nothing.
@@ -28,6 +35,8 @@ def binding_number(op: Any) -> int | None:
     """The number of the binding whose memory an op gives, None for all other ops."""
     return integer_attribute(op, "binding") if op.name in BINDING_OPS else None
 
+
+GLOBAL_OPS = ("memref.global", "llvm.mlir.global")
 
 # What an op shows of the memory of operand 0.
 Shown = Literal["window", "regrouped", "permuted", "same"]
@@ -65,3 +74,12 @@ def global_name(op: Any) -> str | None:
 def names_memory(op: Any) -> bool:
     """Whether an op allocates memory, or takes the address of what is there from the start."""
     return op.name in (*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY)
+
+
+def declaration_of(op: Any) -> Operation | None:
+    """The global whose address an op takes, if its symbol table has it."""
+    name, table = global_name(op), enclosing(op, SYMBOL_TABLES)
+    for declared in operations(table.regions[0].blocks[0]) if name and table else ():
+        if declared.name in GLOBAL_OPS and symbol_name(declared) == name:
+            return declared
+    return None

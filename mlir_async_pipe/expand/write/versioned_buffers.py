@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memory_globals import address_of, fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
@@ -208,29 +209,14 @@ def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Valu
     assert declared is not None
     attributes = carried_attributes(declared)
     context = declared.context
-    name = f"{plan.root.key}_versions"
-    taken = {
-        str(ir.StringAttr(op.attributes["sym_name"]).value)
-        for op in operations(declared.block)
-        if "sym_name" in op.attributes
-    }
-    while name in taken:
-        name += "_"
+    name = fresh_name(declared.parent.operation, f"{plan.root.key}_versions")
     attributes["sym_name"] = ir.StringAttr.get(name, context)
     attributes["type"] = ir.TypeAttr.get(versioned, context)
     create("memref.global", (), (), attributes, ip=before(declared), loc=declared.location)
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
     ip = before(operations(function.regions[0].blocks[0])[0])
-    value = create(
-        "memref.get_global",
-        (),
-        [versioned],
-        {"name": ir.FlatSymbolRefAttr.get(name, context)},
-        ip=ip,
-        loc=loop.location,
-    ).results[0]
-    return value, ip
+    return address_of(name, versioned, ip, loop.location), ip
 
 
 def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:

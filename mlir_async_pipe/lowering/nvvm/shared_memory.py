@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memory_globals import address_of, declare_global, fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
     before,
-    create,
     has_body,
     integer_attribute,
     is_function,
@@ -39,7 +39,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import global_name
+from mlir_async_pipe.vocabulary.memory_names import GLOBAL_OPS, global_name
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -51,7 +51,6 @@ def globalise_allocations(gpu_module: Operation) -> None:
     Raises LoweringError (dynamic-workgroup-alloc) for a size that is not static, and
     (workgroup-alloc-escapes) for an allocation in a loop that outlives its iteration.
     """
-    taken = {symbol_name(op) for op in top_level(gpu_module)}
     allocations = [
         op
         for op in walk(gpu_module)
@@ -60,7 +59,7 @@ def globalise_allocations(gpu_module: Operation) -> None:
     for allocation in allocations:
         _check_allocation(allocation)
     for allocation in allocations:
-        _globalise(allocation, gpu_module, taken)
+        _globalise(allocation, gpu_module)
 
 
 def _check_allocation(allocation: Operation) -> None:
@@ -87,47 +86,20 @@ def _with_views(memory: Value) -> list[Value]:
     return list(walked([memory], lambda m: [u.results[0] for u in users(m) if u.name in VIEW_OPS]))
 
 
-def _globalise(allocation: Operation, gpu_module: Operation, taken: set[str]) -> None:
+def _globalise(allocation: Operation, gpu_module: Operation) -> None:
     function = next(op for op in ancestors(allocation) if "sym_name" in op.attributes)
-    name = _fresh(f"{symbol_name(function)}_shared", taken)
-    context = allocation.context
-    i64 = ir.IntegerType.get_signless(64, context)
-    kind = allocation.results[0].type
+    name = fresh_name(gpu_module, f"{symbol_name(function)}_shared")
+    kind, loc = allocation.results[0].type, allocation.location
     given = integer_attribute(allocation, "alignment") or 1
     alignment = max(ALIGNMENT_BYTES, element_layout(kind).alignment, given)
-    create(
-        "memref.global",
-        attributes={
-            "sym_name": ir.StringAttr.get(name, context),
-            "sym_visibility": ir.StringAttr.get("private", context),
-            "type": ir.TypeAttr.get(kind, context),
-            "initial_value": ir.UnitAttr.get(context),
-            "alignment": ir.IntegerAttr.get(i64, alignment),
-        },
-        ip=ir.InsertionPoint.at_block_begin(gpu_module.regions[0].blocks[0]),
-        loc=allocation.location,
-    )
-    memory = create(
-        "memref.get_global",
-        results=[kind],
-        attributes={"name": ir.FlatSymbolRefAttr.get(name, context)},
-        ip=before(allocation),
-        loc=allocation.location,
-    )
+    declare_global(gpu_module, name, kind, ir.UnitAttr.get(allocation.context), alignment, loc)
+    memory = address_of(name, kind, before(allocation), loc)
     for value in _with_views(allocation.results[0]):
         for user in users(value):
             if user.name == "memref.dealloc":
                 user.erase()
-    allocation.results[0].replace_all_uses_with(memory.results[0])
+    allocation.results[0].replace_all_uses_with(memory)
     allocation.erase()
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    candidate, number = name, 0
-    while candidate in taken:
-        candidate, number = f"{name}_{number}", number + 1
-    taken.add(candidate)
-    return candidate
 
 
 @dataclass(frozen=True)
@@ -144,7 +116,7 @@ class SharedBuffer:
 def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBuffer]:
     """The workgroup memory that a kernel declares or reaches, also through calls."""
     found = attributions(kernel)
-    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name in _GLOBALS}
+    globals_ = {symbol_name(op): op for op in top_level(gpu_module) if op.name in GLOBAL_OPS}
     seen: set[str] = set()
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
@@ -159,9 +131,6 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
             elif op.name == "memref.get_global" and name in globals_:
                 found += _declared(globals_[name])
     return found
-
-
-_GLOBALS = ("memref.global", "llvm.mlir.global")
 
 
 def _declared(declared: Operation) -> list[SharedBuffer]:

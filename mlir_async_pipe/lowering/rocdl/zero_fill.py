@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memory_globals import address_of, declare_global
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
     Operation,
     Value,
     ancestors,
@@ -65,23 +67,10 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
     if not any(symbol_name(op) == name for op in operations(table.regions[0].blocks[0])):
         splat = _zero(kind.element_type, build.location)
         value_text = f"dense<{str(splat).split(' ')[0]}> : tensor<{extents}x{kind.element_type}>"
-        i64 = ir.IntegerType.get_signless(64, context)
-        create(
-            "memref.global",
-            attributes={
-                "sym_name": ir.StringAttr.get(name, context),
-                "sym_visibility": ir.StringAttr.get("private", context),
-                "type": ir.TypeAttr.get(made, context),
-                "initial_value": ir.Attribute.parse(value_text, context),
-                "constant": ir.UnitAttr.get(context),
-                "alignment": ir.IntegerAttr.get(i64, 16),
-            },
-            ip=ir.InsertionPoint.at_block_begin(table.regions[0].blocks[0]),
-            loc=build.location,
-        )
-    reference = {"name": ir.FlatSymbolRefAttr.get(name, context)}
-    zeros = create("memref.get_global", (), (made,), reference, ip=build.ip, loc=build.location)
-    value = zeros.results[0]
+        initial = ir.Attribute.parse(value_text, context)
+        declared = declare_global(table, name, made, initial, 16, build.location)
+        declared.attributes["constant"] = ir.UnitAttr.get(context)
+    value = address_of(name, made, build.ip, build.location)
     if str(kind.memory_space) != str(space):
         own = "" if kind.memory_space is None else f", {kind.memory_space}"
         plain = ir.Type.parse(f"memref<{extents}x{kind.element_type}{own}>", context)
@@ -96,7 +85,7 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
 def _symbol_table(op: Operation) -> Operation:
     """The innermost module around an op."""
     around = (op, *ancestors(op))
-    return next(above for above in around if above.name in ("gpu.module", "builtin.module"))
+    return next(above for above in around if above.name in SYMBOL_TABLES)
 
 
 def fill(
