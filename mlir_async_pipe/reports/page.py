@@ -96,7 +96,8 @@ def _refused(report: Report, paper: Paper) -> str:
     if not rows:
         return ""
     serious = any(entry.severity in ("error", "warning") for entry in report.diagnostics)
-    title = "What was refused, and what helps" if serious else "Remarks"
+    wrong = "What is wrong" if report.of("hazards") else "What was refused"
+    title = f"{wrong}, and what helps" if serious else "Remarks"
     return f"<h2>{title}</h2><ul>{''.join(rows)}</ul>"
 
 

@@ -13,6 +13,7 @@ import importlib
 import mmap
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def mlir_passes(context: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _texts() -> set[str]:
+@cache
+def _texts() -> frozenset[str]:
     """The texts in the libraries of the bindings that look like names of passes."""
     libraries = importlib.import_module(f"{bindings.current().prefix}._mlir_libs")
     found: set[str] = set()
@@ -64,7 +66,7 @@ def _texts() -> set[str]:
             with open(file, "rb") as opened:
                 content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
                 found.update(text[:-1].decode() for text in _TEXT.findall(content))
-    return {tail for text in found for tail in _tails(text)}
+    return frozenset(tail for text in found for tail in _tails(text))
 
 
 def _tails(text: str) -> Iterator[str]:

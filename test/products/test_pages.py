@@ -38,6 +38,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_reader_who_follows_the_page_sees_what_it_says(page: str, tmp_path: Path) -> None:
     file = DOCS / f"{page}.md"
