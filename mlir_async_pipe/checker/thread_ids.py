@@ -14,20 +14,19 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.uniformity import sources
-from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, id_of, launch_id, thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import (
+    LAUNCH_SYMBOLS,
+    LaunchId,
+    id_of,
+    launch_id,
+    thread_dimension,
+)
 
 
 def argument_form(value: Any, threads: Threads) -> Form | None:
     """The thread ids and block sizes that gpu.launch gives as block arguments."""
     known = launch_id(value)
-    if known is None:
-        return None
-    if known.kind == "thread":
-        return _id_of(threads, known.axis)
-    if known.kind == "block_size" and threads.size is not None:
-        return Form(threads.size[known.axis])
-    name = LAUNCH_SYMBOLS.get(known.kind)
-    return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
+    return None if known is None else _given(known, threads, LAUNCH_SYMBOLS.get(known.kind))
 
 
 def id_form(op: Any, threads: Threads) -> Form | None:
@@ -45,14 +44,18 @@ def id_form(op: Any, threads: Threads) -> Form | None:
     known = id_of(op)
     if known is None:
         return None
-    if known.kind == "thread":
-        return _id_of(threads, known.axis)
     if known.kind in ("lane", "subgroup"):
         return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
+    return _given(known, threads, LAUNCH_SYMBOLS.get(known.kind, op.name))
+
+
+def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
+    """What the launch gives: a number where it is known, else the symbol `name`."""
+    if known.kind == "thread":
+        return _id_of(threads, known.axis)
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
-    name = LAUNCH_SYMBOLS.get(known.kind, op.name)
-    return forms.of_atom(Atom("symbol", (name, known.axis)))
+    return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
 
 
 def differs(value: Any, frame: int) -> bool:
