@@ -60,9 +60,11 @@ class Domain(ABC, Generic[T]):
 
     def star(self, body: T, most: int | None = None) -> T:
         """Any number of times, none included, up to `most`."""
-        found, before = self.unit, None
+        found, before, power = self.unit, None, self.unit
+        # What one iteration more adds nothing to, no later one does: `then` distributes.
         while found != before and most != 0:
-            before, found = found, self.join(found, self.then(found, body))
+            power = self.then(power, body)
+            before, found = found, self.join(found, power)
             most = None if most is None else most - 1
         return found
 
@@ -74,6 +76,10 @@ class Domain(ABC, Generic[T]):
     def hand(self, sources: dict[int, int]) -> T:
         """Each value (or slot, below 0) takes what another one is, all at once."""
         return self.unit
+
+    def take(self, worth: T, sources: dict[int, int]) -> T:
+        """A path out of a region: nothing reads its other values any more."""
+        return self.then(worth, self.hand(sources))
 
     def is_apart(self, item: Item) -> bool:
         """Whether the regions of an op do not run in place."""
@@ -146,7 +152,7 @@ class Solver(Generic[T]):
         then = self.domain.then
         starts = self._starts(frame, self._hand(self.domain.unit, _arguments, frame))
         ends = [
-            self._hand(then(start, self._blocks[node]), _leaving, node)
+            self._take(then(start, self._blocks[node]), _leaving, node)
             for node, start in starts.items()
             if node.exits
         ]
@@ -156,6 +162,9 @@ class Solver(Generic[T]):
         """A path that then hands on values at a place."""
         domain = self.domain
         return domain.then(worth, domain.hand(sources(place))) if domain.has_values else worth
+
+    def _take(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
+        return self.domain.take(worth, sources(place)) if self.domain.has_values else worth
 
     def _change(self, item: Item) -> T:
         domain = self.domain
@@ -174,7 +183,7 @@ class Solver(Generic[T]):
         else:
             inside = reduce(domain.join, through)
         start = self._hand(domain.unit, _operands, item)
-        return self._hand(domain.then(start, inside), _results, item)
+        return self._take(domain.then(start, inside), _results, item)
 
     def _frames(self, item: Item) -> Sequence[Frame]:
         """The frames of an op that may run."""

@@ -91,13 +91,20 @@ class PossibleAges(Domain[Ageing]):
 
     def then(self, first: Ageing, later: Ageing) -> Ageing:
         """Tokens of the first path grow older in the later one, or are handed on by it."""
-        if self.never in (first, later):
-            return self.never
-        rows = {
-            value: {source: self._all_older(ages, later.groups) for source, ages in row.items()}
-            for value, row in first.rows.items()
-            if value not in later.rows
-        }
+        if later == self.unit or first == self.never:
+            return first
+        if first == self.unit or later == self.never:
+            return later
+        rows = {}
+        # Many tokens have the same ages.
+        grown: dict[int, int] = {}
+        for value, row in first.rows.items():
+            if value not in later.rows:
+                rows[value] = row if later.groups == NEWEST else {}
+                for source, ages in row.items() if later.groups != NEWEST else ():
+                    if ages not in grown:
+                        grown[ages] = self._all_older(ages, later.groups)
+                    rows[value][source] = grown[ages]
         for value, row in later.rows.items():
             made = rows[value] = {MADE: row[MADE]} if MADE in row else {}
             for middle, more in row.items():
@@ -111,9 +118,12 @@ class PossibleAges(Domain[Ageing]):
             return second if first == self.never else first
         rows: dict[int, Row] = {}
         for value in first.rows.keys() | second.rows.keys():
-            row = rows[value] = dict(first.row(value))
-            for source, ages in second.row(value).items():
-                row[source] = row.get(source, 0) | ages
+            row = rows[value] = first.row(value)
+            other = second.row(value)
+            if row != other:
+                row = rows[value] = dict(row)
+                for source, ages in other.items():
+                    row[source] = row.get(source, 0) | ages
         return Ageing(first.groups | second.groups, rows)
 
     def hand(self, sources: dict[int, int]) -> Ageing:
@@ -123,6 +133,10 @@ class PossibleAges(Domain[Ageing]):
             NEWEST,
             {to: {of: NEWEST} for to, of in sources.items() if to in tracked or of in tracked},
         )
+
+    def take(self, worth: Ageing, sources: dict[int, int]) -> Ageing:
+        """Nothing else is seen outside."""
+        return Ageing(worth.groups, {to: worth.row(of) for to, of in sources.items()})
 
     def is_apart(self, item: Item) -> bool:
         """Tokens are followed where counters can be carried along."""
@@ -141,11 +155,11 @@ class PossibleAges(Domain[Ageing]):
 
     def _all_older(self, ages: int, groups: int) -> int:
         """What ages may become while one of some numbers of groups is committed."""
-        found, number = 0, 0
-        while NEWEST << number <= groups:
-            if groups & NEWEST << number:
-                found |= self._older(ages, number)
-            number += 1
+        found = 0
+        while groups:
+            number = groups.bit_length() - NEWEST.bit_length()
+            found |= self._older(ages, number)
+            groups ^= NEWEST << number
         return found
 
     def _older(self, ages: int, groups: int) -> int:
