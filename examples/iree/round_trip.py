@@ -104,9 +104,7 @@ def main() -> None:
         (work / "pipelined.mlir").write_text(text)
         lowered = str(work / "lowered.mlir")
         tool("iree-opt", str(work / "pipelined.mlir"), f"--pass-pipeline={REST}", "-o", lowered)
-        dumps = (
-            [f"--iree-hal-dump-executable-binaries-to={options.ptx}"] if options.ptx else []
-        )
+        dumps = [f"--iree-hal-dump-executable-binaries-to={options.ptx}"] if options.ptx else []
         tool(
             "iree-compile", lowered, "--compile-from=executable-targets",
             *dumps, "-o", str(options.output),
