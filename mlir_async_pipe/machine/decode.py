@@ -58,10 +58,16 @@ class Site:
         return self.row is not None and self.row.queue == WGMMA
 
     @property
+    def meets_some(self) -> bool:
+        """Whether the op is a barrier of some threads of a block, by its number."""
+        return self.row is None and self.name in ("nvvm.barrier", "nvvm.barrier.arrive")
+
+    @property
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
         queue = None if self.row is None else self.row.queue
-        return self.name in MBARRIER_OPS or queue in (WGMMA, BULK_STORE)
+        meets = self.name in MBARRIER_OPS or self.meets_some
+        return meets or queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An integer attribute, `default` if the op lacks it."""

@@ -222,7 +222,7 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     width = 4 * warp if products else warp
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
-    waits = any(site.name in MBARRIER_OPS for site in launch.decoder.sites)
+    waits = any(site.name in MBARRIER_OPS or site.meets_some for site in launch.decoder.sites)
     if waits and launch.block_size > width:
         return UnitByUnit("forward", seed, width)
     return LockStep()

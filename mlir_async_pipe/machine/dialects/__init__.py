@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     mbarriers,
     memref,
     memref_views,
+    named_barriers,
     nvgpu,
     nvvm,
     scf,

@@ -79,7 +79,6 @@ def subgroup_count(site: Site) -> Execute:
 @semantics(
     "gpu.barrier",
     "nvvm.barrier0",
-    "nvvm.barrier",
     "rocdl.barrier",
     "rocdl.s.barrier",
     "amdgpu.lds_barrier",

@@ -255,8 +255,8 @@ def fence(site: Site) -> Execute:
         if not of_mbarriers:
             launch.detector.fence(threads)
             return
-        if launch.mbarriers.at:
-            known = np.array(sorted(launch.mbarriers.at), np.int64)
+        known = np.array([at for at in launch.mbarriers.at if at >= 0], np.int64)
+        if len(known):
             launch.detector.fence(threads, _granules(unit, known).reshape(-1))
 
     return execute

@@ -294,7 +294,8 @@ PROGRAMS = {
     "llvm.store": pointers(THROUGH, ""),
 }
 # Tested elsewhere, with layouts of their own: ldmatrix in test_machine_matrix, the product of a
-# warpgroup in test_machine_warpgroup and test_machine_wgmma, the widths of the b8 … b128 copies below, nvvm.barrier0
+# warpgroup in test_machine_warpgroup and test_machine_wgmma, named
+# barriers in test_machine_named_barriers, the widths of the b8 … b128 copies below, nvvm.barrier0
 # in stacks that still have it.
 MATRIX_LOADS = {"nvgpu.ldmatrix", "nvvm.ldmatrix", "amdgpu.transpose_load"}
 WAVE_TILES = {"gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"}
@@ -303,15 +304,10 @@ ELSEWHERE = (
     | WAVE_TILES
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
-    | {"nvvm.wgmma.mma_async"}
+    | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
 )
 REFUSED = {
-    "nvvm.barrier.arrive": """
-    func.func @f(%a: i32, %b: i32, %n: i32) {
-      nvvm.barrier.arrive id = %n number_of_threads = %n
-      return
-    }""",
     "nvvm.bar.warp.sync": """
     func.func @f(%a: i32, %b: i32, %n: i32) {
       nvvm.bar.warp.sync %n : i32
