@@ -31,7 +31,11 @@ def parse(arguments: Sequence[str]) -> Options:
 
     `--help` prints and exits 0, as argparse does it.
     """
-    namespace, rest = _parser().parse_known_args([_normalised(word) for word in arguments])
+    words = [_normalised(word) for word in arguments]
+    # argparse would take `--async-pipe=num-stages=2 issue=first`, with its space, for a file.
+    flagged = [word for word in words if _is_pass(word)]
+    namespace, more = _parser().parse_known_args([w for w in words if w not in flagged])
+    rest = [*flagged, *more]
     values: dict[str, Any] = {k: v for k, v in vars(namespace).items() if v is not None}
     flags = {flag.name.replace("-", "_"): flag for flag in FLAGS}
     for name, value in values.items():
@@ -138,6 +142,11 @@ def _normalised(word: str) -> str:
     name = _SHORT.get(name, name) + equals + value
     bare = _BARE.get(name)
     return f"--{name}" if bare is None else f"--{name}={bare}"
+
+
+def _is_pass(word: str) -> bool:
+    name = word[2:].partition("=")[0]
+    return word.startswith("--") and name not in ("", "help", *(flag.name for flag in FLAGS))
 
 
 _SHORT = {"p": "pass-pipeline"}

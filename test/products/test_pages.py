@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import mlir_async_pipe
+from helpers.driver_process import opt
 from helpers.page_blocks import BLOCK, blocks_of, follow, shows
 from helpers.paths import ROOT
 from mlir_async_pipe import examples
@@ -136,3 +137,25 @@ def test_pictures_are_what_the_tool_draws() -> None:
     for name, svg in module.drawn().items():
         assert (DOCS / name).read_text() == svg
         assert f"({name})" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_time_lines_of_the_machine_page_are_what_the_machine_draws(
+    stages: int, tmp_path: Path
+) -> None:
+    annotation = "async_pipe.num_stages = 3 : i64"
+    text = examples.find("gemm").read_text()
+    assert annotation in text
+    ended = opt(
+        f"--async-pipe=num-stages={stages} issue=first", "--target=nvvm:sm_80", "--run=gemm",
+        "--threads=128", "--arg=128x256xf16:1", "--arg=128x256xf16:2", "--arg=zeros:128x128xf32",
+        "--cost=latency=500,nvgpu.mma.sync=4.6875", f"--timeline={tmp_path / 'drawn.svg'}",
+        stdin=text.replace(annotation, f'{annotation}, async_pipe.fragments = "in-place"'),
+    )  # fmt: skip
+    assert ended.code == 0
+    assert (tmp_path / "drawn.svg").read_text() == (
+        DOCS / f"machine-{stages}-stages.svg"
+    ).read_text()
+    (cycles,) = re.findall(r"timeline: (\d+) cycles", ended.out)
+    assert f"{cycles} cycles" in (DOCS / "machine.md").read_text()

@@ -51,6 +51,18 @@ def test_p_is_the_pipeline(words):
     assert command_line.parse(words).pass_pipeline == "x(y)"
 
 
+def test_options_of_a_pass_may_stand_behind_spaces_anywhere_on_the_line():
+    spaced = "--async-pipe=num-stages=2 issue=first"
+    for words in ([spaced], [spaced, "k.mlir"], ["k.mlir", "--cse", spaced, "--canonicalize"]):
+        read = command_line.parse(words)
+        assert read.input == ("k.mlir" if "k.mlir" in words else "-")
+        assert ("async-pipe", "num-stages=2 issue=first") in [
+            (p.name, p.options) for p in read.passes
+        ]
+        order = [word[2:].partition("=")[0] for word in words if word.startswith("--")]
+        assert [p.name for p in read.passes] == order
+
+
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [("explian", "explain"), ("async-pip", "async-pipe"), ("canonicalise", "canonicalize")],
