@@ -1,7 +1,8 @@
-"""Whether two accesses of one iteration meet at one element from different threads.
+"""Whether accesses of a loop meet at one element from different threads.
 
     memref.store %v, %tile[%tid]             thread t writes element t,
-    memref.load %tile[127 - %tid]            thread 127 - t reads it
+    memref.load %tile[127 - %tid]            thread 127 - t reads it: they meet
+    memref.load %tile[%tid]                  thread t reads it: element t belongs to thread t
 
 Decided by enumerating the threads of a block of known size, so that the answer is exact: an
 element that a single thread alone writes and reads is no meeting of threads.
@@ -48,6 +49,39 @@ def meeting_threads(a: Region, b: Region, induction: Value, block: Size) -> tupl
         if met.size:
             return int(owner[met[0]]), int(threads[met[0]])
     return None
+
+
+def belongs_to_single_threads(regions: list[Region], induction: Value, block: Size) -> bool:
+    """Whether each element that these accesses of one buffer touch is touched by one thread only,
+    over all iterations together; False where that cannot be enumerated."""
+    first = regions[0]
+    shape = static_shape(first.base, first) if first.subscripts is not None else None
+    if shape is None:
+        return False
+    touches = []
+    for region in regions:
+        if (
+            region.base != first.base
+            or region.subscripts is None
+            or region.access is None
+            # Barriers also part the ways of threads that guards send on different ones; the
+            # checker would have to follow all of them at once.
+            or region.conditional
+            # What a lane addresses is handed to the other lanes of its warp (ldmatrix).
+            or region.access.active_lanes is not None
+            or any(form.coefficient(induction) for form in region.subscripts)
+        ):
+            return False
+        try:
+            found = elements_by_thread(region, shape, block)
+        except OutOfBounds:
+            return False
+        if found is None:
+            return False
+        touches.append(found)
+    threads, elements = (np.concatenate(part) for part in zip(*touches, strict=True))
+    lowest, highest = _owners(threads, elements, int(np.prod(shape, dtype=np.int64)))
+    return bool(np.array_equal(lowest, highest))
 
 
 def _in_one_iteration(a: Region, b: Region, induction: Value) -> tuple[Region, Region] | None:

@@ -3,7 +3,8 @@
 The input's barriers say what its author orders between threads. A pair (x, w) needs one in
 the result if both touch shared memory, may touch the same element from different threads,
 and the input has a barrier between them at that iteration distance. A conflict without a
-barrier in the input is the input's own affair.
+barrier in the input is the input's own affair. A buffer of which each thread touches elements of
+its own has no such pair, whatever barriers the input has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
+from mlir_async_pipe.dependence.between_threads import belongs_to_single_threads
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
@@ -55,7 +57,8 @@ def barrier_pairs(
     barriers = [textual[op] for op in barriers_of(units.body)]
     if not barriers:
         return (), Boundary()
-    shared = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
+    visible = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
+    shared = _without_owned(visible, analysis)
     versions = {b.root.identity: b.versions for b in buffers}
     pairs: dict[BarrierPair, None] = {}
     for a in shared:
@@ -67,8 +70,25 @@ def barrier_pairs(
                     pair = _pair(a, b, distance, units)
                     if pair is not None:
                         pairs[pair] = None
-    boundary = _boundary(units, shared, textual, barriers, analysis.around, noalias_arguments)
+    boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
+
+
+def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
+    """Those regions of which different threads may touch one element."""
+    block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private
+    if block is None or any(region.root is None for region in regions):
+        return regions
+    of_root: dict[Any, list[Region]] = {}
+    for region in regions:
+        if region.root is not None and region.root.identity in private:
+            of_root.setdefault(region.root.identity, []).append(region)
+    owned = {
+        key
+        for key, found in of_root.items()
+        if belongs_to_single_threads(found, analysis.index.induction, block)
+    }
+    return [r for r in regions if r.root is None or r.root.identity not in owned]
 
 
 def _conflicts(

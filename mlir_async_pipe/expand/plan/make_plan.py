@@ -35,7 +35,7 @@ from mlir_async_pipe.expand.plan.synchronise import synchronised
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.expand.write.guards import check_guardable
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.loops.statements import barriers_of, read_body
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
@@ -83,7 +83,7 @@ def _plan(
     analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
     check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
     remark_input_races(body, analysis.regions, analysis.index, diagnostics)
-    return plan_schedule(
+    plan = plan_schedule(
         analysis,
         units,
         annotations.wait_at or "consumer",
@@ -91,6 +91,21 @@ def _plan(
         limits,
         diagnostics,
     )
+    _remark_idle_barriers(plan, diagnostics)
+    return plan
+
+
+def _remark_idle_barriers(plan: Plan, diagnostics: Diagnostics) -> None:
+    """Say it where no barrier of the input's is needed in the loop or around it."""
+    given = barriers_of(plan.units.body)
+    boundary = plan.boundary
+    if given and not (plan.barriers or plan.kept_barriers or boundary.before or boundary.behind):
+        diagnostics.remark(
+            "no two threads touch what these barriers stand between; the pipeline has none",
+            code="barriers-dropped",
+            at=given[0],
+            notes=tuple(("another one", op) for op in given[1:]),
+        )
 
 
 def plan_schedule(
