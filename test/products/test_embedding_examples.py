@@ -20,6 +20,11 @@ pytestmark = pytest.mark.slow
 EXAMPLES = [
     ("numba-cuda-mlir", "embedding/numba_cuda_mlir_ptx.py", "waits in the PTX: (2, 2, 2, 1, 0)"),
     ("torch-mlir", "embedding/torch_mlir_passes.py", "counts: [1, 1, 0]\n0 hazards"),
+    (
+        "torch-mlir",
+        "embedding/torch_mlir_linalg.py",
+        "1 loops, 0 unsafe, 0 unknown\nas NumPy: True, 0 races",
+    ),
     ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
     (
         "numba-cuda-mlir",
