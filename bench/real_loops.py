@@ -34,7 +34,16 @@ from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
-ELEMENTS = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
+ELEMENTS: dict[str, Any] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    # The machine rounds: small integers are exact.
+    "bf16": np.float32,
+    "i8": np.int8,
+    "i32": np.int32,
+}
+# The size of every dynamic dimension.
+DYNAMIC = 64
 
 
 @dataclass
@@ -76,12 +85,19 @@ def arguments_of(kernel: Any) -> list[Any] | str:
     """Random numbers for the arguments of a kernel; why there are none, if not."""
     random = np.random.default_rng(5)
     found: list[Any] = []
+    words = 0
     for kind in ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs:
+        if str(kind) == "i32":
+            # IREE gives a size in two words, the lower one first.
+            found.append(0 if words % 2 else DYNAMIC)
+            words += 1
+            continue
         if not str(kind).startswith("memref<"):
             return f"an argument of type {kind}"
-        shape, element = list(ir.MemRefType(kind).shape), str(ir.MemRefType(kind).element_type)
-        if element not in ELEMENTS or any(size < 0 for size in shape):
+        element = str(ir.MemRefType(kind).element_type)
+        if element not in ELEMENTS:
             return f"an argument of type {kind}"
+        shape = [size if size >= 0 else DYNAMIC for size in ir.MemRefType(kind).shape]
         found.append(random.integers(-3, 4, shape).astype(ELEMENTS[element]))
     return found
 

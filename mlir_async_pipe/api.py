@@ -108,7 +108,9 @@ def count_waits(
     return _rewrite("async-pipe-count-waits", module, target, options, witnesses)
 
 
-def run_pass(name: str, module: Any, target: Target | str | None = None, **options: Any) -> Report:
+def run_pass(
+    name: str, module: Any, target: Target | str | None = None, **options: bool | int | str
+) -> Report:
     """Run any registered pass by its name, with its own options, on a module or a function.
 
     On an error the module is as it was. Raises AsyncPipeError.

@@ -51,13 +51,19 @@ class PythonPass:
             manager.signal_pass_failure()
 
 
-def as_pass(name: str, target: Target | str | None = None, **options: Any) -> PythonPass:
+def as_pass(
+    name: str, target: Target | str | None = None, **options: bool | int | str
+) -> PythonPass:
     """The pass called `name` for the PassManager of any stack; `options` are its own."""
     return PythonPass(name, target, options)
 
 
 def patterns(
-    into: Any = None, target: Target | str | None = None, *, benefit: int = 1, **options: Any
+    into: Any = None,
+    target: Target | str | None = None,
+    *,
+    benefit: int = 1,
+    **options: bool | int | str,
 ) -> Any:
     """A RewritePatternSet, `into` or a new one, with the pattern that pipelines functions.
 

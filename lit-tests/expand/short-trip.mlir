@@ -11,7 +11,7 @@
 func.func @too_short(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf32> {llvm.noalias}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  // expected-remark @below {{the loop runs 1 times, fewer than the 2 iterations that the pipeline keeps in flight; it stays as it is [short-trip]}}
+  // expected-warning @below {{the loop runs 1 times, fewer than the 2 iterations that the pipeline keeps in flight; it stays as it is [short-trip]}}
   scf.for %i = %c0 to %c1 step %c1 {
     %a = memref.load %A[%i] : memref<16xf32>
     memref.store %a, %C[%i] : memref<16xf32>

@@ -56,7 +56,7 @@ func.func @recurrence(%A : memref<66xf32> {llvm.noalias}) {
 // -----
 
 // Nothing is asynchronous here: the loop stays as it is.
-// CHECK:      remark: 50 cycles between iterations, bound by the thread, which is never idle; 1 stage: the loop stays as it is [nothing-to-overlap]
+// CHECK:      warning: 50 cycles between iterations, bound by the thread, which is never idle; 1 stage: the loop stays as it is [nothing-to-overlap]
 func.func @synchronous(%A : memref<64xf32> {llvm.noalias}, %C : memref<64xf32> {llvm.noalias}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

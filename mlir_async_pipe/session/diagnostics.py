@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "remark", "note"]
@@ -30,7 +32,8 @@ class Place:
     def of(location: Any) -> Place:
         """The place of an ir.Location (or of anything that has `.location`).
 
-        Fused, named and call-site locations stand for their first file location.
+        Fused, named and call-site locations stand for their first file location, of Python's
+        frames the innermost outside of the bindings.
         """
         return Place.at(getattr(location, "location", location))
 
@@ -44,9 +47,11 @@ class Place:
             text = str(location)
         if text == "loc(unknown)":
             return Place()
-        match = _FILE_LOCATION.search(text)
-        if match is None:
+        frames = list(_FILE_LOCATION.finditer(text))
+        if not frames:
             return Place()
+        # An op that Python built is found where it was asked for, not in the bindings' own files.
+        match = next((f for f in frames if not _is_of_bindings(f.group("file"))), frames[0])
         return Place(match.group("file"), int(match.group("line")), int(match.group("column")))
 
     def __str__(self) -> str:
@@ -57,6 +62,12 @@ class Place:
 
 # loc("gemm.mlir":14:5) and, for ranges, loc("gemm.mlir":14:5 to :9)
 _FILE_LOCATION = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>\d+)')
+
+
+@cache
+def _is_of_bindings(file: str) -> bool:
+    """Whether a file lies in a package of MLIR's bindings, which have their library beside it."""
+    return any((folder / "_mlir_libs").is_dir() for folder in list(Path(file).parents)[:3])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.tool import progress
 
 _BYTES = 4096
 
@@ -60,7 +61,8 @@ def run(work: Callable[[Activity], int], where: Any) -> int:
         finally:
             # No clean-up of what the parent owns too.
             os._exit(code)
-    status = _wait(child)
+    with progress.shown(activity.last, sys.stderr):
+        status = _wait(child)
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     if os.WTERMSIG(status) in _ENDED_FROM_OUTSIDE:

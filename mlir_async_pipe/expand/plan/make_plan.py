@@ -70,7 +70,7 @@ def _plan(
     units = Units(body, in_op_form(body))
     trips = static_trip_count(loop)
     if trips is not None and trips < units.last_stage and annotations.short_trip != "predicate":
-        diagnostics.remark(
+        diagnostics.warning(
             f"the loop runs {trips} times, fewer than the {units.last_stage} iterations that "
             "the pipeline keeps in flight; it stays as it is",
             code="short-trip",

@@ -2,6 +2,7 @@
 
 from mlir_async_pipe.machine.dialects import (  # noqa: F401
     amd,
+    amd_lanes,
     amd_matrix,
     amd_tensor,
     arith,

@@ -127,7 +127,7 @@ def _schedule(
             notes=limit.ops + places(reading, found),
         )
     if found.best.schedule.stage_count == 1 and not names.is_inside_pipeline(loop):
-        session.diagnostics.remark(
+        session.diagnostics.warning(
             f"{message(found, limit)}: the loop stays as it is",
             code="nothing-to-overlap",
             at=loop,
