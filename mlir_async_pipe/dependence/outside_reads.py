@@ -13,6 +13,7 @@ iteration of the loop writes the very same elements: those of its last iteration
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -71,13 +72,23 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
         return _covered(block[here + 1 :], root, arithmetic, uncovered_read)
 
 
-def sees_own_block(root: Root, arithmetic: Arithmetic, read: Operation) -> bool:
-    """Whether `read` surely sees no element of `root` but those that its own block wrote, so
-    that it sees nothing of any loop; only asked of blocks that hold no loop."""
-    block = operations(read.block)
-    if not accesses(read) or any(len(op.regions) for op in block):
-        return False
-    return _covered(block, root, arithmetic, _proof_in(parent(read)))
+def sees_own_block(root: Root, arithmetic: Arithmetic) -> Callable[[Operation], bool]:
+    """A question about reads: whether one surely sees no element of `root` but those that its own
+    block wrote, so that it sees nothing of any loop; only asked of blocks that hold no loop. All
+    reads of a block have one answer, which is found once."""
+    answers: dict[Any, bool] = {}
+
+    def sees(read: Operation) -> bool:
+        if not accesses(read):
+            return False
+        if read.block not in answers:
+            block = operations(read.block)
+            answers[read.block] = not any(len(op.regions) for op in block) and _covered(
+                block, root, arithmetic, _proof_in(parent(read))
+            )
+        return answers[read.block]
+
+    return sees
 
 
 def _proof_in(above: Operation | None) -> Callable[..., Unproven | None]:

@@ -156,7 +156,10 @@ def _missing(
     needed = footprint(read, shape, block)
     if needed is None:
         return None
-    for write in writes:
+    # What stands right before a read is likely to fill it.
+    for write in reversed(writes):
+        if not needed.any():
+            break
         covered = footprint(write, shape, block) if write.base == read.base else None
         if covered is not None:
             needed = needed & ~covered

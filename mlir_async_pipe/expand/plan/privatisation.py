@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
@@ -78,7 +77,7 @@ def private_buffers(
             obstacles[key] = Obstacle(elsewhere, outside=True)
             continue
         exposed = around.exposed_reads_outside(
-            loop, key, arithmetic.block_size, partial(sees_own_block, root, arithmetic)
+            loop, key, arithmetic.block_size, sees_own_block(root, arithmetic)
         )
         seeing = [
             read for read in exposed if not sees_nothing_of(loop, read, root, arithmetic)
