@@ -8,6 +8,7 @@ from typing import Any
 
 from helpers.second_machine import affine_text, arithmetic, memory
 from helpers.second_machine import numbers_of_types as types
+from helpers.second_machine.contractions import contract
 from helpers.second_machine.control_flow import Writer
 from helpers.second_machine.syntax import NotJudged, Operation
 
@@ -201,6 +202,7 @@ def _best(pick: Callable) -> Build:
 
 OPERATIONS: dict[str, Build] = {
     "vector.broadcast": _broadcast,
+    "vector.contract": contract,
     "vector.splat": _broadcast,
     "vector.extract": _extract,
     "vector.insert": _insert,
