@@ -86,7 +86,8 @@ class _Touches:
 class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
-    `reachable` are the roots that others may point into: all but what the function allocates.
+    `reachable` are the roots that others may point into: all but what the function allocates;
+    `workgroup` are those in workgroup memory.
     `in_front` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
     `size` counts all ops, `names` holds theirs.
@@ -94,6 +95,7 @@ class _Function:
 
     touches: dict[Any, _Touches] = field(default_factory=lambda: defaultdict(_Touches))
     reachable: dict[Any, Root] = field(default_factory=dict)
+    workgroup: dict[Any, Root] = field(default_factory=dict)
     loops: dict[Operation, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     in_front: dict[int, Operation] = field(default_factory=dict)
@@ -169,6 +171,10 @@ class Surroundings:
             {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
         )
 
+    def workgroup_roots(self, loop: Operation) -> list[Root]:
+        """All roots in workgroup memory that the loop's function touches."""
+        return list(self._span(loop)[0].workgroup.values())
+
     def loop_in_front(self, loop: Operation) -> Operation | None:
         """The scf.for with nothing but pure ops between it and the loop, if there is one."""
         found, start, _ = self._span(loop)
@@ -223,6 +229,8 @@ def _read(function: Operation) -> _Function:
             found.touches[root.identity].add(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root
+            if root.space == "workgroup":
+                found.workgroup[root.identity] = root
         if op.name in CALL_OPS:
             found.calls.append(op)
     return found

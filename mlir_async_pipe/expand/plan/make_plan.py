@@ -25,7 +25,7 @@ from mlir_async_pipe.expand.plan.input_races import remark_input_races
 from mlir_async_pipe.expand.plan.kept_barriers import kept_barriers
 from mlir_async_pipe.expand.plan.kernel_counts import kernel_counts
 from mlir_async_pipe.expand.plan.legality import check_memory, check_values
-from mlir_async_pipe.expand.plan.memory_limit import fit_into
+from mlir_async_pipe.expand.plan.memory_limit import bytes_beside, fit_into
 from mlir_async_pipe.expand.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.expand.plan.one_barrier import with_one_barrier
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -152,10 +152,11 @@ def plan_schedule(
     def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
         return kernel_counts(with_waits(buffers).synchronisation.kernel, groups)
 
-    buffers = plan.buffers
-    if limits.workgroup_bytes is not None:
+    buffers, limit = plan.buffers, limits.workgroup_bytes
+    beside = bytes_beside(loop, buffers, analysis.around)
+    if limit is not None:
         uses = [uses_of(buffer.regions, units, group_of) for buffer in buffers]
-        buffers = fit_into(limits.workgroup_bytes, loop, buffers, uses, counts, diagnostics)
+        buffers = fit_into(limit, beside, loop, buffers, uses, counts, diagnostics)
     for buffer in buffers:
         if buffer.versions > 1:
             check_versionable(buffer, loop)
@@ -166,7 +167,7 @@ def plan_schedule(
 
     found = complete(buffers)
     if wait_at == "iteration":
-        found = with_one_barrier(found, complete, limits.workgroup_bytes)
+        found = with_one_barrier(found, complete, None if limit is None else limit - beside)
     if found.epilogue == "predicate":
         check_free_slots(units, analysis.regions, found.buffers, analysis.index)
     if found.barriers or kept or found.boundary.before or found.boundary.behind:

@@ -16,10 +16,15 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.version_rules import Use, fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.values.memory_roots import Root
+from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
 
 # Ways to share workgroup memory that are tried; 8 buffers with two choices each are 256.
 LARGEST_SEARCH = 4096
@@ -30,26 +35,29 @@ Counts = dict[str, list[int]]
 
 def fit_into(
     limit: int,
+    beside: int,
     loop: Operation,
     plans: tuple[BufferPlan, ...],
     uses: list[list[Use]],
     counts: Callable[[tuple[BufferPlan, ...]], Counts],
     diagnostics: Diagnostics,
 ) -> tuple[BufferPlan, ...]:
-    """The plans with as many versions as fit `limit` bytes of workgroup memory.
+    """The plans with as many versions as fit `limit` bytes of workgroup memory, of which other
+    buffers of the function take `beside`.
 
     `uses` are the accesses of each buffer, `counts` says what the waits of a choice are.
     Raises PipelineError (smem-limit).
     """
-    if workgroup_bytes(plans) <= limit:
+    free = limit - beside
+    if workgroup_bytes(plans) <= free:
         return plans
     choices = [_choices(plan, own) for plan, own in zip(plans, uses, strict=True)]
     tight = tuple(of_plan[0] for of_plan in choices)
-    if workgroup_bytes(tight) > limit:
-        raise _too_large(limit, loop, tight)
+    if workgroup_bytes(tight) > free:
+        raise _too_large(limit, beside, loop, tight)
     chosen = tight
     if prod(len(of_plan) for of_plan in choices) <= LARGEST_SEARCH:
-        ways = (way for way in product(*choices) if workgroup_bytes(way) <= limit)
+        ways = (way for way in product(*choices) if workgroup_bytes(way) <= free)
         chosen = max(ways, key=lambda way: (*_looseness(counts(way)), -workgroup_bytes(way)))
     for before, now in zip(plans, chosen, strict=True):
         if now.versions < before.versions:
@@ -67,6 +75,24 @@ def workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
     return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
 
 
+def bytes_beside(loop: Operation, plans: Sequence[BufferPlan], around: Surroundings) -> int:
+    """The bytes of the function's other buffers in workgroup memory, which keep their one version;
+    what has no static size counts as nothing."""
+    planned = {plan.root.identity for plan in plans}
+    beside = [root for root in around.workgroup_roots(loop) if root.identity not in planned]
+    return sum(_bytes_of(root) for root in beside if root.kind != "dynamic")
+
+
+def _bytes_of(root: Root) -> int:
+    if is_pointer(root.value):
+        return bytes_of_global(root.value) or 0
+    kind = ir.MemRefType(root.value.type)
+    try:
+        return prod(kind.shape) * element_bytes(kind) if kind.has_static_shape else 0
+    except UnknownLayoutError:
+        return 0
+
+
 def _choices(plan: BufferPlan, uses: list[Use]) -> list[BufferPlan]:
     """The plan with every number of versions that is right with an extra wait, fewest first."""
     if plan.root.space != "workgroup":
@@ -81,12 +107,15 @@ def _looseness(counts: Counts) -> tuple[int, int]:
     return sum(map(min, counts.values())), sum(map(sum, counts.values()))
 
 
-def _too_large(limit: int, loop: Operation, tight: tuple[BufferPlan, ...]) -> PipelineError:
+def _too_large(
+    limit: int, beside: int, loop: Operation, tight: tuple[BufferPlan, ...]
+) -> PipelineError:
     one_version = sum(p.slot_bytes for p in tight if p.root.space == "workgroup")
-    most = limit // one_version if one_version else 0
+    most = max(0, limit - beside) // one_version if one_version else 0
+    others = f", of which other buffers take {beside}" if beside else ""
     return PipelineError(
         f"cannot pipeline: the versions need {workgroup_bytes(tight)} bytes of workgroup memory, "
-        f"the limit is {limit}",
+        f"the limit is {limit}{others}",
         code="smem-limit",
         at=loop,
         advice=f"{most} versions of every buffer would fit"

@@ -169,7 +169,9 @@ def test_a_buffer_gets_three_versions_and_asynchronous_copies(name):
 @pytest.mark.parametrize("name", REGISTERS)
 def test_a_buffer_that_keeps_one_version_has_its_loads_ahead(name):
     report, _ = ran(REGISTERS[name])
-    assert [entry.code for entry in report.diagnostics] == ["through-registers"]
+    assert [entry.code for entry in report.diagnostics if entry.code != "barriers-dropped"] == [
+        "through-registers"
+    ]
     assert all(b.versions == 1 for loop in report.of("loops") for b in loop.buffers)
 
 
