@@ -32,7 +32,7 @@ from mlir_async_pipe.schedule.fragments_ahead import FragmentsAhead, fragments_a
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.products import is_product
 
 Issue = Literal["first", "spread", "last"]
@@ -159,9 +159,10 @@ def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
 
 
 def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
-    """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops,
-    since such copies are committed together only if nothing stands between them."""
-    if pairs:
+    """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops, or
+    where the input commits no group, since such copies are committed together only if nothing
+    stands between them."""
+    if pairs or not any(map(_commits_group, body.ops)):
         return [sorted(first)]
     by_op = {s.op: s.number for s in body.statements}
     part = {number: {number} for number in first}
@@ -170,6 +171,11 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
             joined = part[number] | part[producer]
             part.update(dict.fromkeys(joined, joined))
     return [sorted(numbers) for number, numbers in part.items() if number == min(numbers)]
+
+
+def _commits_group(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.commits == "group"
 
 
 def _loads(statement: Statement) -> bool:

@@ -63,6 +63,8 @@ FORMS = {
         "nvvm.cp.async.wait.group 0",
     ),
 }
+# What ops whose row names operands are given: an op of the body's own.
+OPERANDS = {"memref.generic_atomic_rmw": ("%B, %t", f"memref<4xf32, {WG}>, index")}
 # Which parts of the body stand inside the op; all: the whole body.
 AROUND = {
     "copy": (0,),
@@ -127,15 +129,23 @@ def known(name: str, form: str, place: str) -> str:
 def unknown(name: str, regions: int, branches: bool, form: str, place: str) -> Any:
     """The module around an op that no row describes, made without its verifier."""
     held = ", ".join(["{HOLE}"] * regions)
+    operands, types = OPERANDS.get(name, ("", ""))
     wrapped = (
         _in_region('"my.op"() [^a, ^b] : () -> ()')
         if branches
-        else f'"my.op"() ({held}) : () -> ()'
+        else f'"my.op"({operands}) ({held}) : ({types}) -> ()'
     )
     module = ir.Module.parse(text_of(wrapped, form, place))
     old = next(op for op in walk(module) if op.name == "my.op")
     successors = list(old.successors)
-    new = create(name, regions=regions, successors=successors, ip=before(old), loc=old.location)
+    new = create(
+        name,
+        list(old.operands),
+        regions=regions,
+        successors=successors,
+        ip=before(old),
+        loc=old.location,
+    )
     for source, target in zip(old.regions, new.regions, strict=False):
         for block in list(source.blocks):
             block.append_to(target)

@@ -47,6 +47,8 @@ gpu.module @m {{
     %c16 = arith.constant 16 : index
     %one = arith.constant 1.0 : f32
     %x = gpu.thread_id x
+    %last = arith.constant 63 : index
+    %other = arith.subi %last, %x : index
     {body}
     gpu.return
   }}
@@ -62,7 +64,7 @@ def loop(statements: int = 1, buffer: int = 0) -> str:
       %v = memref.load %A[%at] : memref<4096xf32>
       memref.store %v, %S{buffer}[%x] : {WORKGROUP}
       gpu.barrier
-      %v0 = memref.load %S{buffer}[%x] : {WORKGROUP}
+      %v0 = memref.load %S{buffer}[%other] : {WORKGROUP}
       {sums}
       memref.store %v{statements}, %C[%at] : memref<4096xf32>
       gpu.barrier

@@ -74,6 +74,13 @@ def barrier_pairs(
     return tuple(pairs), boundary
 
 
+def threads_share_tiles(analysis: Analysis) -> bool:
+    """Whether different threads may touch one element of workgroup memory, or of memory that is
+    not known: else no barrier of the input is needed for that."""
+    shared = _without_owned(analysis.regions, analysis)
+    return any(r.root is None or r.root.space == "workgroup" for r in shared)
+
+
 def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
     """Those regions of which different threads may touch one element."""
     block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private

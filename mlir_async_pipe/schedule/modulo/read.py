@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.expand.plan.analysis import Analysis
+from mlir_async_pipe.expand.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.expand.plan.choose_versions import meeting_pairs, slot_bytes
 from mlir_async_pipe.expand.plan.form_groups import groups_of_input
 from mlir_async_pipe.expand.plan.scope_members import joined_by_values
@@ -79,7 +80,7 @@ def read(
         _node(body, statements, held[node], group_of.get(node, -1), asynchronous, costs)
         for node, statements in enumerate(members)
     )
-    has_barriers = bool(barriers_of(body))
+    has_barriers = bool(barriers_of(body)) and threads_share_tiles(analysis)
     problem = Problem(
         nodes,
         _edges(body, analysis, node_of, nodes),

@@ -42,9 +42,9 @@ def told(outline: Outline, part: str) -> str:
 def test_the_parts_are_told_apart_in_the_order_of_the_text(add_one: Session) -> None:
     (outline,) = add_one.records["outlines"]
     assert told(outline, "prologue") == "copy commit copy commit"
-    assert told(outline, "kernel") == "wait(1) barrier copy commit statement statement"
+    assert told(outline, "kernel") == "wait(1) copy commit statement statement"
     assert told(outline, "epilogue") == " ".join(
-        f"wait({count}) barrier statement statement" for count in (1, 0)
+        f"wait({count}) statement statement" for count in (1, 0)
     )
     assert [entry.number for entry in outline.entries] == list(range(len(outline.entries)))
 

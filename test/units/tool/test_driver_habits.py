@@ -157,8 +157,8 @@ def test_explain_names_the_parts_and_folds_each_path():
     remarks = re.findall(r"remark: (\w+): (\d+) groups? of cp.async may stay in flight", ended.err)
     assert remarks == [("kernel", "1"), ("epilogue", "1"), ("epilogue", "0")]
     assert "note: prologue: 2 copies, 2 commits\n" in ended.err
-    assert "note: kernel: 1 wait (1), 1 barrier, 1 copy, 1 commit, 2 statements\n" in ended.err
-    assert "note: epilogue: 2 waits (1, 0), 2 barriers, 4 statements\n" in ended.err
+    assert "note: kernel: 1 wait (1), 1 copy, 1 commit, 2 statements\n" in ended.err
+    assert "note: epilogue: 2 waits (1, 0), 4 statements\n" in ended.err
     paths = re.findall(r"14:15: note: (the awaited group is committed.*)", ended.err)
     assert len(paths) == 3
     assert paths[0].endswith(
