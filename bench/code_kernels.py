@@ -12,6 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
+from generate_attention import ROWS, WARPS, Attention  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
 from nvidia_tiles import TYPES  # noqa: E402
 
@@ -46,6 +47,13 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
     return Kernel(name, target, made.module, m * n * k // count, None if masked else peer)
 
 
+def attention(features: int, label: str, **more: Any) -> Kernel:
+    """Flash attention of `examples/generate_attention.py`, two products an iteration."""
+    made = Attention(features=features, **more)
+    each = 2 * ROWS * ROWS * features // WARPS
+    return Kernel(f"attention 64x64 D={features} {label}", SM_80, made.module, each)
+
+
 def file(name: str, path: str) -> Kernel:
     """A kernel from a file, without a peer."""
     return Kernel(name, SM_80, partial((ROOT / path).read_text))
@@ -66,6 +74,10 @@ KERNELS: tuple[Kernel, ...] = (
     gemm(SM_80, SQUARE, "bf16", 3),
     gemm(SM_80, SQUARE, "tf32", 3),
     gemm(SM_80, (128, 128, 64), "s8", 3),
+    attention(64, "S=2", stages=2),
+    *(attention(features, "S=3") for features in (64, 128)),
+    *(attention(features, "K and V apart", schedule="apart") for features in (64, 128)),
+    *(attention(features, "S=3 causal", causal=True) for features in (64, 128)),
     file("attention tile, f32", "examples/attention_tile.mlir"),
     file("softmax statistics", "bench/kernels/softmax.mlir"),
     file("stencil", "bench/kernels/stencil.mlir"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import elementwise
 from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier
 from mlir_async_pipe.machine.dialects.gpu import matrix_parts, matrix_rows
 from mlir_async_pipe.machine.dialects.mbarriers import Operands
@@ -105,3 +106,6 @@ def load_matrix(site: Site) -> Execute:
         return registers[0] if single else tuple(registers)
 
     return execute
+
+
+semantics("nvvm.ex2")(elementwise(np.exp2))

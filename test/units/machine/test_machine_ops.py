@@ -5,7 +5,7 @@ machine/memref_types.py, machine/kinds.py, machine/small_floats.py, machine/affi
 machine/arguments.py, machine/dialects/arith.py, machine/dialects/constants_casts.py,
 machine/dialects/math.py, machine/dialects/vector.py, machine/dialects/vector_elements.py,
 machine/dialects/vector_sums.py, machine/dialects/memref.py, machine/dialects/memref_views.py,
-machine/dialects/scf.py, machine/dialects/atomics.py
+machine/dialects/nvvm.py, machine/dialects/scf.py, machine/dialects/atomics.py
 """
 
 import numpy as np
@@ -69,6 +69,12 @@ def test_float_comparison_knows_nan(predicate, expected):
 def test_truncation_rounds_to_nearest_even(kind, value, expected):
     body = f"%t = arith.truncf %a : f32 to {kind}\n%r = arith.extf %t : {kind} to f32"
     assert evaluate(body, value, types="%a: f32") == expected
+
+
+@pytest.mark.parametrize("power, expected", [(3.0, 8.0), (-1.0, 0.5), (-np.inf, 0.0)])
+def test_nvvms_power_of_two_is_that_of_numpy(power, expected):
+    body = "%r = nvvm.ex2 %a {ftz = true} : f32"
+    assert evaluate(body, power, types="%a: f32") == expected
 
 
 def test_bf16_sums_round_after_every_operation():
