@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
+from mlir_async_pipe.values.root_bytes import static_bytes
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import (
@@ -87,7 +88,7 @@ class _Function:
     """The accesses of one function by root, where its loops begin and end, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates;
-    `workgroup` are those in workgroup memory.
+    `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `in_front` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
     `size` counts all ops, `names` holds theirs.
@@ -95,7 +96,8 @@ class _Function:
 
     touches: dict[Any, _Touches] = field(default_factory=lambda: defaultdict(_Touches))
     reachable: dict[Any, Root] = field(default_factory=dict)
-    workgroup: dict[Any, Root] = field(default_factory=dict)
+    workgroup: dict[Any, int] = field(default_factory=dict)
+    workgroup_bytes: int = 0
     loops: dict[Operation, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     in_front: dict[int, Operation] = field(default_factory=dict)
@@ -171,9 +173,11 @@ class Surroundings:
             {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
         )
 
-    def workgroup_roots(self, loop: Operation) -> list[Root]:
-        """All roots in workgroup memory that the loop's function touches."""
-        return list(self._span(loop)[0].workgroup.values())
+    def workgroup_bytes_beside(self, loop: Operation, planned: Iterable[Any]) -> int:
+        """The bytes of workgroup memory that the loop's function touches, without the roots
+        `planned` (by identity); what has no static size counts as nothing."""
+        found, _, _ = self._span(loop)
+        return found.workgroup_bytes - sum(found.workgroup.get(each, 0) for each in planned)
 
     def loop_in_front(self, loop: Operation) -> Operation | None:
         """The scf.for with nothing but pure ops between it and the loop, if there is one."""
@@ -229,10 +233,11 @@ def _read(function: Operation) -> _Function:
             found.touches[root.identity].add(touch)
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[root.identity] = root
-            if root.space == "workgroup":
-                found.workgroup[root.identity] = root
+            if root.space == "workgroup" and root.identity not in found.workgroup:
+                found.workgroup[root.identity] = static_bytes(root)
         if op.name in CALL_OPS:
             found.calls.append(op)
+    found.workgroup_bytes = sum(found.workgroup.values())
     return found
 
 

@@ -25,7 +25,7 @@ from mlir_async_pipe.expand.plan.input_races import remark_input_races
 from mlir_async_pipe.expand.plan.kept_barriers import kept_barriers
 from mlir_async_pipe.expand.plan.kernel_counts import kernel_counts
 from mlir_async_pipe.expand.plan.legality import check_memory, check_values
-from mlir_async_pipe.expand.plan.memory_limit import bytes_beside, fit_into
+from mlir_async_pipe.expand.plan.memory_limit import fit_into
 from mlir_async_pipe.expand.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.expand.plan.one_barrier import with_one_barrier
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -153,7 +153,8 @@ def plan_schedule(
         return kernel_counts(with_waits(buffers).synchronisation.kernel, groups)
 
     buffers, limit = plan.buffers, limits.workgroup_bytes
-    beside = bytes_beside(loop, buffers, analysis.around)
+    planned = {buffer.root.identity for buffer in buffers}
+    beside = analysis.around.workgroup_bytes_beside(loop, planned)
     if limit is not None:
         uses = [uses_of(buffer.regions, units, group_of) for buffer in buffers]
         buffers = fit_into(limit, beside, loop, buffers, uses, counts, diagnostics)

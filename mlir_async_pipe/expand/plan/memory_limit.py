@@ -16,15 +16,10 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
-from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.version_rules import Use, fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.values.memory_roots import Root
-from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
 
 # Ways to share workgroup memory that are tried; 8 buffers with two choices each are 256.
 LARGEST_SEARCH = 4096
@@ -73,24 +68,6 @@ def fit_into(
 def workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
     """The bytes of all versions of all buffers in workgroup memory."""
     return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
-
-
-def bytes_beside(loop: Operation, plans: Sequence[BufferPlan], around: Surroundings) -> int:
-    """The bytes of the function's other buffers in workgroup memory, which keep their one version;
-    what has no static size counts as nothing."""
-    planned = {plan.root.identity for plan in plans}
-    beside = [root for root in around.workgroup_roots(loop) if root.identity not in planned]
-    return sum(_bytes_of(root) for root in beside if root.kind != "dynamic")
-
-
-def _bytes_of(root: Root) -> int:
-    if is_pointer(root.value):
-        return bytes_of_global(root.value) or 0
-    kind = ir.MemRefType(root.value.type)
-    try:
-        return prod(kind.shape) * element_bytes(kind) if kind.has_static_shape else 0
-    except UnknownLayoutError:
-        return 0
 
 
 def _choices(plan: BufferPlan, uses: list[Use]) -> list[BufferPlan]:

@@ -1,0 +1,43 @@
+"""Bytes of roots: static shapes, globals of LLVM, and nothing where that is not known.
+
+Covers: values/root_bytes.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.root_bytes import static_bytes
+
+WORKGROUP = "#gpu.address_space<workgroup>"
+MODULE = """
+llvm.mlir.global internal @g() {{addr_space = 3 : i32}} : !llvm.array<128 x f32>
+llvm.mlir.global external @any() {{addr_space = 3 : i32}} : !llvm.array<0 x i8>
+func.func @f(%n: index) {{
+  %c0 = arith.constant 0 : index
+  %m = {made}
+  return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("made", "size"),
+    [
+        (f"memref.alloca() : memref<3x5xf16, {WORKGROUP}>", 30),
+        (f"memref.alloc() : memref<i8, {WORKGROUP}>", 1),
+        (f"memref.alloc(%n) : memref<?x4xf32, {WORKGROUP}>", 0),
+        (f"gpu.dynamic_shared_memory : memref<?xi8, {WORKGROUP}>", 0),
+        ("llvm.mlir.addressof @g : !llvm.ptr<3>", 512),
+        ("llvm.mlir.addressof @any : !llvm.ptr<3>", 0),
+    ],
+)
+def test_static_bytes(made: str, size: int) -> None:
+    with new_context():
+        module = ir.Module.parse(MODULE.format(made=made))
+        (value,) = [
+            op.results[0] for op in walk(module) if op.name == made.split("(")[0].split()[0]
+        ]
+        assert static_bytes(root_of(value)) == size
