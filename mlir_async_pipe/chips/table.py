@@ -1,7 +1,7 @@
 """Chip data: what each chip can copy asynchronously, and how much memory it has.
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory a block, registers a
-thread and a block), PTX ISA (cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size) and its
+thread and a block, resident threads and blocks), PTX ISA (cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size) and its
 subtarget tables (vector registers a lane and a SIMD, of which a block has four), MLIR's amdgpu
 dialect (which copy op a chip has, its widths and address spaces) and the chips' ISA documents.
 """
@@ -55,6 +55,8 @@ class Chip:
     how AMD chips copy, None on NVIDIA and where the chip cannot. `lanes` is the wave size that
     the back end uses by default, `threads` the largest block. `thread_registers` and
     `block_registers` are the vector registers of 32 bits that a thread and a block may have.
+    `resident_threads` and `resident_blocks` are those that a multiprocessor (or compute unit) holds
+    at once, 0 where that is not known here.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Chip:
     features: str = ""
     copy_form: CopyForm | None = None
     threads: int = 1024
+    resident_threads: int = 0
+    resident_blocks: int = 0
 
     def registers_of_thread(self, threads: int | None) -> int:
         """Registers of 32 bits that a thread may have in a block of that many threads (None: not
@@ -83,7 +87,7 @@ class Chip:
 KIB = 1024
 
 
-def _nvidia(name: str, workgroup_kib: int, features: str) -> Chip:
+def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, int]) -> Chip:
     return Chip(
         name,
         "nvvm",
@@ -95,6 +99,8 @@ def _nvidia(name: str, workgroup_kib: int, features: str) -> Chip:
         thread_registers=255,
         block_registers=65536,
         features=features,
+        resident_threads=resident[0],
+        resident_blocks=resident[1],
     )
 
 
@@ -105,8 +111,9 @@ def _amd(
     copy_bytes: tuple[int, ...] = (),
     form: CopyForm | None = None,
     registers: tuple[int, int] = (256, 1024),
+    resident: tuple[int, int] = (0, 0),
 ) -> Chip:
-    """`registers` for each lane: those of one wave, and of all waves of one of the four SIMDs."""
+    """`resident` threads and blocks; `registers` for each lane: those of one wave, and of all waves of one of the four SIMDs."""
     size = workgroup_kib * KIB
     return Chip(
         name,
@@ -119,6 +126,8 @@ def _amd(
         thread_registers=registers[0],
         block_registers=4 * registers[1] * lanes,
         copy_form=form,
+        resident_threads=resident[0],
+        resident_blocks=resident[1],
     )
 
 
@@ -126,23 +135,25 @@ def _amd(
 # many again as gfx10.
 _UNIFIED = (512, 512)
 _HALF_MORE = (256, 1536)
+# Eight waves of 64 on each of four SIMDs; a compute unit holds 32 blocks.
+_WAVES = (2048, 32)
 
 
 CHIPS: dict[str, Chip] = {
     chip.name: chip
     for chip in (
-        _nvidia("sm_80", 163, "+ptx80"),
-        _nvidia("sm_86", 99, "+ptx80"),
-        _nvidia("sm_87", 163, "+ptx80"),
-        _nvidia("sm_89", 99, "+ptx80"),
-        _nvidia("sm_90", 227, "+ptx86"),
-        _nvidia("sm_90a", 227, "+ptx86"),
-        _nvidia("sm_100", 227, "+ptx86"),
-        _nvidia("sm_100a", 227, "+ptx86"),
-        _nvidia("sm_120", 99, "+ptx87"),
-        _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED),
-        _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED),
-        _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED),
+        _nvidia("sm_80", 163, "+ptx80", (2048, 32)),
+        _nvidia("sm_86", 99, "+ptx80", (1536, 16)),
+        _nvidia("sm_87", 163, "+ptx80", (1536, 16)),
+        _nvidia("sm_89", 99, "+ptx80", (1536, 24)),
+        _nvidia("sm_90", 227, "+ptx86", (2048, 32)),
+        _nvidia("sm_90a", 227, "+ptx86", (2048, 32)),
+        _nvidia("sm_100", 227, "+ptx86", (2048, 32)),
+        _nvidia("sm_100a", 227, "+ptx86", (2048, 32)),
+        _nvidia("sm_120", 99, "+ptx87", (1536, 24)),
+        _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
+        _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
+        _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED, resident=_WAVES),
         _amd("gfx1030", 32, 64, (4,), GATHER),
         # The LDS DMA of gfx9 and gfx10 is gone in gfx11 and came back, in another form, in
         # gfx1250.

@@ -5,11 +5,12 @@ with hook: …          between install() and uninstall(), `mlir_optimization.op
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
 
 
-class Hook:
+class Hook(ABC):
     """What hooks have in common: they replace names while they are installed."""
 
     def __init__(self) -> None:
@@ -27,9 +28,9 @@ class Hook:
     ) -> None:
         self.uninstall()
 
+    @abstractmethod
     def install(self) -> None:
         """Let everything that the stack compiles from now on go through this hook."""
-        raise NotImplementedError
 
     def uninstall(self) -> None:
         """Put everything back, last first."""

@@ -9,13 +9,12 @@ a switch may carry a value (`--verify-each=false`) but never takes the next word
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any, NoReturn
 
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.extras import library
 from mlir_async_pipe.tool.flags import FLAGS, MACHINE, MLIR, OURS, Flag
 from mlir_async_pipe.tool.known_names import did_you_mean
 from mlir_async_pipe.tool.options import DIAGNOSTIC_FORMATS, Options, PassFlag
@@ -82,14 +81,7 @@ def completion(shell: str) -> str:
 
     Raises UsageError (missing-extra) where the library that writes it is not installed.
     """
-    try:
-        shtab: ModuleType = importlib.import_module("shtab")
-    except ModuleNotFoundError:
-        raise UsageError(
-            "'--print-completion' needs the library shtab, which is not installed",
-            code="missing-extra",
-            advice="pip install 'mlir-async-pipe[completion]'",
-        ) from None
+    shtab = library("shtab", extra="completion", wanted_by="'--print-completion'")
     parser = _parser()
     for name in passes.names():
         parser.add_argument(f"--{name}")

@@ -3,10 +3,10 @@
     sm_80, 128 threads, 200 registers, 48 KiB    -->  2 blocks: 65536 / (4 warps * 32 * 200) = 2
     sm_86, 128 threads, 200 registers, 48 KiB    -->  2 blocks by registers and by memory
 
-Sources: CUDA C++ Programming Guide, "Compute Capabilities" (resident threads and blocks, 1 KiB of
-shared memory kept by the system for each block) and the occupancy calculator's units (registers
-are given to a warp in 256s, shared memory in 128 bytes); AMD: LLVM AMDGPUUsage (8 waves a SIMD on
-gfx90a and later of gfx9, registers in 8s).
+Sources: CUDA C++ Programming Guide, "Compute Capabilities" (1 KiB of shared memory kept by the
+system for each block) and the occupancy calculator's units (registers are given to a warp in
+256s, shared memory in 128 bytes); AMD: LLVM AMDGPUUsage (registers in 8s). What a chip holds at most
+stands in chips/table.py.
 """
 
 from __future__ import annotations
@@ -31,23 +31,6 @@ class _Multiprocessor:
     memory_unit: int
 
 
-# Resident threads and blocks by chip.
-_RESIDENT = {
-    "sm_80": (2048, 32),
-    "sm_86": (1536, 16),
-    "sm_87": (1536, 16),
-    "sm_89": (1536, 24),
-    "sm_90": (2048, 32),
-    "sm_90a": (2048, 32),
-    "sm_100": (2048, 32),
-    "sm_100a": (2048, 32),
-    "sm_120": (1536, 24),
-    "gfx90a": (2048, 32),
-    "gfx942": (2048, 32),
-    "gfx950": (2048, 32),
-}
-
-
 def resident_blocks(
     chip: Chip, threads: int, registers: int | None, workgroup_bytes: int
 ) -> int | None:
@@ -57,7 +40,7 @@ def resident_blocks(
     None where the chip's limits are not known here, or `registers` is None; 0 if one block does
     not fit.
     """
-    if chip.name not in _RESIDENT or registers is None:
+    if not chip.resident_threads or registers is None:
         return None
     unit = _multiprocessor(chip)
     waves = -(-threads // chip.lanes)
@@ -73,7 +56,7 @@ def resident_blocks(
 
 
 def _multiprocessor(chip: Chip) -> _Multiprocessor:
-    threads, blocks = _RESIDENT[chip.name]
+    threads, blocks = chip.resident_threads, chip.resident_blocks
     if chip.lowering == "nvvm":
         kept = 1024
         return _Multiprocessor(

@@ -11,7 +11,6 @@ an executor, as text. What fails is a row that says why, not the end of the sear
 from __future__ import annotations
 
 import csv
-import importlib
 import inspect
 import io
 import os
@@ -26,6 +25,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
+from mlir_async_pipe.session.extras import library
 from mlir_async_pipe.tuning import evaluate as worker
 from mlir_async_pipe.tuning.evaluate import Task
 from mlir_async_pipe.tuning.outcome import Outcome
@@ -237,11 +237,4 @@ def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _extra(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(
-            f"'{module.partition('.')[0]}' is not installed",
-            code="missing-extra",
-            advice="pip install 'mlir-async-pipe[tune]'",
-        ) from error
+    return library(module, extra="tune", wanted_by="a table, plot or progress bar of a search")

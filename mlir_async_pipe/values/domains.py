@@ -11,6 +11,7 @@ Affine maps, split and joined indices are made of the other operators here, once
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -91,12 +92,12 @@ _DETAILS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Domain(Generic[T, K]):
+class Domain(ABC, Generic[T, K]):
     """What a domain does not override it does not know."""
 
+    @abstractmethod
     def constant(self, number: int) -> T:
         """A number."""
-        raise NotImplementedError
 
     def evaluate(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """What an op with one result makes of its operands."""
