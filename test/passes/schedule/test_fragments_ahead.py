@@ -15,6 +15,7 @@ import pytest
 import mlir_async_pipe
 from helpers.check_harness import check_module
 from helpers.gemm_kernels import gemm_text, run_gemm
+from helpers.kernel_order import kernel_order
 from helpers.paths import ROOT
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
@@ -24,16 +25,6 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
 WAIT = "nvgpu.device_async_wait"
-SHORT = {
-    WAIT: "wait",
-    "gpu.barrier": "barrier",
-    "nvgpu.device_async_copy": "copy",
-    "nvgpu.device_async_create_group": "commit",
-    "vector.contract": "product",
-    "memref.load": "load",
-    "memref.store": "store",
-}
-
 # Two steps: a load of S and its product, a load of T and its product. Threads read what others copied.
 LOOP = """
 #wg = #gpu.address_space<workgroup>
@@ -95,18 +86,11 @@ def pipelined(text: str, target: str | None = "nvvm:sm_80", **options: Any) -> A
     return module, mlir_async_pipe.pipeline(module, target=target, **options)
 
 
-def kernel(module: Any) -> list[str]:
-    """The ops of the kernel loop, in order."""
-    found = next(op for op in walk(module) if op.name == "scf.for")
-    body = operations(found.regions[0].blocks[0])
-    return [SHORT[op.name] for op in body if op.name in SHORT]
-
-
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_the_last_products_come_first_in_the_next_iteration(stages: int) -> None:
     with new_context():
         module, report = pipelined(loop(stages))
-        assert kernel(module) == AHEAD
+        assert kernel_order(module) == AHEAD
         assert f"memref<{stages}x4xf32, #gpu" in str(module)
         counts = [record.count for record in report.of("waits")]
         assert counts[:2] == [stages - 2] * 2
@@ -156,14 +140,14 @@ def test_one_group_more_in_flight_is_unsafe(stages: int) -> None:
 def test_fragments_stay_where_somebody_says_so_or_nobody_knows_the_registers(more, target) -> None:
     with new_context():
         module, report = pipelined(loop(2, *more), target)
-        assert kernel(module) == IN_PLACE
+        assert kernel_order(module) == IN_PLACE
         assert not report.diagnostics
 
 
 def test_who_asks_for_it_gets_it_without_a_chip() -> None:
     with new_context():
         module, _ = pipelined(loop(2, asked("ahead")), None)
-        assert kernel(module) == AHEAD
+        assert kernel_order(module) == AHEAD
 
 
 @pytest.mark.parametrize(

@@ -13,25 +13,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 import mlir_async_pipe
+from helpers.kernel_order import kernel_order
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import operations, walk
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.products import PRODUCTS
-
-NAMES = {
-    "nvgpu.device_async_wait": "wait",
-    "gpu.barrier": "barrier",
-    "nvgpu.device_async_copy": "copy",
-    "nvgpu.device_async_create_group": "commit",
-    "nvgpu.ldmatrix": "load",
-    "vector.contract": "product",
-    "nvgpu.mma.sync": "product",
-    "memref.load": "load",
-    "memref.store": "store",
-}
 
 # Two copies, two products of what they copied. The threads of a block read each other's elements.
 LOOP = """
@@ -95,11 +83,8 @@ def pipelined(text: str, **options) -> Result:
     with new_context():
         module = ir.Module.parse(text)
         mlir_async_pipe.pipeline(module, target="nvvm:sm_80", **options)
-        loop = next(op for op in walk(module) if op.name == "scf.for")
-        body = operations(loop.regions[0].blocks[0])
-        kernel = [NAMES[op.name] for op in body if op.name in NAMES]
         found = re.search(r"memref<(\d)x4xf32, #gpu", str(module))
-        return Result(kernel, int(found[1]) if found else 1, str(module))
+        return Result(kernel_order(module), int(found[1]) if found else 1, str(module))
 
 
 def loop(annotation: str, copies: str = ASYNC_COPIES) -> str:
