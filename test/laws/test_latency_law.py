@@ -12,7 +12,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.gemm_kernels import gemm_text, run_gemm
@@ -80,6 +80,18 @@ def latency_loops(draw: st.DrawFn) -> LatencyLoop:
 
 @settings(deadline=None, max_examples=12)
 @given(latency_loops())
+# Barriers that nothing in the tiles needs: none is counted, and waits at the top are tried as well.
+@example(LatencyLoop((100,), ((0, 0),), (((0,), 5),), threads=1, barriers=True, recurrence=0))
+@example(
+    LatencyLoop(
+        copies=(100, 500, 100),
+        loads=((0, 20), (1, 20), (2, 100), (0, 20), (0, 5)),
+        stores=(((0,), 50), ((0, 1, 2), 5)),
+        threads=1,
+        barriers=True,
+        recurrence=2,
+    )
+)
 def test_random_latencies_are_never_slower_than_a_number_of_stages(loop: LatencyLoop) -> None:
     """At most 2 % more cycles than the best of 2 to 6 stages, and right on the machine; the
     interval of the schedule is that of the run, but for filling the pipeline."""

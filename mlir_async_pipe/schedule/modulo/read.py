@@ -80,12 +80,12 @@ def read(
         _node(body, statements, held[node], group_of.get(node, -1), asynchronous, costs)
         for node, statements in enumerate(members)
     )
-    has_barriers = bool(barriers_of(body)) and threads_share_tiles(analysis)
+    has_barriers = bool(barriers_of(body))
     problem = Problem(
         nodes,
         _edges(body, analysis, node_of, nodes),
         _buffers(analysis, node_of),
-        barrier_cycles if has_barriers else 0,
+        barrier_cycles if has_barriers and threads_share_tiles(analysis) else 0,
         has_barriers,
         _modes(wait_at, has_barriers),
         largest_stages,
