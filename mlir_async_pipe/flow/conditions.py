@@ -82,6 +82,9 @@ class Conditions:
         found = self._literals.get(item)
         if found is None:
             node = item.frames[0].entry
+            # One whose first region is a dead end is not left.
+            if not node.exits:
+                return True
             op = self.graph.terminator_of(node)
             found = self.literal(op.operands[0], item, node)
         return found

@@ -19,7 +19,7 @@ from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.flow.kept_ops import OpKind, walk_kept
 from mlir_async_pipe.vocabulary import Queue, queue_of
 from mlir_async_pipe.vocabulary.callees import callee_name
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS, UNKNOWN
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, REGION_ROWS, UNKNOWN
 
 
 class FlowGraph:
@@ -44,6 +44,7 @@ class FlowGraph:
         self._branches: list[Any] = []
         # Those of the branches that do not follow an item of their block.
         self._loose: list[Any] = []
+        # The frames that have edges, or whose one block control does not leave.
         self._graphs: list[Frame] = []
         self._is_collecting = True
         self._endless: list[Item] | None = None
@@ -64,6 +65,8 @@ class FlowGraph:
             if kind.item is None:
                 if kind.is_branch:
                     self._branches.append(op)
+                    if kind.is_dead_end:
+                        self._graphs.append(self.node_of(op.block, position).frame)
                     if node is not None and node.block == op.block:
                         node.terminator = op
                     else:
@@ -178,12 +181,12 @@ class FlowGraph:
         return reached(functions, lambda function: callers.get(function, ()))
 
     def maybe_endless(self) -> list[Item]:
-        """The ops that control may not leave: while loops, and nested graphs of blocks."""
+        """The ops that control may not leave: while loops, nested graphs of blocks, dead ends."""
         if self._endless is None:
             ops = {op: None for op in self._positions if _is_while(op)}
             last: Any = None
             for op in self._branches:
-                if op.name in BRANCH_ROWS:
+                if op.name in BRANCH_ROWS or op.name in DEAD_ENDS:
                     above = op.parent
                     if last is None or above != last:
                         last = above

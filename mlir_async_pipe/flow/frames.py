@@ -31,14 +31,14 @@ def item_with_frames(op: Operation, position: int = 0) -> Item:
         for block_number, block in enumerate(() if region is None else region.blocks):
             frame.nodes.append(Node(frame, block_number, block))
         if len(frame.nodes) == 1:
-            # It has no edges: it would have to branch to its entry.
+            # It would have to branch to its entry; a dead end is met when it is connected.
             frame.entry.exits = True
     return item
 
 
 def connect(frame: Frame, nodes: Mapping[Any, Node], end_of: Callable[[Node], Any]) -> None:
-    """Fill in the successors of the blocks of a frame with several blocks; `nodes` are found by
-    their blocks, `end_of` gives the last op of one."""
+    """Fill in the successors of the blocks of a frame, and which of them control leaves; `nodes`
+    are found by their blocks, `end_of` gives the last op of one."""
     for node in frame.nodes:
         op = end_of(node)
         name = op.name

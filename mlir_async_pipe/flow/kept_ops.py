@@ -17,6 +17,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
     CAST_OPS,
+    DEAD_ENDS,
     EXIT_OPS,
     REGION_ROWS,
     SELECT_OPS,
@@ -35,6 +36,7 @@ class OpKind:
     own_queue: bool = False
     is_function: bool = False
     is_branch: bool = False
+    is_dead_end: bool = False
     rule: WaitRule | None = None
 
 
@@ -59,6 +61,7 @@ def _op_kinds() -> dict[str, OpKind]:
     kinds |= {name: OpKind() for name in (*SELECT_OPS, *CAST_OPS)}
     kinds |= {name: OpKind(is_function=name in FUNCTION_OPS) for name in REGION_ROWS}
     kinds |= {name: OpKind(is_branch=True) for name in (*BRANCH_ROWS, *EXIT_OPS)}
+    kinds |= {name: OpKind(is_branch=True, is_dead_end=True) for name in DEAD_ENDS}
     return kinds
 
 

@@ -116,6 +116,34 @@ def _text(name: str, **parts: str) -> str:
     return function(made["before"] + CALLS[name] + made["after"]) + callee
 
 
+def only(module: Any, name: str) -> Any:
+    """The first op of that name."""
+    return next(op for op in walk(module) if op.name == name)
+
+
+# What each op that hands on a value looks like, where that is %c0 or %n.
+RESULTS = {
+    "scf.for": "scf.for %i = %c0 to %c1 step %c1 iter_args(%x = %c0) -> (index) { scf.yield %n : index }",
+    "affine.for": "affine.for %i = 0 to 8 iter_args(%x = %c0) -> (index) { affine.yield %n : index }",
+    "scf.if": "scf.if %p -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }",
+    "affine.if": "affine.if affine_set<(d0) : (d0 >= 0)>(%n) -> index { affine.yield %c0 : index } "
+    "else { affine.yield %n : index }",
+    "scf.index_switch": "scf.index_switch %n -> index\ncase 2 { scf.yield %c0 : index }\n"
+    "default { scf.yield %n : index }",
+    "scf.while": "scf.while (%x = %c0) : (index) -> index { scf.condition(%p) %x : index } "
+    "do { ^bb0(%y: index): scf.yield %n : index }",
+    "scf.execute_region": "scf.execute_region -> index { cf.cond_br %p, ^a, ^b\n"
+    "^a: scf.yield %c0 : index\n^b: scf.yield %n : index }",
+    "memref.alloca_scope": "memref.alloca_scope -> (index) { memref.alloca_scope.return %n : index }",
+}
+
+
+def result_program(name: str) -> Any:
+    """The module of such an op in a function of (%p, %n, %c0, %c1)."""
+    text = "func.func @f(%p: i1, %n: index, %c0: index, %c1: index) {{ %r = {} return }}"
+    return ir.Module.parse(text.format(RESULTS[name] + "\n"))
+
+
 TABLE = (*REGIONS, *BRANCHES, *CALLS)
 
 

@@ -202,6 +202,8 @@ class Summaries:
     def through_block(self, frame: Frame, choices: Sequence[Assumption]) -> Passage:
         """The passage through a frame of one block, under any of some assumptions."""
         node = frame.entry
+        if not node.exits:
+            return Passage(FOREVER, {})
         if len(choices) == 1:
             block = self.block(node, choices[0])
             return Passage(block.cost, {n: block.end(value) for n, value in node.leaving.items()})

@@ -5,9 +5,9 @@ Covers: flow/ways.py, flow/frames.py, flow/origins.py
 
 import pytest
 
-from helpers.control_flow_programs import BRANCHES, OTHERWISE, program
+from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, result_program
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import operations, walk
+from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
 from mlir_async_pipe.flow.origins import UNKNOWN, origins
@@ -18,11 +18,6 @@ IN_PLACE = ("for", "while", "branch", "once")
 FOLLOWED = [row.op for row in REGION_ROWS.values() if row.flow in IN_PLACE]
 ALONE = [RegionRow("my.op", "unknown"), *(r for r in REGION_ROWS.values() if r.op not in FOLLOWED)]
 SHOWN = [name for name in FOLLOWED if name not in OTHERWISE]
-
-
-def only(module, name):
-    """The first op of that name."""
-    return next(op for op in walk(module) if op.name == name)
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -49,26 +44,9 @@ def test_frames_are_those_regions_that_may_run(name):
         assert all(node.exits for frame in item.frames for node in frame.nodes)
 
 
-RESULTS = {
-    "scf.for": "scf.for %i = %c0 to %c1 step %c1 iter_args(%x = %c0) -> (index) { scf.yield %n : index }",
-    "affine.for": "affine.for %i = 0 to 8 iter_args(%x = %c0) -> (index) { affine.yield %n : index }",
-    "scf.if": "scf.if %p -> (index) { scf.yield %c0 : index } else { scf.yield %n : index }",
-    "affine.if": "affine.if affine_set<(d0) : (d0 >= 0)>(%n) -> index { affine.yield %c0 : index } "
-    "else { affine.yield %n : index }",
-    "scf.index_switch": "scf.index_switch %n -> index\ncase 2 { scf.yield %c0 : index }\n"
-    "default { scf.yield %n : index }",
-    "scf.while": "scf.while (%x = %c0) : (index) -> index { scf.condition(%p) %x : index } "
-    "do { ^bb0(%y: index): scf.yield %n : index }",
-    "scf.execute_region": "scf.execute_region -> index { cf.cond_br %p, ^a, ^b\n"
-    "^a: scf.yield %c0 : index\n^b: scf.yield %n : index }",
-    "memref.alloca_scope": "memref.alloca_scope -> (index) { memref.alloca_scope.return %n : index }",
-}
-
-
 def what_result_may_be(name):
     """What the result of an op that hands on %c0 or %n may come from, by its name."""
-    text = "func.func @f(%p: i1, %n: index, %c0: index, %c1: index) {{ %r = {} return }}"
-    module = ir.Module.parse(text.format(RESULTS[name] + "\n"))
+    module = result_program(name)
     op = only(module, name)
     found = origins(op.results[0])
     values = set(found.values)
