@@ -9,7 +9,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.expand.plan.empty_groups import Filling, empty_groups, filling
+from mlir_async_pipe.expand.plan.empty_groups import Filling, filling
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.session.diagnostics import Place
@@ -78,16 +78,10 @@ def record_of(plan: Plan, numbering: Any) -> LoopRecord:
         plan.trip_count,
         plan.wait_at,
         plan.short_trip,
-        _filling(plan),
+        filling(plan.synchronisation),
         tuple(_buffer(plan, buffer, numbering) for buffer in plan.buffers),
         _separated(plan),
     )
-
-
-def _filling(plan: Plan) -> Filling:
-    if not any(empty_groups(plan.groups, t) for t in range(plan.last_stage)):
-        return Filling(0, 0)
-    return filling(plan.synchronisation.kernel, plan.groups, plan.last_stage)
 
 
 def _buffer(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:

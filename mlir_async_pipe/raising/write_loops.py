@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     clone,
     constant,
-    constant_value,
     create,
     erase,
     operations,
@@ -33,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.raising.counted import CountDown, Counted
 from mlir_async_pipe.raising.loop_shapes import If, Loop, Straight, Way
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 Values = dict[Value, Value]
 
@@ -172,17 +172,11 @@ def _in_iteration(
     if not isinstance(counted.by, CountDown):
         return index
 
-    def write(name: str, left: Value, right: Value) -> Value:
-        return create(f"arith.{name}", [left, right], [index.type], ip=ip, loc=loc).results[0]
-
-    start = starts[number]
+    write, start = IntegerWriter(ip, loc), starts[number]
     if number == counted.by.left:
-        return write("subi", start, index)
+        return write.subtract(start, index)
     step = counted.sums[number]
-    grown = index
-    if constant_value(step) != 1:
-        grown = write("muli", index, made.get(step, step))
-    return grown if constant_value(start) == 0 else write("addi", start, grown)
+    return write.add(start, write.multiply(index, made.get(step, step)))
 
 
 def _needed_after(loop: Loop) -> tuple[set[Value], list[Operation]]:

@@ -13,20 +13,21 @@ from operator import add, floordiv, mod, mul, sub
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, constant_value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, constant_value, create
 from mlir_async_pipe.values.integer_ops import PREDICATES, as_signed, bits_of
 
 
 class IntegerWriter:
     """Writes at a movable insertion point. A number given for a value is a constant of the other
     operand's type; `constants` is another writer, whose place is before this one, that writes
-    them."""
+    them. `made` are the ops so far."""
 
     def __init__(self, ip: Any, location: Any, constants: IntegerWriter | None = None) -> None:
         self.ip = ip
         self.location = location
         self.context = location.context
         self.index = ir.IndexType.get(location.context)
+        self.made: list[Operation] = []
         self._constants = constants
         self._values: dict[Value, int | None] = {}
         self._known: list[dict[Any, Value]] = [{}]
@@ -176,5 +177,6 @@ class IntegerWriter:
             if key in known:
                 return known[key]
         made = create(name, operands, [kind], attributes(), ip=self.ip, loc=self.location)
+        self.made.append(made)
         self._known[-1][key] = made.results[0]
         return made.results[0]

@@ -107,6 +107,32 @@ def test_no_modules_import_each_other_in_a_circle():
     assert left == {}
 
 
+# What a module would import to change IR.
+EDITS = {"again", "clone", "constant", "create", "erase", "set_integer", "write_for", "write_if"}
+
+
+def names_imported(path: Path) -> set[str]:
+    """The names that a file takes from other modules."""
+    found = ast.walk(ast.parse(path.read_text()))
+    return {a.name for node in found if isinstance(node, ast.ImportFrom) for a in node.names}
+
+
+def half_of_expander(name: str) -> dict[str, Path]:
+    """The modules of `expand/plan/` or `expand/write/`."""
+    return {n: path for n, path in modules().items() if n.startswith(f"expand.{name}.")}
+
+
+def test_plans_edit_nothing():
+    for module, path in half_of_expander("plan").items():
+        assert not names_imported(path) & EDITS, module
+        assert not arrows()[module] & half_of_expander("write").keys(), module
+
+
+def test_what_is_planned_is_written_without_errors():
+    for module, path in half_of_expander("write").items():
+        assert not any(name.endswith("Error") for name in names_imported(path)), module
+
+
 def test_no_base_name_stands_twice_without_need():
     names = Counter(module.rpartition(".")[2] for module in arrows())
     assert {name for name, count in names.items() if count > 1} == set(SHARED)

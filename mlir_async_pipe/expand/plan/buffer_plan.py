@@ -8,9 +8,9 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, defining_op
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs, remaining_writes
 from mlir_async_pipe.expand.plan.version_rules import Contents
-from mlir_async_pipe.expand.write.slot_views import can_move
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.memory_roots import Root

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir_async_pipe.expand.plan.form_groups import Group
-from mlir_async_pipe.expand.plan.sync_state import Step, Wait
+from mlir_async_pipe.expand.plan.sync_state import Step, Synchronisation, Wait
 
 
 @dataclass(frozen=True)
@@ -27,31 +27,29 @@ class Filling:
     kept_in_flight: int
 
 
-def empty_groups(groups: tuple[Group, ...], t: int) -> list[Group]:
+def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
     """The groups that step t of the prologue commits empty: those of stages that are not active
     yet, once the queue is in use."""
-    return [
+    return tuple(
         group for group in groups if group.physical and group.stage > t >= _first(group, groups)
-    ]
+    )
 
 
-def filling(kernel: Step, groups: tuple[Group, ...], last_stage: int) -> Filling:
+def filling(plan: Synchronisation) -> Filling:
     """What the empty groups cost and save."""
-    found = sum(len(empty_groups(groups, t)) for t in range(last_stage))
-    waits = [wait for before in kernel.before.values() for wait in before.waits]
-    saved = sum(_empty_behind(wait, groups, last_stage) for wait in waits) if found else 0
-    return Filling(found, saved)
+    found = sum(len(step.empty) for step in plan.prologue)
+    return Filling(found, sum(_empty_behind(wait, plan.prologue) for wait in plan.kernel.waits))
 
 
 def _first(group: Group, groups: tuple[Group, ...]) -> int:
     return min(other.stage for other in groups if other.queue == group.queue)
 
 
-def _empty_behind(wait: Wait, groups: tuple[Group, ...], last_stage: int) -> int:
+def _empty_behind(wait: Wait, prologue: tuple[Step, ...]) -> int:
     """The empty groups that are younger than what the wait's first iteration waits for."""
-    commit = max(last_stage - wait.lag, wait.group.stage)
+    commit = max(len(prologue) - wait.lag, wait.group.stage)
     return sum(
         group.queue == wait.group.queue and (t > commit or group.position > wait.group.position)
-        for t in range(commit, last_stage)
-        for group in empty_groups(groups, t)
+        for t, step in enumerate(prologue[commit:], commit)
+        for group in step.empty
     )

@@ -21,6 +21,7 @@ from mlir_async_pipe.expand.plan.choose_versions import plan_buffers
 from mlir_async_pipe.expand.plan.divergence import check_uniform
 from mlir_async_pipe.expand.plan.form_groups import form_groups
 from mlir_async_pipe.expand.plan.free_slots import check_free_slots
+from mlir_async_pipe.expand.plan.guardable import check_guardable
 from mlir_async_pipe.expand.plan.input_races import remark_input_races
 from mlir_async_pipe.expand.plan.kept_barriers import kept_barriers
 from mlir_async_pipe.expand.plan.kernel_counts import kernel_counts
@@ -33,7 +34,6 @@ from mlir_async_pipe.expand.plan.statement_places import in_op_form
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.synchronise import synchronised
 from mlir_async_pipe.expand.plan.units import Units
-from mlir_async_pipe.expand.write.guards import check_guardable
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import barriers_of, read_body
 from mlir_async_pipe.loops.trip_count import static_trip_count

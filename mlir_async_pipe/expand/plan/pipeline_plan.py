@@ -13,6 +13,7 @@ from mlir_async_pipe.expand.plan.kept_barriers import KeptBarrier
 from mlir_async_pipe.expand.plan.needs import Need
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.units import Units
+from mlir_async_pipe.values.memory_roots import Space
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Plan:
     def may_be_short(self) -> bool:
         """Whether the loop stays beside its pipeline, for trip counts that are too small."""
         return self.trip_count is None and self.last_stage > 0 and self.short_trip == "version"
+
+    @property
+    def fenced(self) -> frozenset[Space]:
+        """The memory spaces that a barrier between threads has to order."""
+        return frozenset(space for pair in self.barriers for space in pair.spaces)
 
     @property
     def peeled_epilogue(self) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body
@@ -86,13 +85,3 @@ def _is_copy_in_flight(op: Operation, asked: bool) -> bool:
     without their `async` get it."""
     row = row_of(op)
     return row is not None and (row.asynchronous(op) or (asked and bool(row.async_attribute)))
-
-
-def make_asynchronous(op: Operation) -> None:
-    """Give the ops of a statement that is async by annotation the attribute that makes them so."""
-    if names.ASYNC not in op.attributes:
-        return
-    for inner in walk(op):
-        row = row_of(inner)
-        if row is not None and row.async_attribute:
-            inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)

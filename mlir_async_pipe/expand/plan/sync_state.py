@@ -6,6 +6,7 @@ same state shifted by -1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -137,9 +138,16 @@ class Draining:
 
 @dataclass
 class Step:
-    """The synchronisation of one step: what stands before each unit (by position)."""
+    """The synchronisation of one step: what stands before each unit (by position), and the groups
+    without copies that it commits at its end."""
 
     before: dict[int, Before] = field(default_factory=dict)
+    empty: tuple[Group, ...] = ()
+
+    @property
+    def waits(self) -> list[Wait]:
+        """All its waits."""
+        return [wait for before in self.before.values() for wait in before.waits]
 
     def joined(self, other: Step) -> Step:
         """What stands in either of them."""
@@ -154,18 +162,26 @@ class Step:
 
     def waits_for_nothing(self, phase: Phase) -> bool:
         """Whether it waits for a group that does not exist in this part of the pipeline."""
-        return any(
-            not phase.existed(wait.group.stage, wait.lag)
-            for before in self.before.values()
-            for wait in before.waits
-        )
+        return any(not phase.existed(wait.group.stage, wait.lag) for wait in self.waits)
 
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """The synchronisation of the whole loop; `drains` are the groups waited for after it."""
+    """The synchronisation of the whole loop.
+
+    `drains` are the waits after it, as those of a step after the last one. `over`: a group that is
+    committed empty before the kernel, where a wait looks back at what never was.
+    """
 
     prologue: tuple[Step, ...] = ()
     kernel: Step = field(default_factory=Step)
     epilogue: tuple[Step, ...] = ()
-    drains: tuple[Group, ...] = ()
+    drains: tuple[Wait, ...] = ()
+    over: Group | None = None
+
+    def after_prologue(self) -> Iterator[tuple[Wait, int]]:
+        """Each wait of the kernel and of what follows it, and how many steps after the kernel's end
+        it stands: part of what it looks back at is the epilogue itself."""
+        yield from ((wait, 0) for wait in self.kernel.waits)
+        yield from ((wait, e) for e, step in enumerate(self.epilogue) for wait in step.waits)
+        yield from ((wait, len(self.epilogue)) for wait in self.drains)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair
+from mlir_async_pipe.expand.plan.empty_groups import empty_groups
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.needs import Need
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -55,7 +56,7 @@ def synchronised(plan: Plan) -> Plan:
     prologue = []
     for t in range(plan.last_stage):
         step, state = walker.walk(state, Filled(t))
-        prologue.append(step)
+        prologue.append(replace(step, empty=empty_groups(plan.groups, t)))
         state = state.shifted()
     entry = walker.without_idle_barrier(state)
     kernel, end = walker.steady(entry)
@@ -68,7 +69,16 @@ def synchronised(plan: Plan) -> Plan:
         epilogue.append(step)
         state = state.shifted()
     found = Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
-    return replace(plan, synchronisation=found)
+    return replace(plan, synchronisation=replace(found, over=_never_begun(found)))
+
+
+def _never_begun(found: Synchronisation) -> Group | None:
+    """The group of a wait that looks back, in the kernel's first steps, at an iteration before the
+    first."""
+    for wait, late in found.after_prologue():
+        if wait.group.stage + wait.lag - late > len(found.prologue):
+            return wait.group
+    return None
 
 
 _NOTHING = Step()
@@ -197,8 +207,8 @@ class _Walker:
         derived ones do."""
         if not self.plan.kept_barriers:
             return False
-        ordered = {space for pair in self.plan.barriers for space in pair.spaces}
-        return any(kept.unit == unit and ordered <= kept.spaces for kept in self.plan.kept_barriers)
+        fenced = self.plan.fenced
+        return any(kept.unit == unit and fenced <= kept.spaces for kept in self.plan.kept_barriers)
 
     def _retire(
         self, state: State, needs: list[Need], now: Moment
@@ -244,21 +254,22 @@ class _Walker:
             return state
         return replace(state, barrier=(-1, END))
 
-    def unfinished(self, state: State) -> tuple[Group, ...]:
-        """After the loop: the youngest group of each queue that is not known to be over.
+    def unfinished(self, state: State) -> tuple[Wait, ...]:
+        """After the loop: waits for the youngest group of each queue that is not known to be over.
 
         `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
         last instance of a group in stage s was committed in epilogue step s, `last_stage - s`
         steps before that; a predicated kernel commits (and zero-fills) in every step."""
-        youngest: dict[str, tuple[Moment, Group]] = {}
+        youngest: dict[str, Wait] = {}
+        end = self.plan.last_stage
         for group in self.plan.groups:
             age = max(0, self.plan.peeled_epilogue - group.stage)
-            last = (-1.0 - age, float(group.position))
-            if last > state.retired[group.queue]:
+            last = Wait(group, 1 + age + group.stage - end, end)
+            if last.commit > state.retired[group.queue]:
                 known = youngest.get(group.queue)
-                if known is None or last > known[0]:
-                    youngest[group.queue] = (last, group)
-        return tuple(group for _, group in youngest.values())
+                if known is None or last.commit > known.commit:
+                    youngest[group.queue] = last
+        return tuple(youngest.values())
 
 
 def _commit(need: Need) -> Moment:

@@ -11,8 +11,6 @@ are part of a statement: all of its ops stand in one branch.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -22,35 +20,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
+from mlir_async_pipe.expand.plan.guardable import SOURCE_ELEMENTS, zero_of
 from mlir_async_pipe.expand.plan.statement_places import is_physical
-from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
-from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import operand_groups, row_of
-
-SOURCE_ELEMENTS = "source_elements"
-
-
-def check_guardable(units: Units) -> None:
-    """Raise PipelineError (predicate-unsupported) for a statement that cannot be skipped."""
-    for op in units.statement_places:
-        if is_physical(op) and not _takes_source_elements(op):
-            raise PipelineError(
-                f"cannot pipeline: '{op.name}' cannot be predicated, it has no source size",
-                code="predicate-unsupported",
-                at=op,
-                advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
-            )
-        for result in op.results:
-            if not is_physical(op) and _zero(result.type) is None:
-                raise PipelineError(
-                    f"cannot pipeline: '{op.name}' cannot be predicated, its result of type "
-                    f"{result.type} has no neutral value",
-                    code="predicate-unsupported",
-                    at=op,
-                    advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
-                )
 
 
 def guarded(
@@ -75,11 +49,6 @@ def guarded(
 
 def _results(ops: list[Operation]) -> list[Value]:
     return [result for op in ops for result in op.results]
-
-
-def _takes_source_elements(op: Operation) -> bool:
-    row = row_of(op)
-    return row is not None and f"{SOURCE_ELEMENTS}?" in row.operands
 
 
 def _without_source(op: Operation, condition: Value, integers: Integers) -> Operation:
@@ -112,28 +81,9 @@ def _in_branch(
     loc = ops[0].location
     results = _results(ops)
     yielded = [result for result, used in zip(results, wanted, strict=True) if used]
-    zeros = [integers.zero(value.type, _zero(value.type)) for value in yielded]
+    zeros = [integers.zero(value.type, zero_of(value.type)) for value in yielded]
     branch = write_if(condition, yielded, zeros or None, integers.ip, loc)
     for op in ops:
         op.move_before(end_of(branch.regions[0]))
     outside = iter(branch.results)
     return [next(outside) if used else old for old, used in zip(results, wanted, strict=True)]
-
-
-def _zero(kind: Any) -> Any:
-    """The zero of a scalar or static vector type, None for any other."""
-    try:
-        vector = ir.VectorType(kind)
-    except ValueError:
-        return _scalar_zero(kind)
-    zero = _scalar_zero(vector.element_type)
-    return None if zero is None else ir.DenseElementsAttr.get_splat(kind, zero)
-
-
-def _scalar_zero(kind: Any) -> Any:
-    text = str(kind)
-    if text == "index" or (text.startswith("i") and text[1:].isdigit()):
-        return ir.IntegerAttr.get(kind, 0)
-    if text.startswith(("f", "bf", "tf")):
-        return ir.FloatAttr.get(kind, 0.0, loc=ir.Location.unknown(kind.context))
-    return None

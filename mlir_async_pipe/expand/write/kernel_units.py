@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.statement_places import SCOPE, make_asynchronous, physical_copy
+from mlir_async_pipe.expand.plan.statement_places import SCOPE, physical_copy
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.expand.write.slot_accesses import move_accesses
 from mlir_async_pipe.expand.write.templates import Template
@@ -98,7 +98,7 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
     current = move_accesses(buffers, slots, list(body.ops))
     for places in current:
         for op in places:
-            make_asynchronous(op)
+            _make_asynchronous(op)
         _drop_annotations(places)
     _drop_synchronisation([current[n][0] for n in sorted(dropped)])
     commits = {group.members[-1].position: group for group in plan.groups}
@@ -139,6 +139,16 @@ def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, 
                 loc=loop.location,
             ).results[0]
     return slots
+
+
+def _make_asynchronous(op: Operation) -> None:
+    """Give the ops of a statement that is async by annotation the attribute that makes them so."""
+    if names.ASYNC not in op.attributes:
+        return
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is not None and row.async_attribute:
+            inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)
 
 
 def _drop_annotations(ops: list[Operation]) -> None:

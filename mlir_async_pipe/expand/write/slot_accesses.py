@@ -18,9 +18,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     walk,
 )
+from mlir_async_pipe.expand.plan.movable_views import is_movable
 from mlir_async_pipe.expand.write.slot_views import (
     carried_attributes,
-    is_movable,
     move_view,
     whole_slot,
 )

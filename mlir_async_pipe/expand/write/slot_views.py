@@ -24,27 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.dependence.regions import DYNAMIC
+from mlir_async_pipe.expand.plan.movable_views import REINTERPRET
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.vocabulary import VIEW_OPS
-
-REINTERPRET = "memref.reinterpret_cast"
-
-
-def is_movable(name: str) -> bool:
-    """Whether views called `name` can show a slot of a buffer as they showed the buffer."""
-    return name in ("memref.subview", REINTERPRET) or VIEW_OPS.get(name) in ("same", "regrouped")
-
-
-def can_move(op: Operation) -> bool:
-    """Whether a view can be moved to a slot: its kind is known and its strides are constant."""
-    if not is_movable(op.name):
-        return False
-    kind = ir.MemRefType(op.results[0].type)
-    if not kind.has_static_shape:
-        return False
-    strides, _ = kind.get_strides_and_offset()
-    return all(stride != DYNAMIC for stride in strides)
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def move_view(
@@ -90,27 +73,18 @@ def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
 
 def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operation]:
     """offset + slot * elements of a slot."""
-    elements = product(ir.MemRefType(value.type).shape[1:])
-    ip, loc, index = before(op), op.location, ir.IndexType.get(op.context)
-
-    def constant(number: int) -> Operation:
-        attributes = {"value": ir.IntegerAttr.get(index, number)}
-        return create("arith.constant", (), [index], attributes, ip=ip, loc=loc)
-
     attributes = carried_attributes(op)
     (static,) = ir.DenseI64ArrayAttr(attributes["static_offsets"])
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-    size = constant(elements)
-    start = create("arith.muli", [slot, size.results[0]], [index], ip=ip, loc=loc)
-    own = [] if static == DYNAMIC else [constant(static)]
-    given = op.operands[1] if static == DYNAMIC else own[0].results[0]
-    offset = create("arith.addi", [start.results[0], given], [index], ip=ip, loc=loc)
+    write = IntegerWriter(before(op), op.location)
+    start = write.multiply(slot, product(ir.MemRefType(value.type).shape[1:]))
+    offset = write.add(start, op.operands[1] if static == DYNAMIC else static)
     rest = list(op.operands)[1 + sizes[1] :]
     sizes[1] = 1
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([DYNAMIC], op.context)
-    made = again(op, [value, offset.results[0], *rest], [freed(op.results[0].type)], attributes)
-    return [size, start, *own, offset, made]
+    made = again(op, [value, offset, *rest], [freed(op.results[0].type)], attributes)
+    return [*write.made, made]
 
 
 def slot_subview(

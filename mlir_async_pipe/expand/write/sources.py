@@ -12,7 +12,6 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value
-from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
 from mlir_async_pipe.expand.write.kernel_units import KernelUnit, KernelUnits
@@ -155,15 +154,12 @@ class Sources:
     def _collect_registers(self) -> None:
         for value, stage in self._uses():
             self._need_register(self.of(value), stage, 0)
-        for wait, late in self._kernel_and_epilogue_waits():
+        for wait, late in self.synchronisation.after_prologue():
             self._need_register(self.token(wait), wait.stage, late)
         for argument, result in zip(self.arguments, self.loop.results, strict=True):
             if list(result.uses):
                 # The result is the argument of one more iteration, read after the epilogue.
                 self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
-        for group in self.synchronisation.drains:
-            token = self.last_token(group)
-            self._need_register(token, self.last_stage, self.epilogue_steps)
 
     def _need_register(self, source: Any, stage: int, late: int) -> None:
         """`late`: how many steps after the kernel's end the earliest use stands."""
@@ -173,26 +169,6 @@ class Sources:
         elif source is not None:
             source.need(source.lag(stage) - late)
 
-    def _kernel_and_epilogue_waits(self) -> list[tuple[Wait, int]]:
-        """Each wait, and how many steps after the kernel's end it stands: in the epilogue
-        part of what it looks back at is the epilogue itself."""
-        steps = (
-            (self.synchronisation.kernel, 0),
-            *((step, e) for e, step in enumerate(self.synchronisation.epilogue)),
-        )
-        return [
-            (wait, late)
-            for step, late in steps
-            for before in step.before.values()
-            for wait in before.waits
-        ]
-
     def token(self, wait: Wait) -> Source:
         """The token that a wait waits for."""
         return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
-
-    def last_token(self, group: Group) -> Source:
-        """The youngest instance of a group, for a user after the last step: that of the last
-        iteration, or with a predicated kernel that of the last step."""
-        late = self.epilogue_steps or min(self.last_stage, group.stage)
-        return Source(self.kernel.tokens[group.number], (), late + 1 - self.last_stage)

@@ -18,13 +18,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
 )
+from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Step
+from mlir_async_pipe.expand.plan.sync_state import Step, Wait
 from mlir_async_pipe.expand.write.guards import guarded
 from mlir_async_pipe.expand.write.kernel_units import TOKEN_TYPE, KernelUnit, KernelUnits
 from mlir_async_pipe.expand.write.parts import Part, Values
 from mlir_async_pipe.expand.write.templates import Template
-from mlir_async_pipe.loops.annotations import DRAIN, EMPTY
+from mlir_async_pipe.loops.annotations import EMPTY
 from mlir_async_pipe.values.memory_roots import Space
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -40,7 +41,7 @@ class StepWriter:
         self.location = plan.loop.location
         self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
         self.conditions: set[Value] = set()
-        self._fenced = frozenset(space for pair in plan.barriers for space in pair.spaces)
+        self._fenced = plan.fenced
 
     def write(self, part: Part, step: Step) -> None:
         """Clone the active units with the waits and barriers before them.
@@ -55,6 +56,8 @@ class StepWriter:
             if unit.position is not None:
                 self._synchronise(part, step, unit.position)
             self._clone(unit, part)
+        for group in step.empty:
+            self.empty_group(group)
 
     def _clone(self, unit: KernelUnit, part: Part) -> None:
         stage = unit.stage
@@ -93,20 +96,15 @@ class StepWriter:
         if before is None:
             return
         for wait in before.waits:
-            self.wait(self.kernel.tokens[wait.group.number], part.token(wait))
+            self.wait(wait, part)
         if before.barrier:
             self.write_barrier(self._fenced)
 
-    def wait(self, group_token: Value, value: Value) -> None:
-        """Wait for `value`, an instance of the token that `group_token` is in the kernel."""
-        name, attributes = self._wait_op(group_token)
-        create(name, [value], (), attributes, ip=self.integers.ip, loc=self.location)
-
-    def drain(self, group_token: Value, value: Value) -> None:
-        """The same after the loop, marked so that a later pass may find it superfluous."""
-        name, attributes = self._wait_op(group_token)
-        marked = attributes | {DRAIN: ir.UnitAttr.get(self.context)}
-        create(name, [value], (), marked, ip=self.integers.ip, loc=self.location)
+    def wait(self, wait: Wait, part: Part, marks: tuple[str, ...] = ()) -> None:
+        """Wait for a group, as `part` sees it; `marks` are attributes without a value."""
+        name, attributes = self._wait_op(self.kernel.tokens[wait.group.number])
+        given = attributes | dict.fromkeys(marks, ir.UnitAttr.get(self.context))
+        create(name, [part.token(wait)], (), given, ip=self.integers.ip, loc=self.location)
 
     def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
         """Name and attributes of the op that waits for a group; found once a group."""
@@ -125,9 +123,10 @@ class StepWriter:
         if spaces:
             write_fence(spaces, self.integers.ip, self.location)
 
-    def empty_group(self, token: Value) -> Value:
-        """A group without copies, on the queue of the group that makes `token`."""
-        maker = defining_op(token)
+    def empty_group(self, group: Group) -> Value:
+        """The token of a group without copies: it is complete but counted, so that the kernel's
+        first steps look back at as many groups as its later ones."""
+        maker = defining_op(self.kernel.tokens[group.number])
         assert maker is not None
         attributes = (
             {"queue": maker.attributes["queue"]}

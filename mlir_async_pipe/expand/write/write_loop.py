@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings.structured_ops import (
     write_versions,
 )
 from mlir_async_pipe.expand.plan.carried_registers import registers_of
-from mlir_async_pipe.expand.plan.empty_groups import empty_groups
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.write.branches import join_branches
 from mlir_async_pipe.expand.write.inner_pipeline import Span, label_parts, place_as_one
@@ -90,38 +89,33 @@ class LoopWriter:
         self.values = Values(self.sources, integers)
         self.steps = StepWriter(plan, self.kernel, self.values)
         self.recurrences = list(self.sources.recurrences.values())
-        self.dummy_token: Value | None = None
 
     def write(self) -> list[Value]:
         """Write everything; returns what replaces the results of the loop."""
         plan, steps = self.plan, self.plan.synchronisation
         self.steps.write_barrier(plan.boundary.before)
         for t in range(self.last_stage):
-            self.steps.write(
-                Prologue(t, self.values, plan.short_trip == "predicate"), steps.prologue[t]
-            )
-            self._empty_groups(t)
+            part = Prologue(t, self.values, plan.short_trip == "predicate")
+            self.steps.write(part, steps.prologue[t])
         self.kernel_loop = self._kernel()
         for e in range(1, plan.peeled_epilogue + 1):
             self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
             self._advance(e)
         after = Epilogue(plan.peeled_epilogue + 1, self.values)
-        self._drain(after)
+        for wait in steps.drains:
+            # Marked, so that a later pass may find it superfluous.
+            self.steps.wait(wait, after, (names.DRAIN,))
         results = self._results(after)
         self.steps.write_barrier(plan.boundary.behind)
         return results
-
-    def _empty_groups(self, t: int) -> None:
-        """An empty group is complete but counted, so that the kernel's first steps look back
-        at as many groups as its later ones."""
-        for group in empty_groups(self.plan.groups, t):
-            self.steps.empty_group(self.kernel.tokens[group.number])
 
     def _kernel(self) -> Operation:
         integers, now = self.integers, self.last_stage
         registers = self.sources.registers.items()
         lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
-        entries = [self._entry(source, n) for source, n in lines]
+        over = self.plan.synchronisation.over
+        token = None if over is None else self.steps.empty_group(over)
+        entries = [self._entry(source, n, token) for source, n in lines]
         for recurrence in self.recurrences:
             entries += recurrence.entries(now, integers)
         ends = self._ends_of_stages()
@@ -143,15 +137,14 @@ class LoopWriter:
         self._carry(lines, list(loop.results), now + 1)
         return loop
 
-    def _entry(self, source: Source, n: int) -> Value:
+    def _entry(self, source: Source, n: int, over: Value | None) -> Value:
         """What register r_n holds when the kernel begins. Before the first iteration a token is
-        that of a group that is over."""
+        `over`, that of a group that is complete."""
         step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
         if source.chain or step >= stage:
             return self.values.made(source, stage, step)
-        if self.dummy_token is None:
-            self.dummy_token = self.steps.empty_group(source.value)
-        return self.dummy_token
+        assert over is not None
+        return over
 
     def _ends_of_stages(self) -> dict[int, Value]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
@@ -186,12 +179,6 @@ class LoopWriter:
             recurrence.prepare(self.integers, self.sources.recurrences)
         for recurrence in live:
             recurrence.commit()
-
-    def _drain(self, after: Part) -> None:
-        """Wait for what is still in flight after the loop."""
-        for group in self.plan.synchronisation.drains:
-            token = self.sources.last_token(group)
-            self.steps.drain(token.value, after.made(token, self.last_stage))
 
     def _results(self, after: Part) -> list[Value]:
         """The argument of one more iteration, as a user after the epilogue sees it."""

@@ -5,7 +5,7 @@ and the change that follows it. A test compares the codes with those that give a
 
 Covers: expand/plan/legality.py, expand/plan/buffer_plan.py, expand/plan/memory_limit.py,
 expand/plan/free_slots.py, expand/plan/scope_members.py, expand/plan/nested.py,
-expand/write/guards.py, schedule/by_count.py, loops/annotations.py
+expand/plan/guardable.py, schedule/by_count.py, loops/annotations.py
 """
 
 from __future__ import annotations

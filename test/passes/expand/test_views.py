@@ -1,6 +1,7 @@
 """Views of a versioned buffer show the slot of their iteration.
 
-Covers: expand/write/slot_views.py, expand/write/versioned_buffers.py
+Covers: expand/write/slot_views.py, expand/plan/movable_views.py,
+expand/write/versioned_buffers.py
 """
 
 from __future__ import annotations
