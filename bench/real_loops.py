@@ -118,7 +118,8 @@ def compared(text: str, module: Any, target: str) -> str:
             if after.races and not before.races:
                 return f"races, {completion}"
             pairs = zip(before.arrays, after.arrays, strict=True)
-            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+            # A number has no array.
+            if not all(a is b or np.array_equal(a, b, equal_nan=True) for a, b in pairs):
                 return f"DIFFERENT, {completion}"
     except AsyncPipeError as error:
         return f"[{error.code}]"

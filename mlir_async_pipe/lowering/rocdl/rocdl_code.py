@@ -6,17 +6,9 @@ accesses stay as they are; which waits the back end made of ours is read back in
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import os
 import re
-import shutil
-import stat
-import sys
-import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlir_async_pipe.bindings import back_end_process, ir
 from mlir_async_pipe.bindings.back_end_child import Request
@@ -26,9 +18,10 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
+from mlir_async_pipe.lowering.rocdl.rocm_tools import device_libraries, toolkit
 from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
 from mlir_async_pipe.lowering.scopes.constant_masks import masks_to_constants
-from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
+from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
 # for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
@@ -54,16 +47,21 @@ _VECTOR_OPS = frozenset(
 # symbol-dce takes the transform sequence away again.
 _VECTOR_PIPELINE = "builtin.module(transform-interpreter,symbol-dce)"
 
+# MLIR lowers these of f32 and f16, and has another pass for bf16, which runs only where it is
+# needed: it dies of ops of unknown dialects.
+_WIDENED = ("math.exp", "math.log")
+_WIDENING = "builtin.module(math-extend-to-supported-types{target-type=f32 extra-types=f16})"
+
 _LOWERING = (
-    "builtin.module(gpu.module("
-    "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
+    "builtin.module(gpu.module(convert-vector-to-scf),convert-math-to-rocdl{{chipset={chip}}},"
+    "gpu.module(convert-scf-to-cf,expand-strided-metadata,"
     "lower-affine,convert-amdgpu-to-rocdl{{chipset={chip}}},"
     "convert-gpu-to-rocdl{{chipset={chip}{bare}}},canonicalize,cse,reconcile-unrealized-casts))"
 )
 
 
 # On the LLVM dialect, which only the stack that made it can be trusted to read.
-_REWRITE = "mlir_async_pipe.lowering.nvvm.split_addresses:split_for_rocdl"
+_REWRITE = "mlir_async_pipe.lowering.rocdl.native_calls:finish"
 
 
 @dataclass(frozen=True)
@@ -85,23 +83,32 @@ def generate(
     Yields while the back end works.
 
     Raises LoweringError (no-kernels, several-gpu-modules, left-over-op, lowering-failed,
-    codegen-failed, unknown-intrinsic), UsageError (back-end-missing, linker-missing).
+    device-libraries-missing, codegen-failed, unknown-intrinsic), UsageError (back-end-missing,
+    linker-missing).
     """
     one_gpu_module(root)
+    _check_intrinsics(root)
     slices_to_shuffles(root)
     masks_to_constants(root)
     if emit == "llvm":
         text = (yield from back_end_process.run(_request(root, chip, "", bare_pointers))).decode()
         return RocdlCode(text, b"")
     waits = mark(root)
-    # The linker is looked for first: without it the rest is for nothing.
-    with toolkit() if emit == "hsaco" else contextlib.nullcontext() as folder:
-        asked = _request(root, chip, "format=isa", bare_pointers)
-        text = (yield from back_end_process.run(asked)).decode().rstrip("\0")
+    linking = emit == "hsaco"
+    with toolkit(linking=linking) as folder:
+        asked = _request(root, chip, f"format=isa toolkit={folder}", bare_pointers)
+        try:
+            text = (yield from back_end_process.run(asked)).decode().rstrip("\0")
+        except LoweringError as error:
+            if error.code != "lowering-failed":
+                raise
+            dialect = yield from back_end_process.run(_request(root, chip, "", bare_pointers))
+            _check_libraries(dialect.decode(), root)
+            raise
         _check_calls(text)
         kernels = read(text)
         readback = explain(waits, kernels)
-        if folder is None:
+        if not linking:
             return RocdlCode(text, b"", kernels, readback)
         request = _request(root, chip, f"format=bin toolkit={folder}", bare_pointers)
         linked = yield from back_end_process.run(request)
@@ -124,7 +131,8 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
     attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
     binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
     vectors = any(op.name in _VECTOR_OPS for op in walk(root))
-    lowering = (_VECTOR_PIPELINE,) if vectors else ()
+    short = any(op.name in _WIDENED and "bf16" in str(op.results[0].type) for op in walk(root))
+    lowering = (*[_VECTOR_PIPELINE] * vectors, *[_WIDENING] * short)
     return Request(
         back_end("rocdl"),
         _text(root, _VECTORS if vectors else ""),
@@ -153,6 +161,43 @@ def _text(root: Operation, sequence: str) -> str:
 _MODULE_LINE = re.compile(r"^module\b.*\{$", re.M)
 
 
+# LLVM has no code for these on AMD chips: it complains on its error output, and leaves them out
+# together with all that depends on them. MLIR's own ops become calls instead.
+_LEFT_OUT = frozenset(
+    f"llvm.intr.{name}" for name in "acos asin atan atan2 cosh sinh tan tanh".split()
+)
+
+
+def _check_intrinsics(root: Operation) -> None:
+    found = next((op for op in walk(root) if op.name in _LEFT_OUT), None)
+    if found is not None:
+        name = found.name.removeprefix("llvm.intr.")
+        raise LoweringError(
+            f"the back end does not know the intrinsic '{found.name}'",
+            code="unknown-intrinsic",
+            at=found,
+            advice=f"write 'math.{name}', which becomes a call of ROCm's device libraries",
+        )
+
+
+_LIBRARY_CALL = re.compile(r"llvm\.call @(__oc[km]l_(\w+?)(?:_[fi]\d+)?)\(")
+
+
+def _check_libraries(dialect: str, root: Operation) -> None:
+    """Raise LoweringError (device-libraries-missing) if code needs what is not installed."""
+    found = _LIBRARY_CALL.search(dialect)
+    if found is None or device_libraries() is not None:
+        return
+    called, name = found.groups()
+    callers = (op for op in walk(root) if op.name.startswith(f"math.{name}"))
+    raise LoweringError(
+        f"this needs '{called}' of ROCm's device libraries, which are not installed",
+        code="device-libraries-missing",
+        at=next(callers, root),
+        advice="pip install triton (or iree-base-compiler), which have them, or set ROCM_PATH",
+    )
+
+
 # Back ends turn an intrinsic that they do not know into a call without a word.
 _CALLED_INTRINSIC = re.compile(r"llvm\.[a-z0-9_.]+@")
 
@@ -165,35 +210,3 @@ def _check_calls(text: str) -> None:
             "a call",
             code="unknown-intrinsic",
         )
-
-
-@contextlib.contextmanager
-def toolkit() -> Iterator[Path]:
-    """A folder that holds llvm/bin/ld.lld, as MLIR looks for it."""
-    command = linker()
-    if command is None:
-        raise UsageError(
-            "no ld.lld is installed, and a code object has to be linked",
-            code="linker-missing",
-            advice="install lld (Debian: apt install lld; or pip install ziglang), or use "
-            "--emit=isa",
-        )
-    with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
-        folder = Path(name)
-        script = folder / "llvm" / "bin" / "ld.lld"
-        script.parent.mkdir(parents=True)
-        quoted = " ".join(f"'{part}'" for part in command)
-        script.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n')
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
-        yield folder
-
-
-def linker() -> list[str] | None:
-    """The command of an ld.lld: on the path, of a ROCm install, or of the ziglang package."""
-    places = [os.environ.get("ROCM_PATH", "/opt/rocm") + "/llvm/bin"]
-    found = shutil.which("ld.lld") or shutil.which("ld.lld", path=os.pathsep.join(places))
-    if found:
-        return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "ld.lld"]
-    return None
