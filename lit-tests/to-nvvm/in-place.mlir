@@ -15,7 +15,7 @@ gpu.module @kernels {
       workgroup(%tile : memref<128xf32, #wg>) kernel {
     %one = arith.constant 1.0 : f32
     %tid = gpu.thread_id x
-    // expected-remark @below {{this scope runs in place: sm_80 cannot run it asynchronously}}
+    // expected-warning @below {{this scope runs in place: sm_80 cannot run it asynchronously}}
     "async_pipe.scope"() ({
       %a = memref.load %A[%tid] : memref<?xf32>
       %b = arith.addf %a, %one : f32
@@ -53,7 +53,7 @@ gpu.module @kernels {
       "async_pipe.yield"() : () -> ()
     }) {queue = 0 : i64} : () -> ()
     %t = "async_pipe.commit_queue"() {queue = 0 : i64} : () -> !nvgpu.device.async.token
-    // expected-remark @below {{this scope runs in place}}
+    // expected-warning @below {{this scope runs in place}}
     "async_pipe.scope"() ({
       %a = memref.load %A[%tid] : memref<?xf32>
       %b = arith.addf %a, %one : f32
@@ -82,7 +82,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     scf.for %i = %c0 to %n step %c1 {
-      // expected-remark @below {{this scope runs in place}}
+      // expected-warning @below {{this scope runs in place}}
       "async_pipe.scope"() ({
         cf.cond_br %c, ^copy, ^done
       ^copy:
@@ -112,7 +112,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     %first = "async_pipe.commit_queue"() {queue = 0 : i64} : () -> !nvgpu.device.async.token
     %last = scf.for %i = %c0 to %n step %c1 iter_args(%t = %first) -> (!nvgpu.device.async.token) {
-      // expected-remark @below {{this scope runs in place}}
+      // expected-warning @below {{this scope runs in place}}
       "async_pipe.scope"() ({
         // expected-note @below {{does not write workgroup memory}}
         memref.store %x, %C[%i] : memref<?xf32>

@@ -85,7 +85,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %zero = arith.constant 0.0 : f32
     %m = arith.constant dense<[1, 0, 1, 1]> : vector<4xi1>
-    // expected-remark @below {{this scope runs in place: sm_80 cannot run it asynchronously}}
+    // expected-warning @below {{this scope runs in place: sm_80 cannot run it asynchronously}}
     "async_pipe.scope"() ({
       // expected-note @below {{the mask of 'vector.transfer_read' may keep other elements than the leading ones}}
       %v = vector.transfer_read %A[%c0], %zero, %m {in_bounds = [true]} : memref<?xf32>, vector<4xf32>

@@ -87,7 +87,7 @@ class ToNvvmOptions:
     """Options of `async-pipe-to-nvvm`.
 
     `chip` is the NVIDIA chip. With `strict` a scope that the chip cannot run asynchronously
-    is an error; else it runs in place, with a remark. `bypass_l1` says which 16-byte copies
+    is an error; else it runs in place, with a warning. `bypass_l1` says which 16-byte copies
     bypass the first-level cache: "all", or only those that are "formed" here and those that say
     it themselves. With `l2_lines` copies of parts of a line fetch it whole into the second.
     With `bare_pointers` a memref argument of a kernel is one pointer instead of a descriptor.

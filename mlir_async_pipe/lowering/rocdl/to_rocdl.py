@@ -69,7 +69,7 @@ class ToRocdlOptions:
 
     `chip` is the AMD chip. `waits` chooses how gfx1250 waits: "marks" in groups, "counter" in
     copies; other chips have marks only. With `strict` a scope that the chip cannot run
-    asynchronously is an error; else it runs in place, with a remark. `smem_limit` is the
+    asynchronously is an error; else it runs in place, with a warning. `smem_limit` is the
     workgroup memory in bytes that a kernel may use, 0 for what the chip has.
     """
 

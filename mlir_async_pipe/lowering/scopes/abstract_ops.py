@@ -131,7 +131,7 @@ def _report_in_place(
             at=scope,
             notes=notes,
         )
-    session.diagnostics.remark(
+    session.diagnostics.warning(
         f"this scope runs in place: {chip.name} cannot run it asynchronously",
         code="sync-fallback",
         at=scope,
