@@ -82,6 +82,12 @@ class _Touches:
         places = self.writes if writing else self.places
         return bisect_left(places, start) < bisect_left(places, end)
 
+    def any_outside(self, start: int, end: int, size: int, *, writing: bool) -> bool:
+        """Whether one stands before the place `start`, or from `end` on before `size`."""
+        return self.any_between(0, start, writing=writing) or self.any_between(
+            end, size, writing=writing
+        )
+
 
 @dataclass
 class _Function:
@@ -126,24 +132,24 @@ class Surroundings:
         """Whether something in the loop's function but outside of the loop writes the root."""
         found, start, end = self._span(loop)
         touches = found.touches.get(identity, _Touches())
-        return touches.any_between(0, start, writing=True) or touches.any_between(
-            end, found.size, writing=True
-        )
+        return touches.any_outside(start, end, found.size, writing=True)
 
-    def exposed_reads_outside(
-        self, loop: Operation, identity: Any, block: Any, sees_own: Callable[[Operation], bool]
+    def readers_outside(
+        self,
+        loop: Operation,
+        root: Root,
+        block: Any,
+        sees_own: Callable[[Operation], bool],
+        sees_nothing: Callable[[Operation], bool],
     ) -> list[Operation]:
-        """The reads of one root outside of the loop, without those that `sees_own`: which see,
-        in launches of `block` threads, nothing but what their own block wrote."""
-        found, start, end = self._span(loop)
-        exposed = found.touches.get(identity, _Touches()).exposed(block, sees_own)
-        return [touch.op for side in exposed.outside(start, end) for touch in side]
+        """The ops outside of the loop that may see what it writes to the memory of `root`.
 
-    def unnamed_readers_outside(self, loop: Operation, root: Root) -> list[Operation]:
-        """Ops outside the loop that may read the memory of `root` without naming it: through a
-        value that may be another buffer too, or in a function that they call."""
+        Of those that name it the ones that neither `sees_own`, which see in launches of `block`
+        threads nothing but what their own block wrote, nor `sees_nothing` of this loop. All that may
+        read it without naming it: through a value that may be another buffer too, or in a function
+        that they call."""
         found, start, end = self._span(loop)
-        readers = [
+        unnamed = [
             touch.op
             for identity, other in found.reachable.items()
             if identity != root.identity and may_alias(root, other)
@@ -151,7 +157,13 @@ class Surroundings:
             for touch in side
             if touch.reads
         ]
-        return readers + (found.calls if root.kind in ("global", "dynamic") else [])
+        callers = found.calls if root.kind in ("global", "dynamic") else []
+        touches = found.touches.get(root.identity, _Touches())
+        if not touches.any_outside(start, end, found.size, writing=False):
+            return unnamed + callers
+        exposed = touches.exposed(block, sees_own)
+        reads = [touch.op for side in exposed.outside(start, end) for touch in side]
+        return [op for op in reads if not sees_nothing(op)] + unnamed + callers
 
     def conflicts_outside(
         self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool

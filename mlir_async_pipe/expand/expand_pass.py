@@ -15,6 +15,7 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.expand.loop_record import record_of
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
@@ -47,13 +49,14 @@ class ExpandOptions:
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
     what the user wants to spend. `assume_noalias_arguments` takes function arguments and
     bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
-    in this one's epilogue.
+    in this one's epilogue. `share_plans` plans loops of equal structure once.
     """
 
     chip: str = ""
     smem_limit: int = 0
     assume_noalias_arguments: bool = False
     overlap_outer: bool = False
+    share_plans: bool = True
 
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
@@ -65,7 +68,7 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     limits = _limits(options, session)
     loops = scheduled_loops(module)
     if len(innermost(loops)) == len(loops) and not options.overlap_outer:
-        _expand_all(module, loops, limits, session)
+        _expand_all(module, loops, options, limits, session)
         return
     said = Session(target=session.target, explain=session.explain)
     run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
@@ -77,14 +80,17 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
     if options.overlap_outer:
         overlap_all(module, limits, session.diagnostics)
-    _expand_all(module, scheduled_loops(module), limits, session)
+    _expand_all(module, scheduled_loops(module), options, limits, session)
 
 
-def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Session) -> None:
+def _expand_all(
+    module: Any, loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
+) -> None:
     while loops:
         inner = innermost(loops)
         around = Surroundings(limits.chip)
-        plans = [(loop, _plan(loop, limits, session, around)) for loop in inner]
+        plan_of = _planner(inner, limits, session, around, options.share_plans)
+        plans = [(loop, plan_of(loop)) for loop in inner]
         numbering = ir.AsmState(module.operation)
         made = share_barriers([plan for _, plan in plans if plan is not None], around)
         for plan in made:
@@ -102,6 +108,19 @@ def _expand_all(module: Any, loops: list[Operation], limits: Limits, session: Se
                 remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _planner(
+    loops: list[Operation], limits: Limits, session: Session, around: Surroundings, share: bool
+) -> Callable[[Operation], Plan | None]:
+    """How each of the loops is planned: equal ones once, if plans are to be shared."""
+
+    def alone(loop: Operation, around: Surroundings) -> Plan | None:
+        return _plan(loop, limits, session, around)
+
+    if share and len(loops) > 1:
+        return SharedPlans(loops, alone, around, session.diagnostics).plan_of
+    return lambda loop: alone(loop, around)
 
 
 def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:

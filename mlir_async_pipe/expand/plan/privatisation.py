@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
@@ -76,12 +77,13 @@ def private_buffers(
         if elsewhere is not None:
             obstacles[key] = Obstacle(elsewhere, outside=True)
             continue
-        exposed = around.exposed_reads_outside(
-            loop, key, arithmetic.block_size, sees_own_block(root, arithmetic)
+        seeing = around.readers_outside(
+            loop,
+            root,
+            arithmetic.block_size,
+            sees_own_block(root, arithmetic),
+            partial(sees_nothing_of, loop, root=root, arithmetic=arithmetic),
         )
-        seeing = [
-            read for read in exposed if not sees_nothing_of(loop, read, root, arithmetic)
-        ] + around.unnamed_readers_outside(loop, root)
         if seeing and not writes_the_same(found, arithmetic.block_size):
             obstacles[key] = Obstacle(seeing[0], outside=True)
             continue
