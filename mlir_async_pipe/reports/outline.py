@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    Block,
     Operation,
     Value,
     defining_op,
@@ -103,10 +104,13 @@ def record_outlines(root: Any, session: Session) -> None:
         return
     loops = [op for op in walk(root.operation) if op.name == "scf.for" and Place.of(op) in places]
     records = _records(root, session)
+    beside: dict[Block, dict[Place, list[Told]]] = {}
     for loop in loops:
         if _is_original(loop):
             continue
-        ops = _ops(loop)
+        if loop.block not in beside:
+            beside[loop.block] = _by_place(loop.block)
+        ops = _ops(loop, beside[loop.block])
         numbers = {op: number for number, (_, _, op) in enumerate(ops)}
         entries = tuple(
             _entry(numbers[op], part, kind, op, numbers, records) for part, kind, op in ops
@@ -125,19 +129,32 @@ def _is_original(loop: Operation) -> bool:
     )
 
 
-def _ops(loop: Operation) -> list[tuple[str, str, Operation]]:
+Told = tuple[int, Operation, str, Operation]
+"""(number in its block, op of the block that it is or stands in, kind, op)"""
+
+
+def _by_place(block: Block) -> dict[Place, list[Told]]:
+    """The ops of a block that matter, and those in them, by their places: each loop of many asks
+    for its own ones."""
+    told = ((top, kind, op) for top in operations(block) for kind, op in _told(walk(top)))
+    found: dict[Place, list[Told]] = {}
+    for number, (top, kind, op) in enumerate(told):
+        found.setdefault(Place.of(op), []).append((number, top, kind, op))
+    return found
+
+
+def _ops(loop: Operation, by_place: dict[Place, list[Told]]) -> list[tuple[str, str, Operation]]:
     """Part, kind and op of everything that a pipeline consists of."""
-    kernel = list(_told(walk(loop)))
-    places = {Place.of(op) for _, op in kernel}
+    places = {Place.of(op) for _, op in _told(walk(loop))}
+    near = sorted((told for place in places for told in by_place[place]), key=lambda told: told[0])
     found: list[tuple[str, str, Operation]] = []
     part = "prologue"
-    for op in operations(loop.block):
-        if op == loop:
-            found += [("kernel", kind, inner) for kind, inner in kernel]
+    for _, top, kind, op in near:
+        if top == loop:
+            found.append(("kernel", kind, op))
             part = "epilogue"
-        elif op.name != "scf.for" or Place.of(op) in places:
-            inside = _told(walk(op))
-            found += [(part, kind, inner) for kind, inner in inside if Place.of(inner) in places]
+        elif top.name != "scf.for" or Place.of(top) in places:
+            found.append((part, kind, op))
     return found
 
 

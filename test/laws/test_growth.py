@@ -1,4 +1,4 @@
-"""Twice the input takes at most 2.15 times the work, in every pass.
+"""Twice the input takes at most 2.15 times the work, in every pass, and for the report after them.
 
 Work is the number of calls of Python functions and of the bindings, which is the same in every run;
 bench/expand.py and bench/compile_time.py have the times. Calls that do not depend on the size are
@@ -6,7 +6,7 @@ taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for wh
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
 Covers: dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
-checker/roots.py, checker/footprints.py
+checker/roots.py, checker/footprints.py, reports/outline.py
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import cache
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
@@ -32,6 +33,8 @@ PASSES = (
     "async-pipe-barriers",
     "async-pipe-check",
 )
+OUTLINES = "outlines"
+STEPS = (*PASSES, OUTLINES)
 WORKGROUP = "memref<64xf32, #gpu.address_space<workgroup>>"
 
 
@@ -90,16 +93,23 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
 GROWTH = {("nest", "async-pipe-check"): 3.1, ("nest", "async-pipe-barriers"): 3.1}
 
 
+def run(name: str, module: ir.Module, session: Session) -> None:
+    if name == OUTLINES:
+        record_outlines(module, session)
+    else:
+        found = passes.find(name)
+        found.run(module.operation, found.options(), session)
+
+
 @cache
 def calls(shape: str, size: int) -> dict[str, int]:
-    """The number of calls in each pass over a module of that size."""
-    counted = dict.fromkeys(PASSES, 0)
+    """The number of calls in each step over a module of that size."""
+    counted = dict.fromkeys(STEPS, 0)
     build, _ = SHAPES[shape]
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(build(size))
         session = Session()
-        for name in PASSES:
-            found = passes.find(name)
+        for name in STEPS:
 
             def count(frame: object, event: str, argument: object, name: str = name) -> None:
                 if event in ("call", "c_call"):
@@ -107,13 +117,13 @@ def calls(shape: str, size: int) -> dict[str, int]:
 
             sys.setprofile(count)
             try:
-                found.run(module.operation, found.options(), session)
+                run(name, module, session)
             finally:
                 sys.setprofile(None)
     return counted
 
 
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twice_the_input_takes_twice_the_calls(shape: str, name: str) -> None:
     _, size = SHAPES[shape]
