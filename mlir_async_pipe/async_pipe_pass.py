@@ -1,19 +1,25 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    schedule --> expand --> count-waits --> drop-drains --> simplify-waits --> check
+    schedule --> expand --> count-waits --> drop-drains --> simplify-waits --> drop-barriers
+             --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
-last, on what the others left: our own output is never taken on trust.
+last, on what the others left: our own output is never taken on trust. Where `drop-barriers` has
+asked the checker about a kernel, and left it as it was, the answer is not asked for again.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe.ask_checker.drop_barriers import drop
 from mlir_async_pipe.ask_checker.recount_existing import keep_existing
+from mlir_async_pipe.checker.check_pass import check
+from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.loops.annotations import CHOICES, ISSUE
 from mlir_async_pipe.loops.find_loops import find_loops
@@ -24,16 +30,23 @@ from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardE
 from mlir_async_pipe.session.report import Session
 
 CHECK = "async-pipe-check"
+DROP_BARRIERS = "async-pipe-drop-barriers"
 MEMBERS = (
     "async-pipe-schedule",
     "async-pipe-expand",
     "async-pipe-count-waits",
     "async-pipe-drop-drains",
     "async-pipe-simplify-waits",
+    DROP_BARRIERS,
     CHECK,
 )
+# These ask the checker about all that the others have left.
+PROVING = (DROP_BARRIERS, CHECK)
 # The groups are those of the input, or formed for prologue, kernel and epilogue alike.
-SETTINGS: dict[str, dict[str, Any]] = {"async-pipe-simplify-waits": {"keep_commits": True}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "async-pipe-simplify-waits": {"keep_commits": True},
+    DROP_BARRIERS: {"pipelined_only": True},
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,7 @@ class PipelineOptions:
     scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
     execution in this one's epilogue. `assume_noalias_arguments` takes what functions are given,
     arguments and bindings, for distinct memory. `check` makes hazards errors or warnings, or leaves
-    the check out.
+    the check out, and with it all that rests on proofs: no barrier is dropped then.
     """
 
     chip: str = ""
@@ -82,9 +95,14 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
     keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
     (_, scheduling), (_, expanding), *others = members(options)
     schedule_and_expand(module, scheduling, expanding, session)
+    known: Mapping[Any, Outcome] = {}
     for found, handed_on in others:
-        run_member = run_check if found.name == CHECK else found.run
-        run_member(module, handed_on, session)
+        if found.name == DROP_BARRIERS:
+            known = drop(module, handed_on, session)
+        elif found.name == CHECK:
+            run_check(module, handed_on, session, known)
+        else:
+            found.run(module, handed_on, session)
 
 
 def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
@@ -95,15 +113,18 @@ def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
     """The passes that run, in order, each with its options."""
-    names = MEMBERS[:-1] if options.check == "none" else MEMBERS
+    names = [name for name in MEMBERS if options.check != "none" or name not in PROVING]
     return [(found, _handed_on(found, options)) for found in map(passes.find, names)]
 
 
-def run_check(module: Any, options: Any, session: Session) -> None:
-    """Run the checker; with `session.hazards = "warning"` its errors become warnings."""
+def run_check(
+    module: Any, options: Any, session: Session, known: Mapping[Any, Outcome] | None = None
+) -> None:
+    """Run the checker, but for kernels of which the outcome is `known`; with
+    `session.hazards = "warning"` its errors become warnings."""
     found = Diagnostics()
     try:
-        passes.find(CHECK).run(module, options, dataclasses.replace(session, diagnostics=found))
+        check(module, options, dataclasses.replace(session, diagnostics=found), known or {})
     except HazardError as error:
         found.error(error)
     session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]

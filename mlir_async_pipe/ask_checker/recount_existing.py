@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.ask_checker.relax_waits import function_name, relax
+from mlir_async_pipe.ask_checker.relax_waits import relax
 from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, function_name, walk
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names

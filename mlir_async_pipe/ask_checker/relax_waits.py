@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
     Operation,
-    enclosing,
+    function_name,
     integer_attribute,
     set_integer,
-    symbol_name,
     walk,
 )
 from mlir_async_pipe.chips.target import Target
@@ -84,12 +82,6 @@ def _tell(relaxed: RelaxedWait, wait: Operation, session: Session) -> None:
         code="relaxed-wait",
         at=wait,
     )
-
-
-def function_name(op: Operation) -> str:
-    """The name of the function around an op, "" if it has none."""
-    function = enclosing(op, FUNCTION_OPS)
-    return "" if function is None else symbol_name(function)
 
 
 def _waits(root: Any) -> list[Operation]:

@@ -114,6 +114,12 @@ def symbol_name(op: Operation) -> str:
     return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
+def function_name(op: Operation) -> str:
+    """The name of the function that `op` is or stands in, "" if it has none."""
+    function = op if is_function(op) else enclosing(op, FUNCTION_OPS)
+    return "" if function is None else symbol_name(function)
+
+
 @remembered
 def defining_op(value: Value) -> Operation | None:
     """The op that makes `value`, None for a block argument."""

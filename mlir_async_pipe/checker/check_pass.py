@@ -11,6 +11,7 @@ else *unknown* (a warning with a reason).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +48,18 @@ class CheckOptions:
 )
 def run(module: Any, options: CheckOptions, session: Session) -> None:
     """Check all kernels of a module; hazards are kept as errors in the session."""
+    check(module, options, session, {})
+
+
+def check(
+    module: Any, options: CheckOptions, session: Session, known: Mapping[Any, Outcome]
+) -> None:
+    """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
-        outcome = check_kernel(
+        outcome = known.get(kernel) or check_kernel(
             kernel,
             around,
             target,

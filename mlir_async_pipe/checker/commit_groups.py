@@ -195,9 +195,9 @@ class Groups:
             )
             state.done = state.done | events
 
-    def barrier_of(self, op: Any, spaces: frozenset[str]) -> Callable[[State], None]:
-        """A barrier that orders the memory of some address spaces."""
-        return partial(self._barrier, self.sites.op_number(op), spaces)
+    def barrier_of(self, number: int, spaces: frozenset[str]) -> Callable[[State], None]:
+        """The barrier with this number, which orders the memory of some address spaces."""
+        return partial(self._barrier, number, spaces)
 
     def _barrier(self, number: int, spaces: frozenset[str], state: State) -> None:
         sites = self.sites.sites

@@ -136,6 +136,18 @@ class Judge:
         )
         return compared and not (one.atomic and other.atomic)
 
+    def needs_a_barrier(self, later: Event, earlier: Event, state: State, *, waited: bool) -> bool:
+        """Whether another thread's earlier access, asynchronous and `waited` for or synchronous,
+        may meet this one if no barrier stands between."""
+        return (
+            self.sites[later.site].space != "private"
+            and (waited or self._may_miss_a_barrier(later, earlier))
+            and any(
+                self._overlap(later, event, state, same_thread=False).verdict != "no"
+                for event in self._close(later, (earlier,), state.facts)
+            )
+        )
+
     def _against_itself(self, event: Event, state: State) -> None:
         """An op that writes, in two threads at once."""
         site = self.sites[event.site]

@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.other_threads import own
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
 from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
@@ -62,6 +63,7 @@ class Effects:
     judge: Judge
     groups: Groups
     owners: Owners
+    relied: ReliedBarriers
     _made: dict[int, list[tuple[Any, Event]]] = field(default_factory=dict)
 
     def prepare(self, run: Run) -> Callable[[State], None] | None:
@@ -89,7 +91,9 @@ class Effects:
         if row.barrier is not None:
             if self.judge.comparer.threads.several:
                 parts.append(partial(self._divergent, run))
-            parts.append(self.groups.barrier_of(op, row.barrier(op)))
+            number, spaces = self.sites.op_number(op), row.barrier(op)
+            barrier = self.groups.barrier_of(number, spaces)
+            parts.append(self.relied.passing(number, spaces, barrier))
         if is_synchronisation(op):
             parts.append(partial(self._outside_of_scopes, self.sites.op_number(op)))
         if len(parts) <= 1:
@@ -149,6 +153,7 @@ class Effects:
             skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
             self.judge.access(event, state, skip)
+            self.relied.access(event, state)
             if state.other:
                 continue
             for other, certain in others(event, state):
@@ -239,6 +244,7 @@ class Effects:
             number = self.sites.opaque(run.op, run.frame, space)
             event = event_of(number, memory.whole_root(root), (), True)
             self.judge.access(event, state)
+            self.relied.access(event, state)
             if self.judge.comparer.threads.several and self.sites.is_logged(number):
                 state.log = state.log | {event}
 

@@ -56,8 +56,9 @@ class Explorer:
 
     With `symbolic`, slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
-    must be looked at again with iteration numbers modulo `periods`, slot by slot. `lost` are the
-    ops on the paths that move control in a way that nobody knows.
+    must be looked at again with iteration numbers modulo `periods`, slot by slot. `until_found`:
+    stop as soon as anything is found. `lost` are the ops on the paths that move control in a way
+    that nobody knows.
     """
 
     flow: Flow
@@ -66,6 +67,7 @@ class Explorer:
     budget: Budget
     periods: dict[int, int] = field(default_factory=dict)
     symbolic: bool = False
+    until_found: bool = False
     states: int = 0
     tainted: bool = False
     lost: dict[Lost, None] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class Explorer:
         self.counters = Counters(self.values)
         start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts()))
         self.work = [(0, 0, start)]
-        while self.work:
+        while self.work and not (self.until_found and self.effects.judge.findings):
             self.budget.state()
             self.states += 1
             number, step, state = self.work.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.periods import PeriodError
+from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
@@ -50,12 +51,14 @@ from mlir_async_pipe.vocabulary.launch_size import (
 class Outcome:
     """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
-    outlives it. `in_scope` are groups, waits and barriers that run inside an async scope."""
+    outlives it. `in_scope` are groups, waits and barriers that run inside an async scope, and
+    `relied_on` barriers without which something would race (numbers of `ops`)."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
     unfinished: tuple[int, ...]
     in_scope: tuple[int, ...]
+    relied_on: frozenset[int]
     sites: list[Any]
     ops: list[Any]
     summary: CheckSummary
@@ -126,14 +129,17 @@ def check_kernel(
     assume_noalias_arguments: bool = False,
     assume_several_blocks: bool = False,
     assume_several_threads: bool = False,
+    until_found: bool = False,
 ) -> Outcome:
-    """Follow all paths of a kernel and give every finding."""
+    """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
     name = symbol_name(kernel) or kernel.name
     flow = build(kernel, around.callees)
     missing = tuple(unfollowed(kernel, flow, around.callees))
     threads = threads_of(kernel, target, around, several=assume_several_threads)
     grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
-    run = _Run(kernel, name, flow, missing, threads, grid, target, assume_noalias_arguments)
+    run = _Run(
+        kernel, name, flow, missing, threads, grid, target, assume_noalias_arguments, until_found
+    )
     outcome = run.symbolic()
     return run.slot_by_slot() if outcome is None else outcome
 
@@ -151,6 +157,7 @@ class _Run:
     grid: GridBlocks
     target: Target | None
     assume_noalias_arguments: bool
+    until_found: bool
 
     def symbolic(self) -> Outcome | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
@@ -208,8 +215,9 @@ class _Run:
         )
         groups = Groups(values, sites, self.threads.several)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)
-        effects = Effects(values, sites, judge, groups, owners)
-        return Explorer(self.flow, values, effects, budget, **options)
+        apart = replace(judge, comparer=Comparer(self.threads, self._budget(0)))
+        effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
+        return Explorer(self.flow, values, effects, budget, until_found=self.until_found, **options)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""
@@ -261,6 +269,7 @@ class _Run:
             tuple(sorted(judge.left)),
             tuple(sorted(judge.unfinished)),
             in_scope,
+            frozenset(explorer.effects.relied.numbers),
             sites.sites,
             sites.ops,
             _summary(self.name, findings, len(in_scope), sites, explorer),

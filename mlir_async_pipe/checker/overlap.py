@@ -256,10 +256,15 @@ def _enumerate(
         return Overlap("cannot tell", "enumeration-limit")
     answers = []
     for starts in options:
-        case = tuple(_with_starts(decided, starts))
-        key = (case, grid.same_thread, *lanes, grid.ranges)
+        case = _with_starts(decided, starts)
+        if any(_never_meets(x, y) for x, y in case):
+            answers.append(NO)
+            continue
+        # The same rows of two slots are one question.
+        case = [pair for pair in case if not _is_of_numbers(*pair)] or case[:1]
+        key = (tuple(case), grid.same_thread, *lanes, grid.ranges)
         if key not in known:
-            known[key] = grid.compare(list(case), lanes)
+            known[key] = grid.compare(case, lanes)
         answers.append(known[key])
     if all(answer.verdict == "no" for answer in answers):
         return NO
@@ -269,6 +274,14 @@ def _enumerate(
     certain = all(answer.verdict == "yes" for answer in answers)
     unsure = next((answer for answer in answers if answer.verdict == "cannot tell"), None)
     return YES if certain else unsure or Overlap("cannot tell", "opaque-subscript")
+
+
+def _never_meets(x: Piece, y: Piece) -> bool:
+    return _is_of_numbers(x, y) and constants_disjoint(x, y)
+
+
+def _is_of_numbers(x: Piece, y: Piece) -> bool:
+    return not (x.start.terms or y.start.terms or x.steps or y.steps)
 
 
 def _with_starts(pairs: list[tuple[Piece, Piece]], starts: list[Form]) -> list[tuple[Piece, Piece]]:

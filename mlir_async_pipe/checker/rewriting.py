@@ -39,6 +39,7 @@ def rewrite(state: State, mapping: Mapping[Atom, Form], *, fold_iterations: bool
     state.queues = {name: replaced.pending(old) for name, old in state.queues.items()}
     state.done = frozenset((replaced.event(e), wait) for e, wait in state.done)
     state.log = frozenset(replaced.event(e) for e in state.log)
+    state.passed = tuple(p._replace(event=replaced.event(p.event)) for p in state.passed)
     state.callers = tuple(
         tuple((name, replaced.pending(old)) for name, old in saved) for saved in state.callers
     )

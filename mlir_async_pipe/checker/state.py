@@ -3,6 +3,7 @@
     queue cp.async   open: [copy c]     groups, youngest first: [copy b], [copy a]
     done             {copy z}           waited for, but no barrier has told the other threads
     log              {load x}           synchronous accesses since the last barrier
+    passed           {load y}           what the last barrier has emptied out of `done` and `log`
 
 A wait for N keeps the N youngest groups; what it retires moves to `done`, and a barrier
 empties `done` and `log`. Copies in flight cross barriers: a barrier does not complete them.
@@ -77,6 +78,15 @@ class Pending(NamedTuple):
     unconsumed: int = 0
 
 
+class Passed(NamedTuple):
+    """An access that the barrier with this number ordered before what follows; `waited`: it was
+    asynchronous."""
+
+    event: Event
+    barrier: int
+    waited: bool
+
+
 class Ring(NamedTuple):
     """A loop-carried value, by its number, that is (start + k) mod versions in iteration k."""
 
@@ -137,6 +147,7 @@ class State:
     facts: dict[Atom, Known]
     tainted: bool = False
     barrier: int | None = None
+    passed: tuple[Passed, ...] = ()
     callers: tuple[tuple[tuple[str, Pending], ...], ...] = ()
     scopes: tuple[int, ...] = ()
     rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
@@ -161,6 +172,7 @@ class State:
             dict(facts),
             self.tainted or not exact,
             self.barrier,
+            self.passed,
             self.callers,
             self.scopes,
             self.rings,

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, function_name
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.empty_groups import Filling, filling
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -52,12 +52,13 @@ class SeparatedPair:
 class LoopRecord:
     """One pipelined loop in the report.
 
-    `filling` says what keeps the counts of a queue steady that several stages share,
+    `function` is the name of the function around it. `filling` says what keeps the counts of a queue steady that several stages share,
     `carried_registers` are those of 32 bits, in each thread, of the values that travel from step
     to step.
     """
 
     place: Place
+    function: str
     stages: int
     groups_per_iteration: int
     trip_count: int | None
@@ -73,6 +74,7 @@ def record_of(plan: Plan, numbering: Any) -> LoopRecord:
     """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
     return LoopRecord(
         Place.of(plan.loop),
+        function_name(plan.loop),
         plan.last_stage + 1,
         len(plan.groups),
         plan.trip_count,

@@ -50,6 +50,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-barriers": "mlir_async_pipe.ask_checker.insert_barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",
     "async-pipe-drop-drains": "mlir_async_pipe.ask_checker.drop_drains",
+    "async-pipe-drop-barriers": "mlir_async_pipe.ask_checker.drop_barriers",
     "async-pipe-simplify-waits": "mlir_async_pipe.waits.redundant.simplify",
     "async-pipe-tokens": "mlir_async_pipe.ask_checker.attach_tokens",
     "async-pipe-check": "mlir_async_pipe.checker.check_pass",

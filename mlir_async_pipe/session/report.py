@@ -33,6 +33,7 @@ KINDS = (
     "drains",
     "simplifications",
     "barriers",
+    "needless",
     "hazards",
     "checks",
     "kernels",
@@ -94,6 +95,7 @@ class Report:
         | drains          | a wait after a loop that was dropped             | drop-drains        |
         | simplifications | a wait or commit that was dropped                | simplify-waits     |
         | barriers        | a barrier that was inserted                      | barriers           |
+        | needless        | a barrier that was dropped                       | drop-barriers      |
         | hazards         | an access that may race                          | check              |
         | checks          | a kernel, with how many accesses are safe        | check              |
         | kernels         | a kernel of the emitted code, with its resources | --emit             |

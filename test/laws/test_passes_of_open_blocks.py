@@ -3,7 +3,7 @@
 Law: what had no race in any shape has none after the pass; after async-pipe-barriers no shape
 lacks a barrier, whatever the kernel lacked before.
 
-Covers: ask_checker/insert_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
+Covers: ask_checker/insert_barriers.py, ask_checker/drop_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
 waits/redundant/simplify.py
 """
 
@@ -31,6 +31,7 @@ SHAPES = {
 PASSES = {
     "relax": ("async-pipe-tokens", {"relax": True}),
     "drop-drains": ("async-pipe-drop-drains", {}),
+    "drop-barriers": ("async-pipe-drop-barriers", {}),
     "barriers": ("async-pipe-barriers", {}),
 }
 LACKS_A_BARRIER = {"not-visible", "missing-barrier"}

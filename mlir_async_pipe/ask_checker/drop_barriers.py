@@ -1,0 +1,184 @@
+"""Drops the barriers that no two threads need, on IR that anybody wrote.
+
+    store %a[%tid]                               store %a[%tid]
+    gpu.barrier                        -->       load %a[%tid]
+    load %a[%tid]                                gpu.barrier
+    gpu.barrier                                  load %a[%other]
+    gpu.barrier
+    load %a[%other]
+
+Only in kernels that the checker proves safe, and a barrier goes only if it proves the kernel without
+it, for several threads along all axes of a block of unknown size. Its first run names the barriers
+that accesses rely on; the others are tried together, then half by half, those in the deepest loops
+first. What is left is minimal: without any one of them the kernel is not proven (what is needed
+among many is needed among fewer).
+
+What orders more than the checker compares stays: barriers of kernels with atomic accesses, whose
+results depend on their order although they never race, or with mbarriers, which no path follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    function_name,
+    is_kernel,
+    operations,
+    walk,
+)
+from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels, names_in
+from mlir_async_pipe.chips.target import Target, target_for
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+
+
+@dataclass(frozen=True)
+class DropBarrierOptions:
+    """Options of `async-pipe-drop-barriers`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory. `trials` bounds how often a kernel is checked without some
+    of its barriers. `pipelined_only`: leave functions alone in which this run has pipelined no loop.
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+    trials: int = 32
+    pipelined_only: bool = False
+
+
+@dataclass(frozen=True)
+class DroppedBarrier:
+    """A barrier that nobody needed."""
+
+    place: Place
+    op: str
+
+
+@register("async-pipe-drop-barriers", "drop barriers that no two threads need", DropBarrierOptions)
+def run(module: Any, options: DropBarrierOptions, session: Session) -> None:
+    """Drop barriers of all kernels."""
+    drop(module, options, session)
+
+
+def drop(module: Any, options: DropBarrierOptions, session: Session) -> dict[Operation, Outcome]:
+    """The same. Returns what the checker has said of kernels as they are now."""
+    pipelined = {record.function for record in session.records.get("loops", ())}
+    target = target_for(options, session)
+    found = kernels(module)
+    around = surroundings(module, found)
+    known = {}
+    for kernel in found:
+        if options.pipelined_only and function_name(kernel) not in pipelined:
+            continue
+        outcome = _drop_in(kernel, around, target, options, session)
+        if outcome is not None:
+            known[kernel] = outcome
+    return known
+
+
+def _drop_in(
+    kernel: Operation,
+    around: Surroundings,
+    target: Target | None,
+    options: DropBarrierOptions,
+    session: Session,
+) -> Outcome | None:
+    """Drop barriers of one kernel. Returns what the checker says of it; None where it was not asked
+    about the kernel as it is now."""
+    barriers = [op for op in walk(kernel) if _orders_memory(op)]
+    if not barriers or not (kernel.name == "gpu.launch" or is_kernel(kernel)):
+        return None
+    noalias = options.assume_noalias_arguments
+    outcome = check_kernel(kernel, around, target, assume_noalias_arguments=noalias)
+    if not _is_proven(outcome) or not _is_compared(kernel, around, outcome):
+        return outcome
+    relied_on = {outcome.ops[number] for number in outcome.relied_on}
+    doubtful = [op for op in barriers if op not in relied_on]
+    doubtful.sort(key=_loops_around, reverse=True)
+    trials = _Trials(kernel, around, target, noalias, options.trials)
+    places = {op: Place.of(op) for op in doubtful}
+    dropped = list(trials.shrink(doubtful))
+    for op in dropped:
+        session.record("needless", DroppedBarrier(places[op], op.name))
+        session.diagnostics.remark(
+            f"'{op.name}' is dropped: no two threads need it",
+            code="needless-barrier",
+            at=places[op],
+        )
+    return None if dropped else outcome
+
+
+def _orders_memory(op: Operation) -> bool:
+    """Whether an op is nothing but a barrier of all threads, for some memory."""
+    row = row_of(op)
+    return row is not None and row.barrier is not None and bool(row.barrier(op)) and not op.results
+
+
+def _is_proven(outcome: Outcome) -> bool:
+    return not (outcome.findings or outcome.in_scope)
+
+
+def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> bool:
+    """Whether all that threads do to each other are accesses of which one has to be first."""
+    atomic = any(site.atomic for site in outcome.sites)
+    return not atomic and MBARRIER_OPS.keys().isdisjoint(names_in(kernel, around.callees))
+
+
+def _loops_around(op: Operation) -> int:
+    return sum(above.name in LOOP_OPS for above in ancestors(op))
+
+
+@dataclass
+class _Trials:
+    """Checks of one kernel without some of its barriers, of which so many are `left`."""
+
+    kernel: Operation
+    around: Surroundings
+    target: Target | None
+    noalias: bool
+    left: int
+
+    def shrink(self, barriers: list[Operation]) -> Iterator[Operation]:
+        """Take out as many of the barriers as can go; gives those that are out."""
+        if not barriers or self.left <= 0:
+            return
+        if self._can_go(barriers):
+            yield from barriers
+        elif len(barriers) > 1:
+            half = len(barriers) // 2
+            yield from self.shrink(barriers[:half])
+            yield from self.shrink(barriers[half:])
+
+    def _can_go(self, barriers: list[Operation]) -> bool:
+        """Take the barriers out, and put them back if the kernel is not proven without them."""
+        self.left -= 1
+        places = []
+        for op in barriers:
+            siblings = operations(op.block)
+            places.append((op, siblings[siblings.index(op) + 1]))
+            op.detach_from_parent()
+        without = check_kernel(
+            self.kernel,
+            self.around,
+            self.target,
+            assume_noalias_arguments=self.noalias,
+            assume_several_threads=True,
+            until_found=True,
+        )
+        if _is_proven(without):
+            return True
+        for op, following in reversed(places):
+            ir.InsertionPoint(following).insert(op)
+        return False
