@@ -27,15 +27,16 @@ def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
         if not is_requested(loop)
         and not is_inside_pipeline(loop)
         and not any(
-            inner.name == "scf.for" and _reads_global(inner)
+            inner.name == "scf.for" and reads_global_memory(inner)
             for inner in walk(loop)
             if inner != loop
         )
-        and _reads_global(loop)
+        and reads_global_memory(loop)
     ]
 
 
-def _reads_global(loop: Operation) -> bool:
+def reads_global_memory(loop: Operation) -> bool:
+    """Whether anything in a loop reads global memory."""
     return any(
         not access.writes and root_of(access.memory).space == "global"
         for op in walk(loop)

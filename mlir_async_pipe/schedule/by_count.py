@@ -179,7 +179,10 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
         code="no-copies",
         at=body.loop,
         notes=(*_loads_that_stay(body), *numbering(body)),
-        advice=f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+        advice=f"take '{names.NUM_STAGES}' off this loop: what it loads, a loop inside loads, which "
+        "has its own"
+        if any(s.op.name == "scf.for" and names.is_requested(s.op) for s in body.statements)
+        else f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
     )
 
 

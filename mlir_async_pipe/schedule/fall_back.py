@@ -16,6 +16,7 @@ from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
 from mlir_async_pipe.schedule.decision import write
+from mlir_async_pipe.schedule.hand_inwards import hand_inwards
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
@@ -27,6 +28,7 @@ VERSION_CODES = ("smem-limit", "not-privatisable", "escapes", "buffer-not-versio
 def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: Session) -> None:
     """Run the two passes, with their options, as one."""
     schedule, expand = passes.find("async-pipe-schedule"), passes.find("async-pipe-expand")
+    hand_inwards(module, session)
     open_forms = _candidates(module, scheduling.num_stages)
     schedule.run(module, scheduling, session)
     _expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)

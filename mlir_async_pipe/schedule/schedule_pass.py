@@ -32,6 +32,7 @@ from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.schedule.hand_inwards import hand_inwards
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.schedule.own_buffers import own_buffers
@@ -236,6 +237,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 advice="turn it into 'scf.for' first (--lower-affine, --scf-parallel-for-to-nested-fors, "
                 "--scf-forall-to-for), and annotate that",
             )
+    hand_inwards(module, session)
     loops = find_loops(module)
     for loop in loops:
         if names.NUM_STAGES in loop.attributes:

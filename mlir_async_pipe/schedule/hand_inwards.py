@@ -1,0 +1,82 @@
+"""Hands `num_stages` on from a loop that loads nothing itself to the loops inside of it that do.
+
+    scf.for %tile {                               scf.for %tile {
+      %sum = scf.for %k { copy; add }      -->      %sum = scf.for %k { copy; add } {num_stages = 3}
+      store %sum                                    store %sum
+    } {num_stages = 3}                            }
+
+The number stands on the outer loop where others have one for a whole kernel, or for a persistent one.
+A loop over the rows of a tile that is a copy as a whole is no such loop inside: that loop's own
+iterations are what is to be pipelined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.copy_statements import copies_of, only_reads
+from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
+from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.schedule.tile_copies import write_tile_copies
+from mlir_async_pipe.session.report import Session
+
+# What goes along; what is said of a loop's own iterations (`independent`) stays.
+_HANDED = (
+    names.NUM_STAGES,
+    names.STAGE_THROUGH,
+    names.ISSUE,
+    names.FRAGMENTS,
+    names.WAIT_AT,
+    names.EPILOGUE,
+    names.SHORT_TRIP,
+)
+
+
+def hand_inwards(module: Any, session: Session) -> None:
+    """Do so with every annotated loop of a module."""
+    for loop in (asked := find_loops(module)):
+        if names.NUM_STAGES in loop.attributes and not any(
+            inner in asked for inner in walk(loop) if inner != loop
+        ):
+            _hand_on(loop, session)
+
+
+def _hand_on(loop: Operation, session: Session) -> None:
+    simplify_guards(loop)
+    write_tile_copies(loop)
+    body = read_body(loop)
+    inside = list(_loops_in(loop))
+    if (
+        not inside
+        or copies_of(body).statements
+        or any(only_reads(s, "global") for s in body.statements)
+    ):
+        return
+    given = [(name, loop.attributes[name]) for name in _HANDED if name in loop.attributes]
+    names.remove(loop, [name for name, _ in given])
+    session.diagnostics.remark(
+        f"this loop loads nothing itself, so its '{names.NUM_STAGES}' is that of the loop inside; "
+        "with overlap-outer the copies of the next iteration of this one start early too",
+        code="inner-loop-pipelined",
+        at=loop,
+        notes=tuple(("this loop is pipelined", inner) for inner in inside),
+    )
+    for inner in inside:
+        for name, value in given:
+            inner.attributes[name] = value
+        _hand_on(inner, session)
+
+
+def _loops_in(loop: Operation) -> Iterator[Operation]:
+    """The outermost scf.for inside of an op that read global memory."""
+    for region in loop.regions:
+        for block in region.blocks:
+            for op in operations(block):
+                if op.name != "scf.for":
+                    yield from _loops_in(op)
+                elif reads_global_memory(op):
+                    yield op
