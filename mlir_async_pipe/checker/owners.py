@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
+from mlir_async_pipe.checker.fact_scopes import FactScopes
 from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
@@ -36,7 +38,6 @@ from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
     distinct_axis,
-    is_of_launch,
     thread_axis,
 )
 from mlir_async_pipe.checker.neighbours import neighbours, of_axis
@@ -80,15 +81,20 @@ class Owners:
         }
         launch: dict[Atom, Known] = {}
         certain = not state.tainted and not event.maybe
+        held = self._scopes.of
         for atom, known in state.facts.items():
-            if block_axis(atom) is not None:
+            where = held(atom)
+            if where == "block":
                 facts[atom] = known
-            elif self._is_of_grid(atom):
-                if not is_of_launch(atom):
-                    launch[atom] = known
-            elif not self._is_common(atom):
+            elif where == "grid":
+                launch[atom] = known
+            elif where == "path":
                 certain = False
-            elif atom.kind == "sum" and any(a in event.mentions for a, _ in forms.terms_of(atom)):
+            elif (
+                where == "blocks"
+                and atom.kind == "sum"
+                and any(a in event.mentions for a, _ in forms.terms_of(atom))
+            ):
                 facts[atom] = known
         launch = with_decisions(launch)
         if met is None:
@@ -111,31 +117,9 @@ class Owners:
         met = self._touched.get(id(event))
         return met is not None and met.certain and not met.facts and not event.threads
 
-    def _is_of_grid(self, atom: Atom) -> bool:
-        """Whether a fact about the atom holds in the whole grid, at any time."""
-        parts = forms.terms_of(atom) if atom.kind == "sum" else ((atom, 1),)
-        return all(self._is_fixed(part) for part, _ in parts)
-
-    def _is_common(self, atom: Atom) -> bool:
-        """Whether what a path decided holds in other blocks too."""
-        if atom.kind in ("tid", "iteration"):
-            return True
-        parts = [a for a, _ in forms.terms_of(atom)] if atom.kind == "sum" else [atom]
-        leaves = [a for p in parts for a in forms.atoms_of(forms.of_atom(p)) if a.kind != "call"]
-        return all(self._is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
-
-    def _is_fixed(self, atom: Atom) -> bool:
-        """Whether an unknown has one value in the whole grid, at any time."""
-        if atom.kind == "call":
-            operands = forms.operator_of(atom)[1]
-            return all(self._is_fixed(part) for form in operands for part, _ in form.terms)
-        if atom.kind != "symbol" or distinct_axis(atom) is not None:
-            return False
-        if isinstance(atom.key, tuple):
-            if atom.key[0] == "bit":
-                return self.is_argument(atom.key[1])
-            return is_of_launch(atom) or atom.key[0] in ("dim", "address")
-        return isinstance(atom.key, int) and self.is_argument(atom.key)
+    @cached_property
+    def _scopes(self) -> FactScopes:
+        return FactScopes(self.is_argument)
 
     # Comparing ----------------------------------------------------------------------------
 
@@ -229,7 +213,9 @@ class Owners:
 
     def _fixed(self, *, blocks: bool) -> Callable[[Atom], bool]:
         """Tells the numbers that two blocks, or two threads of one block, have alike."""
-        return lambda atom: self._is_fixed(atom) or (not blocks and block_axis(atom) is not None)
+        return lambda atom: (
+            self._scopes.is_fixed(atom) or (not blocks and block_axis(atom) is not None)
+        )
 
     def _is_one_thread(self, differences: Differences) -> bool:
         """Whether what both touch has the number of one thread in it, along every axis."""
@@ -247,7 +233,7 @@ class Owners:
             self._compare_blocks(*pair)
         if pairs:
             return
-        for one, other in neighbours(self.grid, self._is_fixed, a, b):
+        for one, other in neighbours(self.grid, self._scopes.is_fixed, a, b):
             met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -23,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Linear
-from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.values.numbers import evaluate_more
 from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
@@ -40,8 +41,15 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
     """The elements that all threads of a block cover together.
 
     `shape` is the static shape of the region's base; the result is a boolean array of that
-    shape, None where the subscripts cannot be evaluated. Raises OutOfBounds.
+    shape, not to be changed, None where the subscripts cannot be evaluated. Raises OutOfBounds.
     """
+    return _footprint((region, shape, block))
+
+
+# Each write is compared with every read that may see it.
+@remembered
+def _footprint(asked: tuple[Region, tuple[int, ...], Size]) -> np.ndarray | None:
+    region, shape, block = asked
     found = elements_by_thread(region, shape, block)
     if found is None:
         return None
@@ -49,6 +57,7 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
     covered = np.zeros(shape, dtype=bool)
     # Lanes that a block does not have copy nothing: of 48 threads the second wave has 16.
     covered.ravel()[elements[threads < product(block)]] = True
+    covered.flags.writeable = False
     return covered
 
 
@@ -90,8 +99,10 @@ def _starts(
     if points is None:
         return None
     leaves, threads = points
+    # Threads alone have the same numbers for every access.
+    numbered = leaves or _numbered_by_threads((block, region.lanes))
     subscripts = [
-        _numbers(form, leaves, threads, block, region.lanes) for form in region.subscripts
+        _numbers(form, numbered, threads, block, region.lanes) for form in region.subscripts
     ]
     if any(numbers is None for numbers in subscripts):
         return None
@@ -108,6 +119,13 @@ def _starts(
     return who, np.ravel_multi_index(tuple(columns), shape)
 
 
+@remembered
+def _numbered_by_threads(asked: tuple[Size, int]) -> dict[Value, np.ndarray | None]:
+    """What is known of values in blocks of this size and waves of so many lanes, outside of inner
+    loops; gets more with every access."""
+    return {}
+
+
 def _offsets(region: Region, shape: tuple[int, ...]) -> np.ndarray:
     """The row-major distances of an access's elements from its first one."""
     assert region.extent is not None
@@ -120,7 +138,7 @@ def _offsets(region: Region, shape: tuple[int, ...]) -> np.ndarray:
 
 def _points(
     region: Region, block: Size
-) -> tuple[dict[Value, np.ndarray], dict[int, np.ndarray]] | None:
+) -> tuple[dict[Value, np.ndarray | None], dict[int, np.ndarray]] | None:
     """Numbers for inner induction variables and thread ids, one axis each, broadcastable."""
     loops = _static_loops(region.op, region.top)
     ranges = [np.arange(lower, upper, step) for _, lower, upper, step in loops]
@@ -128,7 +146,7 @@ def _points(
     if threads.size * product(len(r) for r in ranges) > LARGEST_ENUMERATION:
         return None
     axes = len(ranges) + 1
-    leaves = {
+    leaves: dict[Value, np.ndarray | None] = {
         loop.regions[0].blocks[0].arguments[0]: r.reshape(
             [-1 if a == i + 1 else 1 for a in range(axes)]
         )
@@ -158,7 +176,7 @@ def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, i
 
 def _numbers(
     form: Linear,
-    leaves: dict[Value, np.ndarray],
+    numbered: dict[Value, np.ndarray | None],
     threads: dict[int, np.ndarray],
     block: Size,
     lanes: int,
@@ -177,7 +195,7 @@ def _numbers(
 
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
     for symbol, coefficient in form.terms:
-        numbers = evaluate(symbol, leaves, leaf)
+        numbers = evaluate_more(symbol, numbered, leaf)
         if numbers is None:
             return None
         total = total + coefficient * numbers

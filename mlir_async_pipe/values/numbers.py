@@ -26,7 +26,13 @@ def evaluate(
     `leaves` gives numbers for inner induction variables, `leaf` for other values that are not
     computed (thread ids). None where something else is met: cannot tell.
     """
-    known: dict[Value, Array | None] = dict(leaves)
+    return evaluate_more(value, dict(leaves), leaf)
+
+
+def evaluate_more(
+    value: Value, known: dict[Value, Array | None], leaf: Callable[[Value], Array | None]
+) -> Array | None:
+    """The same where `known` has the leaves' numbers, and gets those of all values on the way."""
 
     def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
         constant = integer_constant(current)
