@@ -70,7 +70,7 @@ def ours(kernel: Kernel) -> Figures:
 def of_triton(kernels: list[Kernel], python: Path) -> dict[str, Figures]:
     """Triton's code for those kernels that have a peer, compiled by its own environment."""
     asked = [kernel for kernel in kernels if kernel.triton is not None]
-    script = Path(__file__).with_name("triton_gemm.py")
+    script = Path(__file__).with_name("triton_peers.py")
     request = json.dumps([kernel.triton for kernel in asked])
     done = subprocess.run(
         [python, script], input=request, capture_output=True, text=True, check=True

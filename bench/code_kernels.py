@@ -20,7 +20,7 @@ from nvidia_tiles import TYPES  # noqa: E402
 @dataclass(frozen=True)
 class Kernel:
     """One kernel for one target. `multiplications` are those of one warp in one iteration, 0
-    where no tensor core works; `triton` is what `triton_gemm.py` is given, None without a peer."""
+    where no tensor core works; `triton` is what `triton_peers.py` is given, None without a peer."""
 
     name: str
     target: str
@@ -40,7 +40,10 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
     )  # fmt: skip
     assert not made.problems(), made.problems()
     count = warps[0] * warps[1]
-    peer = {"target": target, "tile": tile, "types": types, "stages": stages, "warps": count}
+    peer = {
+        "kernel": "gemm", "target": target, "tile": tile, "types": types, "stages": stages,
+        "warps": count,
+    }  # fmt: skip
     # Triton's kernel has no masks.
     masked = bool(more.get("edges"))
     name = f"GEMM {m}x{n}x{k} {types} {label}"
@@ -48,10 +51,14 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
 
 
 def attention(features: int, label: str, **more: Any) -> Kernel:
-    """Flash attention of `examples/generate_attention.py`, two products an iteration."""
+    """Flash attention of `examples/generate_attention.py`, two products an iteration, and Triton's."""
     made = Attention(features=features, **more)
     each = 2 * ROWS * ROWS * features // WARPS
-    return Kernel(f"attention 64x64 D={features} {label}", SM_80, made.module, each)
+    peer = {
+        "kernel": "attention", "target": SM_80, "features": features, "causal": made.causal,
+        "stages": made.stages, "warps": WARPS,
+    }  # fmt: skip
+    return Kernel(f"attention 64x64 D={features} {label}", SM_80, made.module, each, peer)
 
 
 def file(name: str, path: str) -> Kernel:

@@ -27,8 +27,13 @@ change makes worse (`bench/code.json` has the figures). Nothing is timed: these 
 * `passes`: how often workgroup memory is asked for the access of that op that is worst off, 1 without
   bank conflicts, by the addresses of one warp.
 
-Triton's kernel is that of its matmul tutorial without masks, B given row by row of C's columns
-(`bench/triton_gemm.py`), its PTX assembled by the same ptxas.
+Triton's GEMM is that of its matmul tutorial without masks, B given row by row of C's columns
+(`bench/triton_gemm.py`), its attention that of its tutorial on fused attention
+(`bench/triton_attention.py`); their PTX is assembled by the same ptxas.
+
+Every NVIDIA kernel of the list is run as PTX on the CPU too (`test/products/test_ptx_bench.py`): it gives
+NumPy's numbers with copies that land at once, as late as waits allow, and at random, and reads what is
+still in flight as soon as one wait lets one group more be.
 
 """
 

@@ -1,19 +1,10 @@
-"""Compiles Triton's GEMMs without a GPU, in an environment that has Triton and nothing of ours.
-
-    python bench/triton_gemm.py < requests.json > answers.json
-
-The kernel is that of Triton's matmul tutorial, with B given as one row a column of C, whole tiles
-and no masks, as `examples/generate_gemm.py` writes it.
-"""
+"""The GEMM of Triton's matmul tutorial, with B given as one row a column of C, whole tiles and no
+masks, as `examples/generate_gemm.py` writes it."""
 
 from __future__ import annotations
 
-import json
-import sys
-
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 TYPES = {"f16": "fp16", "bf16": "bf16", "tf32": "fp32", "s8": "i8"}
@@ -37,31 +28,17 @@ def gemm(
     tl.store(c + m[:, None] * c_row + n[None, :], total)
 
 
-def compiled(request: dict) -> dict:
-    """The code of one request: PTX or AMDGCN, and what the block needs."""
+def source(request: dict) -> ASTSource:
+    """The kernel for one request."""
     operand = TYPES[request["types"]]
     whole = operand == "i8"
     kinds = [f"*{operand}", f"*{operand}", "*i32" if whole else "*fp32", *["i32"] * 4]
     names = ["a", "b", "c", "k_size", "a_row", "b_row", "c_row"]
     constants = dict(zip(("BM", "BN", "BK"), request["tile"], strict=True))
     constants["SUM"] = tl.int32 if whole else tl.float32
-    source = ASTSource(
+    return ASTSource(
         fn=gemm,
         signature={**dict(zip(names, kinds, strict=True)), **dict.fromkeys(constants, "constexpr")},
         constexprs=constants,
         attrs={(number,): [["tt.divisibility", 16]] for number in range(len(names))},
     )
-    vendor, chip = request["target"].split(":")
-    target = (
-        GPUTarget("cuda", int(chip.removeprefix("sm_")), 32)
-        if vendor == "nvvm"
-        else GPUTarget("hip", chip, 64)
-    )
-    options = {"num_warps": request["warps"], "num_stages": request["stages"]}
-    made = triton.compile(source, target=target, options=options)
-    text = made.asm["ptx" if vendor == "nvvm" else "amdgcn"]
-    return {"text": text, "shared": made.metadata.shared, "version": triton.__version__}
-
-
-if __name__ == "__main__":
-    json.dump([compiled(request) for request in json.load(sys.stdin)], sys.stdout)
