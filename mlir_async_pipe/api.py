@@ -159,6 +159,8 @@ def lower(
     emit: Literal["llvm", "ptx", "cubin", "isa", "hsaco"] = "ptx",
     strict: bool = False,
     bare_pointers: bool = False,
+    bypass_l1: Literal["all", "formed"] = "all",
+    l2_lines: bool = True,
     cache: bool = True,
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
@@ -168,6 +170,9 @@ def lower(
     `strict`: a scope that the chip cannot run asynchronously is an error, not a remark.
     `bare_pointers`: a launch hands over a memref of static shape as one pointer, not as MLIR's
     descriptor.
+    `bypass_l1` and `l2_lines`, on NVIDIA chips: which asynchronous copies of 16 bytes bypass the
+    first-level cache, all or those that the lowering forms and those that say so; and whether copies of
+    parts of a line have the second-level cache fetch all of it.
 
     `cache`: code for the same module, options and versions is taken from the user's cache folder,
     where the extra `cache` is installed (`mlir_async_pipe.cache`).
@@ -180,18 +185,21 @@ def lower(
 
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     root, known = _root(module), _target(target)
+    if bypass_l1 not in ("all", "formed"):
+        raise UsageError(
+            f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
+        )
+    options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines)
     key = ""
     if cache and kept.folder() is not None:
         # With locations: what is said of the code names them.
         text = root.get_asm(enable_debug_info=True, print_generic_op_form=True)
-        key = kept.key_of("code", text, known, emit, strict, bare_pointers)
+        key = kept.key_of("code", text, known, emit, options)
         found = kept.get(key)
         if isinstance(found, lowering.Lowered):
             return cast("Lowered", found)
     with plain_values():
-        lowered: Lowered = lowering.lower(
-            module, target=known, emit=emit, strict=strict, bare_pointers=bare_pointers
-        )
+        lowered: Lowered = lowering.lower(module, target=known, emit=emit, options=options)
     if key:
         kept.put(key, lowered)
     return lowered

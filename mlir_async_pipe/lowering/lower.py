@@ -15,8 +15,8 @@ counts, registers, spills, and shared memory.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import Diagnostic, UsageError
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
     from mlir_async_pipe.lowering.launch_parameters import Parameter
 
 EMIT_KINDS = {"nvvm": ("llvm", "ptx", "cubin"), "rocdl": ("llvm", "isa", "hsaco")}
+
+
+@dataclass(frozen=True)
+class CodeOptions:
+    """How code is made. With `strict` a scope that the chip cannot run asynchronously is an error.
+    With `bare_pointers` a memref is handed over as one pointer instead of a descriptor. On NVIDIA
+    chips `bypass_l1` says which copies of 16 bytes bypass the first-level cache ("all", or those
+    that are "formed" here and those that say so), and with `l2_lines` copies of parts of a line
+    fetch it whole into the second."""
+
+    strict: bool = False
+    bare_pointers: bool = False
+    bypass_l1: Literal["all", "formed"] = "all"
+    l2_lines: bool = True
+
+
+AS_USUAL = CodeOptions()
 
 
 @dataclass(frozen=True)
@@ -98,12 +115,7 @@ class Started:
 
 
 def begin(
-    module: Any,
-    *,
-    target: Target,
-    emit: str = "ptx",
-    strict: bool = False,
-    bare_pointers: bool = False,
+    module: Any, *, target: Target, emit: str = "ptx", options: CodeOptions = AS_USUAL
 ) -> Started:
     """Begin to lower `module`, and return as soon as the back end's process works, if there is
     one. The module may be looked at meanwhile.
@@ -118,32 +130,23 @@ def begin(
             code="emit-kind",
             advice=f"it can emit {', '.join(kinds)}",
         )
-    return Started(_steps(module.operation, target, emit, strict, bare_pointers))
+    return Started(_steps(module.operation, target, emit, options))
 
 
 def lower(
-    module: Any,
-    *,
-    target: Target,
-    emit: str = "ptx",
-    strict: bool = False,
-    bare_pointers: bool = False,
+    module: Any, *, target: Target, emit: str = "ptx", options: CodeOptions = AS_USUAL
 ) -> Lowered:
     """Lower `module` to `target` and emit "llvm" (dialect), "ptx", "cubin", "isa" or "hsaco".
 
-    With `strict` a scope that the chip cannot run asynchronously is an error. With
-    `bare_pointers` a memref is handed over as one pointer instead of a descriptor.
     Raises AsyncPipeError: LoweringError where the module cannot be lowered, UsageError for a
     kind that the target does not have or a tool that is missing.
     """
-    with begin(
-        module, target=target, emit=emit, strict=strict, bare_pointers=bare_pointers
-    ) as started:
+    with begin(module, target=target, emit=emit, options=options) as started:
         return started.result()
 
 
 def _steps(
-    module: Any, target: Target, emit: str, strict: bool, bare_pointers: bool
+    module: Any, target: Target, emit: str, options: CodeOptions
 ) -> Generator[None, None, Lowered]:
     """Lower a copy; yields while a back end works."""
     # It needs the bindings, which may be chosen until now.
@@ -151,21 +154,20 @@ def _steps(
 
     session = Session(target=target, witnesses=False)
     root = module.clone().operation
-    parameters = launch_parameters.parameters_of(root, bare_pointers=bare_pointers)
+    bare = options.bare_pointers
+    parameters = launch_parameters.parameters_of(root, bare_pointers=bare)
     code: Any
     waits: tuple[Any, ...] = ()
     # Only the vendor that is asked for is imported: start-up counts.
     if target.lowering == "nvvm":
         from mlir_async_pipe.lowering.nvvm import lower_nvvm
 
-        code = yield from lower_nvvm.generate(
-            root, session, target.chip, emit, strict=strict, bare_pointers=bare_pointers
-        )
+        code = yield from lower_nvvm.generate(root, session, target.chip, emit, asdict(options))
     else:
         from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
 
-        to_rocdl.run(root, to_rocdl.ToRocdlOptions(target.chip.name, strict), session)
-        code = yield from rocdl_code.generate(root, target.chip, emit, bare_pointers=bare_pointers)
+        to_rocdl.run(root, to_rocdl.ToRocdlOptions(target.chip.name, options.strict), session)
+        code = yield from rocdl_code.generate(root, target.chip, emit, bare_pointers=bare)
         waits = code.waits
         rocdl_code.remark_stricter(waits, session.diagnostics)
     said = tuple(session.diagnostics.items)

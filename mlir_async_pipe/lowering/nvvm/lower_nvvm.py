@@ -54,18 +54,15 @@ def generate(
     session: Session,
     chip: Chip,
     emit: str,
-    *,
-    strict: bool,
-    bare_pointers: bool = False,
+    options: dict[str, Any],
 ) -> Generator[None, None, NvidiaCode]:
-    """Lower a module, which is changed, and emit "llvm" (dialect), "ptx" or "cubin".
+    """Lower a module, which is changed, with `options` of `async-pipe-to-nvvm`, and emit "llvm"
+    (dialect), "ptx" or "cubin".
 
     Yields while the back end works, not at all for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
-    to_nvvm.run(
-        root, to_nvvm.ToNvvmOptions(chip.name, strict, bare_pointers=bare_pointers), session
-    )
+    to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, **options), session)
     kernels = tuple(
         NvidiaKernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
         for op in walk(root)

@@ -6,14 +6,17 @@ Covers: lowering/nvvm/cache_hints.py
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
+import mlir_async_pipe
 from helpers.ptx_of import ptx_of
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.lowering.nvvm.cache_hints import WHOLE_LINES, with_whole_lines
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 
 WG = "#gpu.address_space<workgroup>"
@@ -105,6 +108,28 @@ def test_the_options_of_the_pass(text: str, cache: str, *, lines: bool) -> None:
         (gpu_module,) = operations(module.body)
         assert f"cache = {cache}" in str(module)
         assert (WHOLE_LINES in gpu_module.attributes) is lines
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "cp.async.cg.shared.global.L2::128B"),
+        ({"l2_lines": False}, "cp.async.cg.shared.global"),
+        ({"bypass_l1": "formed"}, "cp.async.ca.shared.global.L2::128B"),
+        ({"bypass_l1": "formed", "l2_lines": False}, "cp.async.ca.shared.global"),
+    ],
+)
+def test_the_same_from_python(options: dict[str, Any], name: str) -> None:
+    with new_context():
+        code = mlir_async_pipe.lower(
+            ir.Module.parse(kernel()), target="nvvm:sm_80", cache=False, **options
+        )
+    assert set(re.findall(r"cp\.async\.c[ag][\w.:]+", code.text)) == {name}
+
+
+def test_a_wrong_value_from_python_is_named() -> None:
+    with new_context(), pytest.raises(UsageError, match="'some', expected 'all' or 'formed'"):
+        mlir_async_pipe.lower(ir.Module.parse(kernel()), target="nvvm:sm_80", bypass_l1="some")  # type: ignore[arg-type]
 
 
 def test_only_the_named_kinds_are_rewritten() -> None:

@@ -15,7 +15,7 @@ from helpers.double_buffered import DOUBLE_BUFFERED
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.lowering.lower import Lowered, lower
+from mlir_async_pipe.lowering.lower import CodeOptions, Lowered, lower
 from mlir_async_pipe.lowering.nvvm import lower_nvvm
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
@@ -32,7 +32,7 @@ def lowered(text: str, emit: str, chip: str = "sm_80", *, strict: bool = False) 
     with new_context():
         module = ir.Module.parse(text)
         before = str(module)
-        result = lower(module, target=Target.of_chip(chip), emit=emit, strict=strict)
+        result = lower(module, target=Target.of_chip(chip), emit=emit, options=CodeOptions(strict))
         assert str(module) == before
         return result
 
