@@ -77,12 +77,16 @@ def iteration(body: tuple[str, ...], vendor: str, multiplications: int = 0) -> I
     found = [class_of(text, vendor) for text in body]
     times = (sum(map(worth, body)) / multiplications if multiplications else 1) or 1
     counts = {name: round(count / times, 2) for name, count in Counter(found).items()}
-    waits = tuple(
+    return Iteration(counts, longest_run(found), waits_in(body))
+
+
+def waits_in(body: tuple[str, ...]) -> tuple[int, ...]:
+    """What each wait of a loop's body leaves in flight."""
+    return tuple(
         int(next(filter(None, match.groups())), 0)
         for text in body
         if (match := _WAIT.search(text)) is not None
     )
-    return Iteration(counts, longest_run(found), waits)
 
 
 def class_of(text: str, vendor: str) -> str:
@@ -108,12 +112,24 @@ def longest_run(classes: list[str]) -> int:
 
 
 def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ...]:
-    """The loop that copies and has the most products: the pipelined one, not its fall-back. What
-    jumps on without a condition only looks like a loop: a block that was moved behind another."""
+    """The loop that copies, leaves the most in flight, and has the fewest barriers for its products:
+    the pipelined one, not its fall-back, which may be unrolled. What jumps on without a condition
+    only looks like a loop: a block that was moved behind another."""
 
-    def rank(body: tuple[str, ...]) -> tuple[bool, int, int, int]:
+    def rank(body: tuple[str, ...]) -> tuple[bool, int, bool, int, float, int, int]:
         found = Counter(class_of(text, vendor) for text in body)
         jumps = sum(text.startswith(("s_branch", "BRA")) for text in body)
-        return bool(found["copies"]), -jumps, found["products"], len(body)
+        products = found["products"]
+        in_flight = max(waits_in(body), default=0)
+        barriers = found["barriers"] / (products or 1)
+        return (
+            bool(found["copies"]),
+            -jumps,
+            bool(products),
+            in_flight,
+            -barriers,
+            products,
+            len(body),
+        )
 
     return max(bodies, key=rank)

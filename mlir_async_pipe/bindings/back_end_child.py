@@ -32,9 +32,9 @@ class Request:
     """What a child is asked for.
 
     `stack` names the bindings. `lowering` pipelines run one by one, then `rewrite`, a function of
-    the module's op ("package.module:function", imported when it is first asked for). Now no op may
-    be left that cannot be translated, and the `binary` pipeline runs, if there is one. `answer` is
-    "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    the module's op and a text ("package.module:function:text", imported when it is first asked
+    for). Now no op may be left that cannot be translated, and the `binary` pipeline runs, if there
+    is one. `answer` is "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
     """
 
     stack: str
@@ -104,8 +104,8 @@ def _rewrite(name: str, module: Any) -> None:
     """Run a function of this package on the module's op; unlike the bindings it may need NumPy."""
     if sys.modules.get("numpy", sys) is None:
         del sys.modules["numpy"]
-    place, _, function = name.partition(":")
-    getattr(importlib.import_module(place), function)(module.operation)
+    place, function, text = name.split(":")
+    getattr(importlib.import_module(place), function)(module.operation, text)
 
 
 def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:

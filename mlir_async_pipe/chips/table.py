@@ -8,7 +8,7 @@ dialect (which copy op a chip has, its widths and address spaces) and the chips'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC, Queue
@@ -24,7 +24,8 @@ class CopyForm:
     ("" is none), at addresses that are multiples of `source_alignment` bytes or of the copy's
     size, whichever is less (CDNA3 ISA, "Memory Alignment": two address bits are ignored from a
     dword on). `waits` are the forms in which its completion can be awaited: "marks"
-    (rocdl.wait.asyncmark, in groups) or "counter" (rocdl.s.wait.asynccnt, in ops).
+    (rocdl.wait.asyncmark, in groups) or "counter" (rocdl.s.wait.asynccnt, in ops). Up to
+    `largest_constant` bytes in the instruction are added to both addresses.
     """
 
     op: str
@@ -32,15 +33,20 @@ class CopyForm:
     source_spaces: tuple[str, ...]
     waits: tuple[Literal["marks", "counter"], ...]
     source_alignment: int = 16
+    largest_constant: int = 0
 
 
+# A constant of gfx9 has 12 bits and a sign, one of gfx10 11; what a negative one does to an address
+# in LDS the documents do not say.
 GATHER = CopyForm(
     "amdgpu.gather_to_lds",
     True,
     ("", "global", "fat_raw_buffer"),
     ("marks",),
     source_alignment=4,
+    largest_constant=4095,
 )
+GATHER_GFX10 = replace(GATHER, largest_constant=2047)
 ASYNC_LOAD = CopyForm("amdgpu.global_load_async_to_lds", False, ("global",), ("marks", "counter"))
 
 
@@ -154,7 +160,7 @@ CHIPS: dict[str, Chip] = {
         _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
         _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
         _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED, resident=_WAVES),
-        _amd("gfx1030", 32, 64, (4,), GATHER),
+        _amd("gfx1030", 32, 64, (4,), GATHER_GFX10),
         # The LDS DMA of gfx9 and gfx10 is gone in gfx11 and came back, in another form, in
         # gfx1250.
         _amd("gfx1100", 32, 64, registers=_HALF_MORE),

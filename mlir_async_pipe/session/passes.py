@@ -55,7 +55,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-tokens": "mlir_async_pipe.ask_checker.attach_tokens",
     "async-pipe-check": "mlir_async_pipe.checker.check_pass",
     "async-pipe-to-nvvm": "mlir_async_pipe.lowering.nvvm.to_nvvm",
-    "async-pipe-split-addresses": "mlir_async_pipe.lowering.nvvm.split_addresses",
+    "async-pipe-split-addresses": "mlir_async_pipe.lowering.loop_addresses.split_addresses",
     "async-pipe-to-rocdl": "mlir_async_pipe.lowering.rocdl.to_rocdl",
     "async-pipe": "mlir_async_pipe.async_pipe_pass",
 }

@@ -161,12 +161,13 @@ def kernel(chip: str, stages: int, tile: int = 128, waves: int = 2) -> Lowered:
 )
 def test_the_kernel_loop_waits_for_exactly_the_copies_of_older_groups(chip, stages, copies):
     """In the loop n = copies in the S - 2 groups that stay in flight; the other loop with a wait
-    is the one for short trips, which waits for everything."""
+    is the one for short trips, which waits for everything. LLVM may have unrolled a loop, and its
+    wait with it."""
     found = kernel(chip, stages)
     assert len(found.kernels) == 1
     left = (stages - 2) * copies
-    loops = sorted(found.kernels[0].loop_counts().values())
-    assert loops == ([(0,), (left,)] if stages > 2 else [(0,)])
+    loops = sorted(sorted(set(counts)) for counts in found.kernels[0].loop_counts().values())
+    assert loops == ([[0], [left]] if stages > 2 else [[0]])
     counter = "asynccnt" if chip == "gfx1250" else "vmcnt"
     assert {wait.counter for wait in found.kernels[0].waits if wait.marker is not None} == {counter}
 

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
+from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
@@ -40,7 +41,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     module_functions,
     top_level,
 )
-from mlir_async_pipe.lowering.nvvm.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
 from mlir_async_pipe.lowering.ordered_steps import (

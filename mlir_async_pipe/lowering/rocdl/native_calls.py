@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.lowering.nvvm.split_addresses import split_for_rocdl
+from mlir_async_pipe.lowering.rocdl.lds_addresses import split_for_rocdl
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 
 # Bytes into the hidden arguments (code object 5 and newer): the blocks in x, y and z, 32 bits each,
@@ -36,9 +36,9 @@ _BLOCKS, _THREADS = 0, 12
 Writer = Callable[[LlvmBuilder, Any], Any]
 
 
-def finish(root: Operation) -> None:
-    """What is done to the LLVM dialect before it becomes code."""
-    split_for_rocdl(root)
+def finish(root: Operation, chip: str) -> None:
+    """What is done to the LLVM dialect before it becomes code for the chip of that name."""
+    split_for_rocdl(root, chip)
     calls_to_intrinsics(root)
 
 

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, one_gpu_module
+from mlir_async_pipe.lowering.rocdl.equal_ends import end_by_equality
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
 from mlir_async_pipe.lowering.rocdl.rocm_tools import device_libraries, toolkit
@@ -90,6 +91,7 @@ def generate(
     _check_intrinsics(root)
     slices_to_shuffles(root)
     masks_to_constants(root)
+    end_by_equality(root)
     if emit == "llvm":
         text = (yield from back_end_process.run(_request(root, chip, "", bare_pointers))).decode()
         return RocdlCode(text, b"")
@@ -139,7 +141,7 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
         (*lowering, _LOWERING.format(chip=chip.name, bare=BARE_POINTERS if bare_pointers else "")),
         binary,
         "object" if options else "module",
-        _REWRITE,
+        f"{_REWRITE}:{chip.name}",
     )
 
 

@@ -39,6 +39,11 @@ def scalar_step(wave: Wave, i: Instruction) -> None:
             right = signed(right, 16) & M32
         wave.scc = compare(what, wave.scalar(operands[0], bits), right)
         return
+    if found := re.fullmatch(r"bitcmp([01])_b(32|64)", name):
+        bits = int(found[2])
+        bit = wave.scalar(operands[0], bits) >> (wave.scalar(operands[1]) % bits) & 1
+        wave.scc = bit == int(found[1])
+        return
     if found := re.fullmatch(r"cselect_b(32|64)", name):
         bits = int(found[1])
         wave.set_scalar(operands[0], wave.scalar(operands[1 if wave.scc else 2], bits), bits)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 WG = "#gpu.address_space<workgroup>"
-CHIPS = {"gfx942": (1,), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
+CHIPS = {"gfx942": (1, 4), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
 LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
 
 

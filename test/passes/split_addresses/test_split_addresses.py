@@ -1,6 +1,6 @@
 """Addresses in random loops are the same numbers after `async-pipe-split-addresses` as before.
 
-Covers: lowering/nvvm/split_addresses.py, lowering/nvvm/address_parts.py, flow/varying.py,
+Covers: lowering/loop_addresses/split_addresses.py, lowering/loop_addresses/address_parts.py, flow/varying.py,
 lowering/scopes/llvm_builder.py
 """
 
@@ -14,7 +14,7 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.lowering.nvvm.split_addresses import split_for_rocdl
+from mlir_async_pipe.lowering.rocdl.lds_addresses import split_for_rocdl
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.domains import Domain
@@ -209,7 +209,7 @@ def amd(moves: str) -> str:
     text = TWO_COPIES.format(moves=moves)
     with new_context():
         module = ir.Module.parse(text)
-        split_for_rocdl(module.operation)
+        split_for_rocdl(module.operation, "gfx942")
         assert module.operation.verify()
         return module.operation.get_asm(print_generic_op_form=True)
 

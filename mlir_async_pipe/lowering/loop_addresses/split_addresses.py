@@ -33,8 +33,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.flow.varying import Varying
-from mlir_async_pipe.lowering.nvvm.address_parts import Address, AddressParts
-from mlir_async_pipe.lowering.nvvm.narrow_counters import narrow_counters
+from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, AddressParts
+from mlir_async_pipe.lowering.loop_addresses.narrow_counters import narrow_counters
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -54,7 +54,7 @@ class Copies:
 
     `register` is the class of inline asm in which an offset is hidden; with `scalar` it holds
     one number for a wave, so only what all threads agree on. `immediate`: a constant can stand in
-    the instruction; AMD's would move the address in LDS by as much.
+    the instruction; AMD's is added to both addresses, which is for `lds_addresses` to use.
     """
 
     register: str
@@ -63,7 +63,6 @@ class Copies:
 
 
 NVIDIA = Copies("l", scalar=False, immediate=True)
-AMD = Copies("s", scalar=True, immediate=False)
 
 Terms = tuple[tuple[Value, int], ...]
 """Symbols and their coefficients."""
@@ -98,15 +97,10 @@ def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
             split_addresses(op, copies)
 
 
-def split_for_rocdl(root: Operation) -> None:
-    """The same for AMD chips."""
-    split_all(root, AMD)
-
-
 def split_addresses(function: Operation, copies: Copies) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     varying, parts = Varying(function.regions[0]), AddressParts()
-    order = {value: number for number, value in enumerate(_values(function))}
+    order = order_of_values(function)
     found = [
         access for block in varying.blocks() for access in _accesses(block, varying, parts, order)
     ]
@@ -118,6 +112,11 @@ def split_addresses(function: Operation, copies: Copies) -> None:
             writers[block] = _Writer(shared, copies)
         access.op.operands[access.number] = writers[block].pointer(access)
     _erase_unused(function)
+
+
+def order_of_values(function: Operation) -> dict[Value, int]:
+    """The places of a function's values in its text."""
+    return {value: number for number, value in enumerate(_values(function))}
 
 
 def _values(function: Operation) -> Iterator[Value]:
@@ -141,14 +140,14 @@ def _accesses(
             if source is None or source.name not in _ARITHMETIC or not is_pointer(operand):
                 continue
             address = parts.address(operand)
-            split = _by_depth(address, block, varying, order)
+            split = terms_by_depth(address, block, varying, order)
             constant = address.offset.constant
             if address.steps > 1 or sum(map(bool, split)) + bool(constant) > 1:
                 found.append(Access(op, number, address.base, address.kind, split, constant))
     return found
 
 
-def _by_depth(
+def terms_by_depth(
     address: Address, block: Block, varying: Varying, order: dict[Value, int]
 ) -> tuple[Terms, ...]:
     """The terms of an address by the number of loops around the block that they vary in, each in
@@ -202,7 +201,9 @@ class _Writer:
                 made = self._once(key, lambda p=made: _advanced(build, p, early))
                 continue
             hidden = register if part is last else ""
-            bytes_ = self._once(("bytes", part, hidden), lambda t=part, r=hidden: _sum(build, t, r))
+            bytes_ = self._once(
+                ("bytes", part, hidden), lambda t=part, r=hidden: write_sum(build, t, r)
+            )
             made = self._once(key, lambda p=made, b=bytes_: build.at(p, b))
         return made if early or not access.constant else _advanced(build, made, access.constant)
 
@@ -222,9 +223,9 @@ def _advanced(build: LlvmBuilder, pointer: Value, constant: int) -> Value:
     return build.at(pointer, constant if fits else build.number(constant))
 
 
-def _sum(build: LlvmBuilder, terms: Terms, register: str) -> Value:
+def write_sum(build: LlvmBuilder, terms: Terms, register: str = "", constant: int = 0) -> Value:
     """A sum of symbols times coefficients; with a `register` LLVM does not know of what."""
-    total: Value | None = None
+    total = build.number(constant) if constant or not terms else None
     for symbol, factor in terms:
         number = symbol
         if bits_of(symbol.type) < 64:

@@ -12,7 +12,6 @@ those that the loop begins with, each in turn gives the next one, until no new o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def narrow_counters(function: Operation) -> None:
     for argument in found:
         _retype(argument)
     for argument in found:
-        for end, place in _handing_on(argument, region):
+        for end, place in _handed_on(argument):
             end.operands[place] = _Narrower(found, end).narrow(end.operands[place])
 
 
@@ -118,11 +117,11 @@ def _retype(argument: Value) -> None:
         user.operands[place] = extended
 
 
-def _handing_on(argument: Value, region: Any) -> list[tuple[Operation, int]]:
-    """The branches that hand on an argument, and which operand it is."""
+def _handed_on(argument: Value) -> list[tuple[Operation, int]]:
+    """The branches that hand on a block argument, and which operand it is."""
     block, number = ir.BlockArgument(argument).owner, ir.BlockArgument(argument).arg_number
     found = []
-    for end in map(terminator, region.blocks):
+    for end in map(terminator, block.region.blocks):
         row = BRANCH_ROWS.get(end.name)
         for place, successor in enumerate(end.successors):
             if successor == block:

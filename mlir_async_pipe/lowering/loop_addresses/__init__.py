@@ -1,0 +1,1 @@
+"""Addresses and counters in the loops of LLVM code, for both vendors."""
