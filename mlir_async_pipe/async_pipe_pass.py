@@ -1,7 +1,7 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    schedule --> expand --> count-waits --> drop-drains --> simplify-waits --> drop-barriers
-             --> check
+    cursors --> schedule --> expand --> count-waits --> barriers where a function asks for them
+            --> drop-drains --> simplify-waits --> drop-barriers --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
@@ -18,23 +18,27 @@ from typing import Any
 
 from mlir_async_pipe.ask_checker.drop_barriers import drop
 from mlir_async_pipe.ask_checker.recount_existing import keep_existing
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.loops.annotations import CHOICES, ISSUE
+from mlir_async_pipe.loops.annotations import BARRIERS, CHOICES, ISSUE
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
 
 CHECK = "async-pipe-check"
 DROP_BARRIERS = "async-pipe-drop-barriers"
 MEMBERS = (
+    "async-pipe-cursors",
     "async-pipe-schedule",
     "async-pipe-expand",
     "async-pipe-count-waits",
+    "async-pipe-barriers",
     "async-pipe-drop-drains",
     "async-pipe-simplify-waits",
     DROP_BARRIERS,
@@ -46,6 +50,7 @@ PROVING = (DROP_BARRIERS, CHECK)
 SETTINGS: dict[str, dict[str, Any]] = {
     "async-pipe-simplify-waits": {"keep_commits": True},
     DROP_BARRIERS: {"pipelined_only": True},
+    "async-pipe-barriers": {"asked": True},
 }
 
 
@@ -83,7 +88,7 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
         session = dataclasses.replace(session, target=Target.of_chip(options.chip))
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
-    if not find_loops(module):
+    if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
         session.diagnostics.warning(
             "no loop here asks to be pipelined",
             code="no-annotated-loops",
@@ -92,8 +97,9 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
                 ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
             ),
         )
+    (cursors, nothing), (_, scheduling), (_, expanding), *others = members(options)
+    cursors.run(module, nothing, session)
     keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
-    (_, scheduling), (_, expanding), *others = members(options)
     schedule_and_expand(module, scheduling, expanding, session)
     known: Mapping[Any, Outcome] = {}
     for found, handed_on in others:
@@ -105,9 +111,15 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
             found.run(module, handed_on, session)
 
 
+def _is_by_hand(op: Operation) -> bool:
+    """Whether a pipeline was written slot by slot, with counts and barriers to be found."""
+    row = row_of(op)
+    return BARRIERS in op.attributes or (row is not None and row.slots != 0)
+
+
 def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
     """Schedule and expand a copy of the module, which tells nobody what it finds."""
-    (_, scheduling), (_, expanding), *_ = members(options)
+    _, (_, scheduling), (_, expanding), *_ = members(options)
     schedule_and_expand(module, scheduling, expanding, Session(target=session.target))
 
 

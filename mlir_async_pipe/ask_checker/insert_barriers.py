@@ -19,6 +19,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    ancestors,
     before,
     enclosing,
     walk,
@@ -26,11 +27,14 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.loops.annotations import BARRIERS
 from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 
 SCOPES = ("async_pipe.scope",)
 BARRIER_CAUSES = ("not-visible", "missing-barrier")
@@ -41,11 +45,12 @@ class BarrierOptions:
     """Options of `async-pipe-barriers`.
 
     `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory.
+    arguments point to the same memory. `asked`: only in functions that say `async_pipe.barriers`.
     """
 
     chip: str = ""
     assume_noalias_arguments: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,11 @@ class BarrierRecord:
 @register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
+    asking = [op for op in walk(module) if BARRIERS in op.attributes]
+    if options.asked and not asking:
+        return
     target = target_for(options, session)
-    found = kernels(module)
+    found = [kernel for kernel in kernels(module) if not options.asked or kernel in asking]
     around = surroundings(module, found)
     for kernel in found:
         guarded: set[Operation] = set()
@@ -76,6 +84,9 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
                 break
             later, earlier = missing
             place = _uniform_place(later)
+            outer = None if place is None else _uniform_place(_outside_of_loops(place, earlier))
+            if outer is not None and outer not in guarded:
+                place = outer
             if place is None or place in guarded:
                 raise _divergent(later, earlier)
             guarded.add(place)
@@ -84,6 +95,8 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
                 BarrierRecord(Place.of(later), later.name, Place.of(earlier), earlier.name),
             )
             _insert(place, outcome)
+    for op in asking:
+        del op.attributes[BARRIERS]
 
 
 def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Operation] | None:
@@ -124,6 +137,28 @@ def _uniform_place(op: Operation) -> Operation | None:
         if len(list(around.successors)):
             return None
         place = around
+
+
+def _outside_of_loops(op: Operation, earlier: Operation) -> Operation:
+    """The outermost loop around `op` in which nothing has to be waited for: neither the other
+    end nor a wait stands in it. A barrier before it serves all iterations; or `op` itself.
+
+    wait                               wait
+    scf.for %j { load %tile[%j] } -->  barrier
+                                       scf.for %j { load %tile[%j] }
+    """
+    place = op
+    for around in ancestors(op):
+        inside = list(walk(around))
+        if around.name not in LOOP_OPS or earlier in inside or any(map(_synchronises, inside)):
+            return place
+        place = around
+    return place
+
+
+def _synchronises(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and (row.wait is not None or row.barrier is not None)
 
 
 def _insert(place: Operation, outcome: Outcome) -> None:

@@ -50,6 +50,8 @@ DRAIN = "async_pipe.drain"
 COPIES = "async_pipe.copies"
 REASON = "async_pipe.reason"
 DYNAMIC_SHARED_BYTES = "async_pipe.dynamic_shared_bytes"
+# On a function: `async-pipe` inserts the barriers that it lacks.
+BARRIERS = "async_pipe.barriers"
 
 # Groups several ops into one statement; with `no_inline` it survives canonicalize.
 GROUPING_OP = "scf.execute_region"

@@ -44,6 +44,7 @@ class Pass:
 # Where each pass lives; imported when it is first asked for, so that start-up stays short.
 _MODULES: dict[str, str] = {
     "async-pipe-raise-loops": "mlir_async_pipe.raising.raise_loops",
+    "async-pipe-cursors": "mlir_async_pipe.waits.ssa.cursors",
     "async-pipe-schedule": "mlir_async_pipe.schedule.schedule_pass",
     "async-pipe-suggest": "mlir_async_pipe.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.expand.expand_pass",

@@ -1,6 +1,6 @@
 """The `Pipeline` builder: what it emits is counted, checked, and right under every completion.
 
-Covers: builder.py, examples/pipelined_sum.py
+Covers: builder, examples/pipelined_sum.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,144 @@
+"""The memory of a pipeline: as many slots as it is deep, and which of them comes next.
+
+    pipe.buffer((64, 32), "f16")      %ring = memref.alloc() : memref<3x64x32xf16, workgroup>
+    the slot that comes next          %s = memref.load %cursor[]
+                                      %slot = memref.subview %ring[%s, 0, 0] [1, 64, 32]
+                                      memref.store (%s + 1 mod 3), %cursor[]
+
+A cursor is a number in memory, so that produce and consume may stand in any control flow;
+`async-pipe-cursors` makes values of it that loops carry. A loop of `Pipeline.loop` needs one slot:
+the expander gives it versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, source_op
+from mlir_async_pipe.builder.caller import here, in_context, misuse
+from mlir_async_pipe.builder.participants import entry
+from mlir_async_pipe.builder.windows import window
+from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.waits.ssa.cursors import CURSOR
+
+SPACE = "#gpu.address_space<workgroup>"
+# What copies of 16 bytes need.
+ALIGNMENT = 16
+ROLES = ("produce", "consume")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """What one slot of a ring holds: a tile of `shape`, of elements called `element`."""
+
+    shape: tuple[int, ...]
+    element: str
+
+    def type(self, outer: tuple[int, ...] = ()) -> str:
+        """The type of memory that has these tiles along the outer dimensions."""
+        sizes = "x".join(map(str, (*outer, *self.shape)))
+        return f"memref<{sizes}x{self.element}, {SPACE}>"
+
+
+class Slot(ir.Value):
+    """A memref: the tile of one buffer in the slot that a `with` holds."""
+
+    def __init__(self, value: Value, pipe: Any, place: Place) -> None:
+        super().__init__(value)
+        self.pipe = pipe
+        self.place = place
+        self.closed = False
+        # A tile was copied into all of it.
+        self.filled = False
+        self.uses_inside = 0
+
+    def close(self) -> None:
+        """The `with` has ended."""
+        self.closed = True
+        self.uses_inside = len(list(self.uses))
+
+
+def buffer_of(shape: tuple[int, ...] | int, dtype: Any) -> Buffer:
+    """Raises UsageError (bad-argument) for sizes below 1 and for what is no element type."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not sizes or any(not isinstance(size, int) or size < 1 for size in sizes):
+        raise misuse(f"a buffer of shape {shape}, expected sizes of 1 or more", code="bad-argument")
+    made = Buffer(sizes, str(dtype))
+    in_context()
+    try:
+        ir.Type.parse(made.type())
+    except Exception as error:
+        raise misuse(
+            f"a buffer of {dtype}, expected an element type such as 'f16'", code="bad-argument"
+        ) from error
+    return made
+
+
+class Ring:
+    """The memory of all buffers of a pipeline in one kernel."""
+
+    def __init__(
+        self, buffers: list[Buffer], op: Operation, slots: int, group: tuple[Value, int] | None
+    ) -> None:
+        """`slots`: how many there are (1 for a loop, whose buffers get versions); `group`: which
+        of how many warps or threads runs, where each has tiles of its own."""
+        self.slots = slots
+        self._group = group
+        self._buffers = buffers
+        self._entry = entry(op)
+        outer = (*((slots,) if slots > 1 else ()), *((group[1],) if group else ()))
+        self._memory = [self._allocate(buffer.type(outer)) for buffer in buffers]
+        counted = ROLES if slots > 1 and buffers else ()
+        self._cursors = {role: self._cursor() for role in counted}
+
+    def views(self, role: str) -> list[Value]:
+        """The tiles in the slot that comes next to `role`, and on to the one after it."""
+        offsets = [self._advance(role)] if role in self._cursors else []
+        offsets += [self._group[0]] if self._group else []
+        return [
+            window(memory, [*offsets, *[0] * len(buffer.shape)], buffer.shape)
+            if offsets
+            else memory
+            for memory, buffer in zip(self._memory, self._buffers, strict=True)
+        ]
+
+    def overwritten(self) -> None:
+        """Every iteration of a loop fills its slots whole before it reads them."""
+        for memory in self._memory:
+            source_op(memory).attributes[PRIVATE] = ir.UnitAttr.get()
+
+    def _advance(self, role: str) -> Value:
+        cursor, ip, loc = self._cursors[role], ir.InsertionPoint.current, here()
+        write = IntegerWriter(ip, loc)
+        slot = create("memref.load", [cursor], [write.index], ip=ip, loc=loc).results[0]
+        following = write.add(slot, 1)
+        wraps = write.compare("eq", following, self.slots)
+        following = write.select(wraps, write.constant(0), following)
+        create("memref.store", [following, cursor], ip=ip, loc=loc)
+        return slot
+
+    def _allocate(self, kind: str) -> Value:
+        i64 = ir.IntegerType.get_signless(64)
+        attributes = {
+            "alignment": ir.IntegerAttr.get(i64, ALIGNMENT),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        }
+        return self._at_entry("memref.alloc", (), kind, attributes)
+
+    def _cursor(self) -> Value:
+        attributes = {
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+            CURSOR: ir.UnitAttr.get(),
+        }
+        cell = self._at_entry("memref.alloca", (), "memref<index>", attributes)
+        zero = IntegerWriter(self._entry, here()).constant(0)
+        create("memref.store", [zero, cell], ip=self._entry, loc=here())
+        return cell
+
+    def _at_entry(self, name: str, operands: Any, kind: str, attributes: dict[str, Any]) -> Value:
+        results = [ir.Type.parse(kind)]
+        return create(name, operands, results, attributes, ip=self._entry, loc=here()).results[0]

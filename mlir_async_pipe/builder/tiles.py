@@ -1,0 +1,253 @@
+"""Copies a tile from global memory into a slot, by all threads that share the slot.
+
+    copy_tile(%view, slot)        64 x 32 of f16 by 128 threads, rows at multiples of 16 bytes:
+
+    %row = %thread / 4            4 copies of 16 bytes make a row, 128 threads 32 rows,
+    %column = %thread mod 4 * 8   so each thread copies 2 of them
+    %v = vector.load %view[%row, %column]          vector.store %v, %slot[%row, %column]
+    %w = vector.load %view[%row + 32, %column]     …
+
+They are plain loads and stores: what can be asynchronous becomes so when the pipeline is expanded or
+lowered, in the chip's own copies, and the rest goes through registers. With a mask the loads are
+masked, and the rest of the tile is filled with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import Value, attribute, create, terminator
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
+from mlir_async_pipe.builder.participants import (
+    Participants,
+    Threads,
+    kernel,
+    thread_number,
+    threads_of,
+    total,
+    writer,
+)
+from mlir_async_pipe.builder.ring import Slot
+from mlir_async_pipe.builder.tile_checks import Tile, check_tile, tile_at
+from mlir_async_pipe.values.alignment import access_alignment, static_strides
+from mlir_async_pipe.values.divisors import divisor
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.linear import Arithmetic
+
+# What chips copy asynchronously; AMD's make copies of 4 of what they do not have.
+COPY_BYTES = (16, 8, 4)
+# Copies of a thread that are written one after the other; more become a loop.
+MOST_UNROLLED = 16
+
+Mask = Sequence[Any]
+"""For each dimension an index value, a number, or None for all."""
+
+
+@plain_values()
+def copy_tile(
+    source: Value,
+    slot: Value,
+    *,
+    at: Sequence[Any] | None = None,
+    threads: Threads | None = None,
+    mask: Mask | Literal["edges"] | None = None,
+    align: int | None = None,
+) -> None:
+    """Copy the tile `source`, a view of global memory, into `slot`.
+
+    `slot`: what `Pipeline.produce` gives, or any workgroup memory of the same shape.
+    `at`: `source` is a whole array, and the tile begins at these subscripts of it (an array of
+    more dimensions than the slot gives one element along the first of them).
+    `threads`: how many copy it together, in x, y and z; those of the pipeline, else of the kernel.
+    `mask`: for each dimension how many of its elements are there, None for all; the others are
+    not read, and become zeros. "edges": as many as the array has from `at` on.
+    `align`: bytes of which the source's rows begin at multiples, where that is not proven:
+    copies are 16, 8 or 4 bytes wide, and of elements one by one where not even 4 are sure.
+
+    Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument).
+    """
+    if at is not None:
+        source, mask = tile_at(source, slot, at, mask)
+    tile = check_tile(source, slot, mask, align)
+    owner = slot.pipe if isinstance(slot, Slot) and threads is None else None
+    who = _threads(threads) if owner is None else owner.participants()
+    _Copy(tile, who, _width(tile, who.count), writer()).write()
+    if isinstance(slot, Slot):
+        slot.filled = True
+
+
+def _threads(given: Threads | None) -> Participants:
+    sizes = threads_of(kernel(), given)
+    return Participants(total(sizes), thread_number(sizes, writer()))
+
+
+def _width(tile: Tile, count: int) -> int:
+    """Elements of one copy: the most of 16, 8 and 4 bytes of which all rows are multiples, in
+    memory and in length; 1 where there are none."""
+    numbers = Arithmetic()
+    strides = static_strides(tile.source)
+    if strides[-1] != 1:
+        return 1
+    rows = [tile.bytes if stride is None else stride * tile.bytes for stride in strides[:-1]]
+    zero = writer().constant(0)
+    proven = gcd(access_alignment(tile.source, [zero] * len(tile.shape), numbers), *rows)
+    known = proven if tile.align is None else max(tile.align, proven)
+    found = [
+        size // tile.bytes
+        for size in COPY_BYTES
+        if known % size == 0
+        and size % tile.bytes == 0
+        # All that is copied lies in one row.
+        and tile.shape[-1] % (size // tile.bytes) == 0
+    ]
+    # Better narrow copies by all threads than wide ones by some, which need a condition.
+    even = [size for size in found if product(tile.shape) // size % count == 0]
+    return [*even, *found, 1][0]
+
+
+@dataclass
+class _Copy:
+    """One tile, in copies of `width` elements of a row."""
+
+    tile: Tile
+    who: Participants
+    width: int
+    build: IntegerWriter
+
+    def write(self) -> None:
+        """The copies of the thread that runs: every `who.count`-th of all."""
+        copies = product(self.tile.shape) // self.width
+        rounds, some = divmod(copies, self.who.count)
+        if rounds > MOST_UNROLLED:
+            self._in_loop(rounds)
+        else:
+            for number in range(rounds):
+                self._copy(number * self.who.count)
+        if some:
+            # The last threads have nothing left to copy.
+            first = rounds * self.who.count
+            assert not isinstance(self.who.number, int)
+            inside = self.build.compare("ult", self.who.number, some)
+            self._guarded(inside, lambda: self._copy(first))
+
+    def _in_loop(self, rounds: int) -> None:
+        build = self.build
+        bounds = [build.constant(number) for number in (0, rounds, 1)]
+        outside = build.ip
+        loop = write_for(bounds, (), outside, build.location)
+        body = loop.regions[0].blocks[0]
+        build.enter(ir.InsertionPoint(body))
+        self._copy(build.multiply(body.arguments[0], self.who.count))
+        create("scf.yield", ip=build.ip, loc=build.location)
+        build.leave(outside)
+
+    def _guarded(self, condition: Value, write: Callable[[], None]) -> None:
+        build, outside = self.build, self.build.ip
+        branch = write_if(condition, (), None, outside, build.location)
+        build.enter(at_end_of(branch.regions[0]))
+        write()
+        build.leave(outside)
+
+    def _copy(self, before: Value | int) -> None:
+        """Copy number `before` + the thread's own."""
+        at = self._place(before)
+        kept = self._kept(at)
+        tile, build = self.tile, self.build
+        if static_strides(tile.source)[-1] != 1:
+            self._element(at, kept)
+            return
+        kind = ir.VectorType.get([self.width], tile.element, loc=build.location)
+        loaded = self._load(at, kind, kept)
+        create("vector.store", [loaded, tile.slot, *at], ip=build.ip, loc=build.location)
+
+    def _place(self, before: Value | int) -> list[Value]:
+        """The subscripts of the first element."""
+        build, shape = self.build, self.tile.shape
+        in_row, count = shape[-1] // self.width, self.who.count
+        number = self.who.number
+        own = build.constant(number) if isinstance(number, int) else number
+        if isinstance(before, int) and in_row % count == 0:
+            # All threads in one row.
+            row, place = build.constant(before // in_row), build.add(own, before % in_row)
+        elif isinstance(before, int) and before % in_row == 0:
+            # The same place in another row: only the row's number is new.
+            row = build.add(build.divide(own, in_row), before // in_row)
+            place = build.remainder(own, in_row)
+        else:
+            own = build.add(own, before)
+            row, place = build.divide(own, in_row), build.remainder(own, in_row)
+        column = build.multiply(place, self.width)
+        if len(shape) == 1:
+            return [column]
+        outer = []
+        for size in reversed(shape[1:-1]):
+            outer.append(build.remainder(row, size))
+            row = build.divide(row, size)
+        return [row, *reversed(outer), column]
+
+    def _kept(self, at: list[Value]) -> Value | None:
+        """How many elements of the copy are there, None for all: those of the row, if all other
+        subscripts are there."""
+        build, mask = self.build, self.tile.mask
+        if all(entry is None for entry in mask):
+            return None
+        kept = build.constant(self.width)
+        if mask[-1] is not None:
+            kept = self._kept_of_row(at[-1], mask[-1])
+        for index, size in zip(at[:-1], mask[:-1], strict=True):
+            if size is not None:
+                inside = build.compare("slt", index, size)
+                kept = build.select(inside, kept, build.constant(0))
+        return kept
+
+    def _kept_of_row(self, column: Value, size: Value) -> Value:
+        build = self.build
+        if divisor(size, Arithmetic()) % self.width == 0:
+            # All or none, which every chip's copies can do.
+            inside = build.compare("slt", column, size)
+            return build.select(inside, build.constant(self.width), build.constant(0))
+        # Fewer than none is none, more than all is all (vector.create_mask).
+        return build.subtract(size, column)
+
+    def _load(self, at: list[Value], kind: Any, kept: Value | None) -> Value:
+        build, tile = self.build, self.tile
+        i64 = ir.IntegerType.get_signless(64)
+        aligned = {"alignment": ir.IntegerAttr.get(i64, self.width * tile.bytes)}
+        place = {"ip": build.ip, "loc": build.location}
+        if kept is None:
+            return create("vector.load", [tile.source, *at], [kind], aligned, **place).results[0]
+        zeros = build.zero(kind, attribute(f"dense<{tile.zero}> : {kind}", build.context))
+        i1 = ir.IntegerType.get_signless(1)
+        masked = ir.VectorType.get([self.width], i1, loc=build.location)
+        mask = create("vector.create_mask", [kept], [masked], **place).results[0]
+        operands = [tile.source, *at, mask, zeros]
+        return create("vector.maskedload", operands, [kind], aligned, **place).results[0]
+
+    def _element(self, at: list[Value], kept: Value | None) -> None:
+        """One element of a row whose elements are not next to each other."""
+        build, tile = self.build, self.tile
+        place: dict[str, Any] = {"ip": build.ip, "loc": build.location}
+        if kept is None:
+            loaded = create("memref.load", [tile.source, *at], [tile.element], **place).results[0]
+        else:
+            zero = build.zero(
+                tile.element, attribute(f"{tile.zero} : {tile.element}", build.context)
+            )
+            inside = build.compare("ne", kept, 0)
+            branch = write_if(inside, [zero], [zero], build.ip, build.location)
+            end = terminator(branch.regions[0].blocks[0])
+            end.operands[0] = create(
+                "memref.load",
+                [tile.source, *at],
+                [tile.element],
+                ip=ir.InsertionPoint(end),
+                loc=build.location,
+            ).results[0]
+            loaded = branch.results[0]
+        create("memref.store", [loaded, tile.slot, *at], **place)

@@ -1,0 +1,211 @@
+"""What a pipeline is asked in the wrong order is an error at the line of Python that asked it.
+
+Covers: builder/protocol.py, builder/caller.py, builder/pipeline.py, builder/pipelined_loop.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import mlir_async_pipe
+from helpers.object_kernels import Kernel, kernel, made
+from mlir_async_pipe import Pipeline, copy_tile
+from mlir_async_pipe.bindings import ir, load
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
+
+
+def pipeline(depth: int = 2) -> Pipeline:
+    pipe = Pipeline(depth)
+    pipe.buffer(64, "f32")
+    return pipe
+
+
+def produced(pipe: Pipeline) -> None:
+    with pipe.produce():
+        pass
+
+
+def twice(k: Kernel, pipe: Pipeline) -> None:
+    with pipe.produce(), pipe.produce():  # here
+        pass
+
+
+def consume_inside(k: Kernel, pipe: Pipeline) -> None:
+    with pipe.produce(), pipe.consume():  # here
+        pass
+
+
+def consume_first(k: Kernel, pipe: Pipeline) -> None:
+    with pipe.consume():  # here
+        pass
+
+
+def too_many(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    produced(pipe)
+    with pipe.produce():  # here
+        pass
+
+
+def late_buffer(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    pipe.buffer(8, "f32")  # here
+
+
+def late_copy(k: Kernel, pipe: Pipeline) -> None:
+    with pipe.produce() as slot:
+        pass
+    copy_tile(k.arguments[0], slot)  # here
+
+
+def late_use(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    with pipe.consume() as slot:
+        pass
+    made("memref.load", [slot, k.number(0)], ir.F32Type.get())
+    pipe.tail()  # here
+
+
+def after_tail(k: Kernel, pipe: Pipeline) -> None:
+    pipe.tail()
+    with pipe.produce():  # here
+        pass
+
+
+def slots_then_loop(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    pipe.loop(0, 8, 1, lambda i, slot: None, lambda i, slot: None)  # here
+
+
+def loop_then_slots(k: Kernel, pipe: Pipeline) -> None:
+    pipe.loop(0, 8, 1, lambda i, slot: None, lambda i, slot: None)
+    with pipe.produce():  # here
+        pass
+
+
+def loop_inside(k: Kernel, pipe: Pipeline) -> None:
+    def load(i: Any, slot: Any) -> None:
+        pipe.loop(0, 8, 1, load, load)  # here
+
+    pipe.loop(0, 8, 1, load, load)
+
+
+def tail_inside(k: Kernel, pipe: Pipeline) -> None:
+    with pipe.produce():
+        pipe.tail()  # here
+
+
+def forgotten_result(k: Kernel, pipe: Pipeline) -> None:
+    def use(i: Any, slot: Any, total: Any) -> None:  # here
+        return None
+
+    pipe.loop(0, 8, 1, lambda i, slot: None, use, k.real(0.0))
+
+
+def asked_whether_it_arrived(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    pipe.try_wait()  # here
+
+
+def wrong_shape(k: Kernel, pipe: Pipeline) -> None:
+    pipe.buffer((8, 0), "f32")  # here
+
+
+def wrong_type(k: Kernel, pipe: Pipeline) -> None:
+    pipe.buffer((8, 8), "float32")  # here
+
+
+def wrong_scope(k: Kernel, pipe: Pipeline) -> None:
+    Pipeline(2, scope="cluster")  # type: ignore[arg-type]  # here
+
+
+CASES: dict[Callable[[Kernel, Pipeline], None], str] = {
+    twice: "slot-open",
+    consume_inside: "slot-open",
+    consume_first: "consume-without-produce",
+    too_many: "depth-exceeded",
+    late_buffer: "buffer-too-late",
+    late_copy: "slot-closed",
+    late_use: "slot-closed",
+    after_tail: "pipeline-closed",
+    slots_then_loop: "forms-mixed",
+    loop_then_slots: "forms-mixed",
+    loop_inside: "slot-open",
+    tail_inside: "slot-open",
+    forgotten_result: "loop-results",
+    asked_whether_it_arrived: "no-try-wait",
+    wrong_shape: "bad-argument",
+    wrong_type: "bad-argument",
+    wrong_scope: "bad-argument",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_misuse_is_said_at_the_line_that_is_wrong(
+    case: Callable[[Kernel, Pipeline], None],
+) -> None:
+    lines, first = inspect.getsourcelines(case)
+    marked = next(number for number, line in enumerate(lines, first) if "# here" in line)
+    with kernel(["memref<64xf32>"]) as k:
+        with pytest.raises(UsageError) as caught:
+            case(k, pipeline())
+        assert caught.value.code == CASES[case]
+        place = caught.value.diagnostic.place
+        assert (place.file, place.line) == (__file__, marked)
+        assert place.column > 0
+
+
+@pytest.mark.parametrize("location", ["user.py", None])
+def test_a_late_use_is_found_where_its_op_says(location: str | None) -> None:
+    with kernel(["memref<64xf32>"]) as k:
+        pipe = pipeline()
+        produced(pipe)
+        with pipe.consume() as slot:
+            pass
+        place = ir.Location.file(location, 7, 3) if location else ir.Location.unknown()
+        with place:
+            load("dialects.memref").load(slot, [k.number(0)])
+        with pytest.raises(UsageError) as caught:
+            pipe.tail()
+    found = caught.value.diagnostic
+    assert (found.place.file, found.place.line) == (("user.py", 7) if location else (
+        __file__, found.place.line
+    ))  # fmt: skip
+    assert found.notes[0].place.file == __file__
+
+
+def test_outside_of_an_insertion_point_nothing_can_be_written() -> None:
+    with pytest.raises(UsageError) as caught:
+        produced(pipeline())
+    assert caught.value.code == "no-insertion-point"
+
+
+def test_what_is_found_on_paths_is_at_the_users_line_too() -> None:
+    """Three slots of two, but only in the second iteration: the count pass says so."""
+    with kernel(["memref<64xf32>"]) as k:
+        pipe = pipeline()
+        scf = load("dialects.scf")
+        loop = scf.ForOp(k.number(0), k.number(8), k.number(1))
+        with ir.InsertionPoint(loop.body):
+            line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+            with pipe.produce() as slot:
+                copy_tile(k.arguments[0], slot)
+            scf.yield_([])
+        with pytest.raises(AsyncPipeError) as caught:
+            mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80")
+    assert caught.value.code == "depth-exceeded"
+    assert caught.value.diagnostic.place.file == __file__
+    assert caught.value.diagnostic.place.line == line
+
+
+def test_a_second_consume_inside_of_one_takes_the_next_slot() -> None:
+    with kernel(["memref<64xf32>"]):
+        pipe = pipeline()
+        produced(pipe)
+        produced(pipe)
+        with pipe.consume() as one, pipe.consume() as other:
+            assert ir.Value(one) != ir.Value(other)
