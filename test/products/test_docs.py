@@ -17,6 +17,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 DOCS = ROOT / "docs"
 TABLE_CODE = re.compile(r"^\| `([a-z0-9-]+)`", re.MULTILINE)
@@ -131,7 +132,8 @@ def test_the_loop_of_the_latency_page_gets_the_schedule_that_it_tells(
 
 def test_every_attribute_is_in_a_table_of_the_annotation_page() -> None:
     listed = re.findall(r"^\| `(async_pipe\.\w+)`", (DOCS / "annotations.md").read_text(), re.M)
-    known = {*names.LOOP_NAMES, *names.OP_NAMES, names.DYNAMIC_SHARED_BYTES}
+    others = {names.DYNAMIC_SHARED_BYTES, names.BARRIERS, CURSOR}
+    known = {*names.LOOP_NAMES, *names.OP_NAMES, *others}
     assert set(listed) == known
 
 
