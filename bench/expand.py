@@ -86,7 +86,7 @@ def seconds(text: str) -> dict[str, float]:
     """Processor seconds of each pass over the module, parsing not included."""
     context = bindings.new_context()
     module = ir.Module.parse(text, context)
-    session = Session()
+    session = Session(witnesses=False)
     taken = {}
     for name in PASSES:
         found = passes.find(name)

@@ -30,6 +30,8 @@ class IntegerWriter:
         self.made: list[Operation] = []
         self._constants = constants
         self._values: dict[Value, int | None] = {}
+        # A type says its bits in its text, which takes longer than all else here.
+        self._bits: dict[Any, int] = {}
         self._known: list[dict[Any, Value]] = [{}]
 
     def enter(self, ip: Any) -> None:
@@ -59,7 +61,9 @@ class IntegerWriter:
         """An arith.constant of an integer type (index, if none is given), modulo 2^bits:
         120 + 3 * 50 as i8 is 14, what the ops that are folded here would compute."""
         kind = self.index if kind is None else kind
-        number = as_signed(number, bits_of(kind))
+        if kind not in self._bits:
+            self._bits[kind] = bits_of(kind)
+        number = as_signed(number, self._bits[kind])
         if self._constants is not None:
             made = self._constants.constant(number, kind)
         else:

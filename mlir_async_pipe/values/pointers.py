@@ -27,6 +27,7 @@ from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
 
 
+@remembered
 def is_pointer(value: Value) -> bool:
     """Whether a value is one LLVM pointer, of any space."""
     return str(value.type).startswith("!llvm.ptr")

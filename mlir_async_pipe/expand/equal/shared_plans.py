@@ -64,13 +64,14 @@ class SharedPlans:
         self._diagnostics = diagnostics
         self._kept: dict[Hashable, list[_Kept]] = {}
         # A table costs a tenth of a plan: it is read of loops that may have an equal one.
-        self._shapes = {loop: _shape(loop) for loop in loops}
+        beside = Counter(loop.block for loop in loops)
+        self._shapes = {loop: _shape(loop) for loop in loops if beside[loop.block] > 1}
         self._alike = Counter(self._shapes.values())
 
     def plan_of(self, loop: Operation) -> Plan | None:
         """The loop's plan, made for it or for one that is equal."""
         with unchanged():
-            table = read_table(loop) if self._alike[self._shapes[loop]] > 1 else None
+            table = read_table(loop) if self._alike[self._shapes.get(loop, ())] > 1 else None
             if table is None:
                 return self._plan(loop, self._around)
             variants = self._kept.setdefault(table.key, [])

@@ -10,6 +10,7 @@ registers instead, and tokens take none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from math import prod
 from typing import Any
@@ -29,7 +30,8 @@ def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
     private = sum(
         b.versions * b.slot_bytes for b in buffers if b.root.space == "private" and b.versions > 1
     )
-    return sum(_registers(kind) for kind in types) + -(-private * 8 // REGISTER_BITS)
+    carried = sum(number * _registers(kind) for kind, number in Counter(types).items())
+    return carried + -(-private * 8 // REGISTER_BITS)
 
 
 def _registers(kind: Any) -> int:
