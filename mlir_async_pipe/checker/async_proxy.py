@@ -1,36 +1,45 @@
-"""Memory that tensor copies and products of warpgroups touch: nothing is claimed of it.
+"""Memory that tensor copies and products of warpgroups touch: judged by phases, or not claimed.
 
-    nvgpu.tma.async.load … to %tile      every access to what %tile names is unknown
+    nvgpu.tma.async.load … to %tile                    every access to what %tile names
     nvgpu.warpgroup.generate.descriptor %tile, …      likewise
     nvvm.wgmma.mma_async %a, %b                        all of workgroup memory
 
 When such a copy has landed is a matter of mbarriers and their phases (docs/phases.md), and when a
 product has read its operands one of the wait for its group; which threads issue them, one of their
-predicates. The paths follow none of these, so what they find with such an op at one end is no
-error, and what they do not find is not safe. Two generic accesses that race still do.
+predicates. The checker's paths follow none of these; `phases` has paths that do. Where those were
+not followed to their end either, what was found is no error, and what was not found is not safe.
+Two generic accesses that race still do.
 """
 
 from __future__ import annotations
 
-from mlir_async_pipe.checker.conflicts import Judge, Site
+from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
+from mlir_async_pipe.checker.phase_faults import FoundFault
+from mlir_async_pipe.checker.phases.phase_paths import follow
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import WGMMA
 
-REASON = "async-proxy"
 
-
-def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow) -> None:
-    """Replace what was found of such memory, by unknowns."""
+def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) -> None:
+    """Replace what was found of such memory by what its phases say."""
     touched = _touched(sites, flow)
     proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
-    if not touched and not proxies:
+    if not touched and not proxies and not _has_mbarriers(flow):
         return
     for key, finding in list(judge.findings.items()):
         if proxies & {finding.later, finding.earlier}:
             del judge.findings[key]
+    followed = follow(flow, sites, touched, threads.size if threads.several else (1, 1, 1))
+    for fault in followed.faults:
+        _tell(judge, sites, fault, followed.ops)
+    reason = followed.reason
+    if not reason:
+        return
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
         if site.access is None:
@@ -38,13 +47,39 @@ def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow) -> None:
         root = sites.static_root(number)
         near = number in proxies or any(judge.roots.may_alias(root, other) for other in touched)
         if near and number not in unsafe:
-            judge.unfollowed(number, REASON, "async-proxy")
+            judge.unfollowed(number, reason, "async-proxy")
+
+
+def _tell(judge: Judge, sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> None:
+    """A fault as a finding about the two ops."""
+    later, earlier = (_site(sites, ops[number]) for number in (fault.later, fault.earlier))
+    key = (later, earlier, fault.code)
+    known = judge.findings.get(key)
+    if known is None or (fault.certain and not known.certain):
+        reason = "" if fault.certain else "undecided-path"
+        judge.findings[key] = Finding(
+            later, earlier, fault.code, False, fault.certain, reason, note=fault.note
+        )
+
+
+def _site(sites: Sites, run: Run) -> int:
+    """The site that stands for an op: an access of it, if it has one."""
+    found = sites.of(run.op, run.frame)
+    return found[-1] if found else sites.opaque(run.op, run.frame, "workgroup")
 
 
 def is_proxy(site: Site) -> bool:
     """Whether an access is that of a tensor copy, or of a copy that completes on an mbarrier."""
     row = row_of(site.op)
-    return row is not None and (row.completion == "mbarrier" or bool(row.swizzled))
+    return row is not None and row.by_proxy
+
+
+def _has_mbarriers(flow: Flow) -> bool:
+    return any(
+        isinstance(step, Run) and step.op.name in MBARRIER_OPS
+        for block in flow.blocks
+        for step in block.steps
+    )
 
 
 def _touched(sites: Sites, flow: Flow) -> set[int]:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.slots import Slots
@@ -62,12 +63,13 @@ class Finding:
 
     `age` is the smallest count that some path would have needed at the later access; `wait`
     the wait op in force there and `wait_age` the count that it would have needed (negative:
-    the group was committed after it). `certain` False: it cannot be told, for `reason`.
+    the group was committed after it). `certain` False: it cannot be told, for `reason`. `note`: of
+    a fault of phases, what is to be said of the other op.
     """
 
     later: int
     earlier: int
-    cause: Cause
+    cause: Cause | FaultCode
     same_thread: bool
     certain: bool
     reason: str
@@ -75,6 +77,7 @@ class Finding:
     wait: int | None = None
     wait_age: int | None = None
     barrier: int | None = None
+    note: str = ""
 
 
 @dataclass
@@ -90,7 +93,7 @@ class Judge:
     comparer: Comparer
     base_facts: Mapping[Atom, Any]
     tracked: frozenset[int] = frozenset()
-    findings: dict[tuple[int, int, Cause], Finding] = field(default_factory=dict)
+    findings: dict[tuple[int, int, Cause | FaultCode], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)

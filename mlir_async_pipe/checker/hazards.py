@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import enclosing, integer_attribute
 from mlir_async_pipe.checker.conflicts import Finding, Site
+from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
 from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.vocabulary import row_of
@@ -75,7 +76,7 @@ def code_of(finding: Finding, sites: list[Site]) -> str:
         return "unknown-hazard"
     if finding.cause in ("not-visible", "missing-barrier"):
         return finding.cause
-    if finding.cause == "divergent-barrier":
+    if finding.cause == "divergent-barrier" or finding.note:
         return finding.cause
     if finding.cause == "other-block":
         return "cross-block"
@@ -115,6 +116,7 @@ _SENTENCES = {
     "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
     "divergent-barrier": "'{op}' is not reached by all threads of the block",
     "cross-block": "'{op}' and '{other}' of another block touch the same memory",
+    **PHASE_SENTENCES,
 }
 
 
@@ -163,6 +165,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause in _ONE_ENDED:
         return ()
+    if finding.note:
+        return ((finding.note, earlier.op),)
     if finding.cause == "divergent-barrier":
         return (("threads go different ways around it: move it out of the branch", later.op),)
     if finding.cause == "uncommitted":

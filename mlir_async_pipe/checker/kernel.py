@@ -261,7 +261,7 @@ class _Run:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
             self._exhausted(judge, sites, only)
-        judge_async_proxy(judge, sites, self.flow)
+        judge_async_proxy(judge, sites, self.flow, self.threads)
         findings = tuple(judge.findings.values())
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

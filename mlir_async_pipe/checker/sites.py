@@ -140,8 +140,12 @@ class Sites:
             (self._static[n], site.writes, site.asynchronous, site.space)
             for n, site in enumerate(self.sites)
         ]
+        # When tensor copies happen their phases say (see `async_proxy`), and no path here.
+        rows = map(row_of, (site.op for site in self.sites))
+        proxies = [row is not None and row.by_proxy for row in rows]
         of_root: dict[int, list[_Kind]] = {}
-        for kind in dict.fromkeys(kinds):
+        followed = (kind for kind, proxy in zip(kinds, proxies, strict=True) if not proxy)
+        for kind in dict.fromkeys(followed):
             of_root.setdefault(kind[0], []).append(kind)
         near, far = {}, {}
         for root, partners in enumerate(self.roots.partners()):
@@ -149,11 +153,12 @@ class Sites:
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
                 far[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
-        for kind in kinds:
-            self._matters.append(near[kind] or far[kind])
-            self._near.append(near[kind])
-            self._logged.append(near[kind] and kind[3] != "private")
-            self._outside.append(far[kind])
+        for kind, proxy in zip(kinds, proxies, strict=True):
+            is_near, is_far = (not proxy and found.get(kind, False) for found in (near, far))
+            self._matters.append(is_near or is_far)
+            self._near.append(is_near)
+            self._logged.append(is_near and kind[3] != "private")
+            self._outside.append(is_far)
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in

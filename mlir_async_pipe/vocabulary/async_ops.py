@@ -16,6 +16,7 @@ and lowering read nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
@@ -98,6 +99,8 @@ def pointer_copy(
 
 
 TOKEN_WAIT = WaitRule("token", "numGroups", 32)
+DESCRIPTORS = ("descriptor_a", "descriptor_b")
+_warpgroup = partial(Row, queue=WGMMA, analysis_only=True)
 
 NVIDIA_ROWS = (
     copy(
@@ -177,28 +180,16 @@ NVIDIA_ROWS = (
         swizzled="destination",
     ),
     Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
-    # nvgpu.warpgroup.mma commits and waits by itself when it is lowered (for all but its
-    # `waitGroup` groups), and its operands are descriptors: no access of memory is followed.
-    Row(
-        "nvgpu.warpgroup.mma",
-        ("descriptor_a", "descriptor_b", "matrix_c"),
-        queue=WGMMA,
-        analysis_only=True,
-    ),
-    Row(
+    # It commits and waits by itself: `products_left` says for how many groups it does not.
+    _warpgroup("nvgpu.warpgroup.mma", (*DESCRIPTORS, "matrix_c"), descriptors=DESCRIPTORS),
+    _warpgroup(
         "nvvm.wgmma.mma_async",
-        ("inouts", "descriptor_a", "descriptor_b"),
-        queue=WGMMA,
+        ("inouts", *DESCRIPTORS),
         asynchronous=always,
-        analysis_only=True,
+        descriptors=DESCRIPTORS,
     ),
-    Row("nvvm.wgmma.commit.group.sync.aligned", queue=WGMMA, commits="group", analysis_only=True),
-    Row(
-        "nvvm.wgmma.wait.group.sync.aligned",
-        queue=WGMMA,
-        wait=WaitRule("count", "group", 64),
-        analysis_only=True,
-    ),
+    _warpgroup("nvvm.wgmma.commit.group.sync.aligned", commits="group"),
+    _warpgroup("nvvm.wgmma.wait.group.sync.aligned", wait=WaitRule("count", "group", 64)),
 )
 
 AMD_ROWS = (

@@ -76,6 +76,10 @@ _OPS: dict[str, LaunchId] = {
 }
 # Every op that gives one, and what it gives.
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
+# Ops that hand a number from lane to lane of a warp, and the operand that it is.
+SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
+# True in one active lane of each warp.
+ELECT = "nvvm.elect.sync"
 # The ops that stand for all others of their kind, as symbols of the checker.
 LAUNCH_SYMBOLS: dict[Kind, str] = {
     "block": "gpu.block_id",

@@ -1,7 +1,8 @@
-"""What ops do with mbarriers: a table beside that of `async_ops`, for no analysis follows phases yet.
+"""What ops do with mbarriers: a table beside that of `async_ops`, which machine and checker read.
 
-Ops that stand here only have no row, so that analyses take them for what they cannot see through,
-and refuse. Copies that complete on an mbarrier have a row as well (`completion="mbarrier"`).
+Ops that stand here only have no row, so that analyses that know no phases take them for what they
+cannot see through, and refuse. Copies that complete on an mbarrier have a row as well
+(`completion="mbarrier"`).
 
 | use     | what it does (PTX ISA, mbarrier)                                            |
 |---------|-----------------------------------------------------------------------------|
@@ -16,8 +17,12 @@ and refuse. Copies that complete on an mbarrier have a row as well (`completion=
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 
 Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy"]
 
@@ -80,3 +85,51 @@ PROXY_FENCES: dict[str, Literal["all", "mbarriers"]] = {
     "nvvm.fence.proxy": "all",
     "nvvm.fence.mbarrier.init": "mbarriers",
 }
+
+# What reaches other blocks of a cluster, tensor memory, or counts bytes and arrivals in a way that
+# the table above does not have: who follows phases does not follow these.
+_UNFOLLOWED = (
+    "nvgpu.mbarrier.",
+    "nvvm.mbarrier.",
+    "nvvm.cp.async.mbarrier.",
+    "nvvm.cluster.",
+    "nvvm.clusterlaunchcontrol.",
+    "nvvm.tcgen05.",
+    "nvvm.cp.async.bulk.",
+    "nvvm.st.bulk",
+    "nvvm.tensormap.replace",
+)
+_FOLLOWED = (
+    "nvvm.cp.async.bulk.commit.group",
+    "nvvm.cp.async.bulk.wait_group",
+    "nvvm.cp.async.bulk.global.shared.cta",
+    "nvvm.cp.async.bulk.tensor.global.shared.cta",
+    "nvvm.cp.async.bulk.prefetch",
+    "nvvm.cp.async.bulk.tensor.prefetch",
+)
+
+
+def is_unfollowed(op: Any) -> bool:
+    """Whether an op has to do with mbarriers, clusters or bulk copies, and no rule says what."""
+    name = op.name
+    return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
+
+
+_BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
+
+
+def box_bytes(op: Any) -> int | None:
+    """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
+    tensor. None where no operand's type says it."""
+    for operand in op.operands:
+        text = str(operand.type)
+        found = _BOX.search(text) if "tensormap" in text else None
+        if found is not None:
+            size = 1
+            for length in found[1].split("x")[:-1]:
+                size *= int(length)
+            try:
+                return size * layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
+            except UnknownLayoutError:
+                return None
+    return None

@@ -92,7 +92,15 @@ class Row:
     slots: int = 0
     # The operand group of workgroup memory that lies there as a tensor map says.
     swizzled: str = ""
+    # The operand groups of descriptors whose memory it reads while it is in flight.
+    descriptors: tuple[str, ...] = ()
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.
     async_attribute: str = ""
     # Stores the value of operand 0 element by element: a copy can, if that was loaded.
     stores: bool = False
+
+    @property
+    def by_proxy(self) -> bool:
+        """Whether the op's accesses are those of a tensor copy, or complete on an mbarrier: its
+        phases say when they happen."""
+        return self.completion == "mbarrier" or bool(self.swizzled)

@@ -21,7 +21,13 @@ LOOP, TILE = "tile", 64
 @dataclass(frozen=True)
 class Ring:
     """V `slots`, `ahead` (d) and `in_flight` (p) as in docs/phases.md; `executions` of the loop,
-    of `tiles` tiles each; `specialised`: a producer of its own."""
+    of `tiles` tiles each; `specialised`: a producer of its own.
+
+    Of those that are not: the `leader` is thread 0 ("thread"), elected ("elect"), or goes into a
+    branch ("branch"); slot and parity are `carried`, or "divided" out of the tile's number; a slot
+    is refilled `order` "after" the tile is read or "before". Unless `counted` the number of tiles
+    is an argument.
+    """
 
     slots: int = 2
     ahead: int = 1
@@ -31,6 +37,10 @@ class Ring:
     specialised: bool = False
     reader: str = "loads"
     changes: dict[str, str] = field(default_factory=dict)
+    leader: str = "thread"
+    counted: bool = True
+    parity: str = "carried"
+    order: str = "after"
 
     @property
     def consumers(self) -> int:
@@ -54,12 +64,13 @@ class Ring:
         """Arrays for the kernel, filled with small integers."""
         random = np.random.default_rng(seed)
         total = self.tiles * self.executions * TILE
+        rest = [] if self.counted else [self.tiles]
         if self.reader == "loads":
             source = random.integers(-9, 10, total + TILE).astype(np.float32)
-            return [source, np.zeros((max(1, total // TILE), TILE), np.float32)]
+            return [source, np.zeros((max(1, total // TILE), TILE), np.float32), *rest]
         a = random.integers(-3, 4, (TILE, total + TILE)).astype(np.float16)
         b = random.integers(-3, 4, (total + TILE, TILE)).astype(np.float16)
-        return [a, b, np.zeros((self.executions * TILE, TILE), np.float32)]
+        return [a, b, np.zeros((self.executions * TILE, TILE), np.float32), *rest]
 
     def expected(self, arguments: list[Any]) -> Any:
         """The output, by NumPy."""
@@ -87,7 +98,8 @@ class Ring:
     def is_right(self, result: machine.RunResult) -> bool:
         """Whether the output is NumPy's."""
         expected = self.expected(self.arguments())
-        return bool(np.array_equal(result.arrays[-1], expected))
+        (*_, output) = (array for array in result.arrays if np.ndim(array))
+        return bool(np.array_equal(output, expected))
 
 
 BARS = "!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {slots}>"
@@ -108,9 +120,13 @@ def _text(ring: Ring) -> str:
         "MAP2": _map("64x64xf16", "swizzle_128b"),
         "BARS": bars,
         "SLOTS": str(ring.slots),
+        "COUNT": "" if ring.counted else ", %tiles: index",
         "SIZED": f"attributes {{gpu.known_block_size = array<i32: {ring.threads}, 1, 1>}}",
     }
     lines = [head, _START.format(ring=ring, bytes=256 if ring.reader == "loads" else 16384)]
+    lines.append(_ELECTED if ring.leader == "elect" else _FIRST)
+    if ring.counted:
+        lines.append(f"%tiles = arith.constant {ring.tiles} : index")
     lines.append(ring.part("init", _INIT))
     if ring.specialised:
         lines.append(ring.part("init empty", _INIT_EMPTY.format(warps=ring.consumers // 32)))
@@ -127,12 +143,12 @@ def _text(ring: Ring) -> str:
 
 
 _LOADS_HEAD = """
-func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32>) SIZED {
+func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32>COUNT) SIZED {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP1
   %buffer = memref.alloc() : memref<SLOTSx64xf32, WG>
 """
 _PRODUCTS_HEAD = """
-func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>) SIZED {
+func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>COUNT) SIZED {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to MAP2
   %b = builtin.unrealized_conversion_cast %b_ : !llvm.ptr to MAP2
   %as = memref.alloc() : memref<SLOTSx64x64xf16, WG>
@@ -149,16 +165,18 @@ _START = """
   %true = arith.constant true
   %slots = arith.constant {ring.slots} : index
   %ahead = arith.constant {ring.ahead} : index
-  %tiles = arith.constant {ring.tiles} : index
   %executions = arith.constant {ring.executions} : index
   %left = arith.constant {ring.in_flight} : index
   %consumers = arith.constant {ring.consumers} : index
   %bytes = arith.constant {bytes} : index
   %t = gpu.thread_id x
-  %leader = arith.cmpi eq, %t, %c0 : index
   %full = nvgpu.mbarrier.create -> BARS
   %empty = nvgpu.mbarrier.create -> BARS
 """
+_FIRST = "%leader = arith.cmpi eq, %t, %c0 : index"
+_ELECTED = """%warp0 = arith.cmpi ult, %t, %c32 : index
+%one = nvvm.elect.sync -> i1
+%leader = arith.andi %one, %warp0 : i1"""
 _INIT = """scf.for %s = %c0 to %slots step %c1 {
   nvgpu.mbarrier.init %full[%s], %c1, predicate = %leader : BARS
 }"""
@@ -173,6 +191,13 @@ _EXPECT = "nvgpu.mbarrier.arrive.expect_tx %full[%at], %bytes, predicate = %go :
 
 def _refill(ring: Ring) -> str:
     """Copies tile %tile, counted over all executions, into slot %at if %go."""
+    text = _predicated(ring)
+    if ring.leader != "branch" or ring.specialised:
+        return text
+    return "scf.if %go {\n" + text.replace(", predicate = %go", "") + "\n}"
+
+
+def _predicated(ring: Ring) -> str:
     where = "%from = arith.muli %tile, %c64 : index\n"
     expect = ring.part("expect", _EXPECT) + "\n"
     if ring.reader == "loads":
@@ -243,6 +268,11 @@ _STEP = """%s1 = arith.addi %slot, %c1 : index
 %wrap = arith.cmpi eq, %s1, %slots : index
 %slot_ = arith.select %wrap, %c0, %s1 : index
 """
+# The same of the tile's number.
+_DIVIDED = """%slot = arith.remui %tile, %slots : index
+%round = arith.divui %tile, %slots : index
+%odd = arith.remui %round, %c2 : index
+%phase = arith.cmpi eq, %odd, %c1 : index"""
 _FLIP = "%phase_ = arith.xori %phase, %wrap : i1"
 _WAIT = "nvgpu.mbarrier.try_wait.parity %full[%slot], %phase, %c64 : BARS"
 
@@ -258,13 +288,17 @@ def _loop(ring: Ring, body: str, after: str, phase: str, carried: str) -> str:
     )
     before = carried if carried != "sum" else ""
     step = _STEP + ring.part("flip", _FLIP)
+    slot, phase_now, divided = "%slot", "%phase", ""
+    if ring.parity == "divided" and carried and not ring.specialised:
+        slot, phase_now, divided = "%carried", "%turned", _DIVIDED
     return f"""
 %all:2 = scf.for %e = %c0 to %executions step %c1 iter_args(%slot0 = %c0, %phase0 = {phase}) -> (index, i1) {{
   {zero}
   %first = arith.muli %e, %tiles : index
   {before}
-  %r:3 = scf.for %i = %c0 to %tiles step %c1 iter_args(%slot = %slot0, %phase = %phase0, %sum = %zero) -> (index, i1, {kind}) {{
+  %r:3 = scf.for %i = %c0 to %tiles step %c1 iter_args({slot} = %slot0, {phase_now} = %phase0, %sum = %zero) -> (index, i1, {kind}) {{
     %tile = arith.addi %first, %i : index
+    {divided}
     {body}
     {step}
     scf.yield %slot_, %phase_, {"%next" if carried else "%sum"} : index, i1, {kind}
@@ -297,10 +331,9 @@ def _together(ring: Ring) -> str:
     %at = arith.remui %s, %slots : index
     {_refill(ring)}
   }}"""
-    body = [
-        ring.part("wait", _WAIT),
-        _read(ring),
-        ring.part("barrier", "gpu.barrier"),
+    read = [ring.part("barrier", "gpu.barrier")]
+    read.insert(0 if ring.order == "after" else 1, _read(ring))
+    refill = [
         "%j = arith.addi %i, %ahead : index",
         "%in = arith.cmpi ult, %j, %tiles : index",
         "%go = arith.andi %in, %leader : i1",
@@ -309,6 +342,8 @@ def _together(ring: Ring) -> str:
         "%later = arith.addi %tile, %ahead : index",
         _refill(ring).replace("%tile", "%later"),
     ]
+    wait = ring.part("wait", _WAIT)
+    body = [wait, *read, *refill] if ring.order == "after" else [wait, read[0], *refill, read[1]]
     return _loop(ring, "\n".join(body), _store(ring), ring.part("first phase", "%false"), prologue)
 
 

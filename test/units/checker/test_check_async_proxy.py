@@ -1,7 +1,7 @@
-"""What tensor copies and products of warpgroups touch is unknown to the checker: no error on right
-kernels, no silence on wrong ones. Generic accesses are judged as ever.
+"""What tensor copies and products of warpgroups touch is judged by its phases, or unknown to the
+checker: no error on right kernels, no silence on wrong ones. Generic accesses are judged as ever.
 
-Covers: checker/async_proxy.py
+Covers: checker/async_proxy.py, checker/phases/parted_sides.py
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from helpers.tensor_kernels import Ring
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.session.report import Report
 
-RINGS = {
+TOGETHER = {
     "loads": Ring(),
-    "roles": Ring(specialised=True),
     "products": Ring(slots=3, ahead=2, in_flight=1, reader="products"),
+}
+ROLES = {
+    "roles": Ring(specialised=True),
     "roles of products": Ring(in_flight=1, reader="products", specialised=True),
 }
 WRONG = {
@@ -39,25 +41,39 @@ def summary(report: Report) -> CheckSummary:
     return found
 
 
-@pytest.mark.parametrize("name", RINGS)
-def test_a_right_kernel_has_unknowns_and_no_errors(name):
-    found = summary(checked(RINGS[name].text()))
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_right_kernel_is_proven(name):
+    found = summary(checked(TOGETHER[name].text()))
+    assert (found.unsafe, found.unknown) == (0, 0) and found.accesses > 0
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_right_kernel_of_roles_has_unknowns_and_no_errors(name):
+    found = summary(checked(ROLES[name].text()))
     assert found.unsafe == 0
-    assert found.reasons == {"async-proxy": found.unknown} and found.unknown > 0
+    assert found.reasons == {"specialised": found.unknown} and found.unknown > 0
 
 
-@pytest.mark.parametrize("name", RINGS)
-@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
-def test_a_wrong_kernel_is_not_called_safe(name, changes):
-    ring = dataclasses.replace(RINGS[name], changes=changes)
-    assert summary(checked(ring.text())).unknown > 0
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        (name, wrong)
+        for name, ring in (TOGETHER | ROLES).items()
+        for wrong, changes in WRONG.items()
+        if ring.reader == "products" or "wait group" not in changes
+    ],
+)
+def test_a_wrong_kernel_is_not_called_safe(name, wrong):
+    ring = dataclasses.replace((TOGETHER | ROLES)[name], changes=WRONG[wrong])
+    found = summary(checked(ring.text()))
+    assert found.unsafe > 0 if name in TOGETHER else found.unknown > 0
 
 
 def test_the_warning_says_what_is_not_followed():
-    told = [str(item) for item in checked(RINGS["loads"].text()).diagnostics]
+    told = [str(item) for item in checked(ROLES["roles"].text()).diagnostics]
     assert any(
         "cannot tell whether 'nvgpu.tma.async.load' races: what tensor copies and products of "
-        "warpgroups do to this memory is not followed (async-proxy)" in text
+        "warpgroups do to this memory is not followed (specialised)" in text
         for text in told
     )
 
@@ -71,7 +87,7 @@ memref.store %u, %other[%t] : memref<64xf32, WG>
 %w = memref.load %other[%neighbour] : memref<64xf32, WG>
 memref.store %w, %out[%c0, %t] : memref<?x64xf32>
 gpu.barrier"""
-    ring = dataclasses.replace(RINGS["loads"], changes={"barrier after init": race})
+    ring = dataclasses.replace(TOGETHER["loads"], changes={"barrier after init": race})
     report = checked(ring.text())
     assert summary(report).unsafe > 0
     unsafe = {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
@@ -81,7 +97,8 @@ gpu.barrier"""
 def test_descriptors_that_are_numbers_may_name_all_workgroup_memory():
     struct = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
     text = """
-    func.func @f(%a: i64, %b: i64, %out: memref<64xf32>) {
+    func.func @f(%a: i64, %b: i64, %out: memref<64xf32>)
+        attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
       %t = gpu.thread_id x
       %tile = memref.alloc() : memref<64xf32, WG>
       %x = memref.load %out[%t] : memref<64xf32>
@@ -94,4 +111,18 @@ def test_descriptors_that_are_numbers_may_name_all_workgroup_memory():
         A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : {struct} -> {struct}"""
     assert summary(checked(text.replace("PRODUCT", ""))).unknown == 0
     found = summary(checked(text.replace("PRODUCT", product)))
-    assert found.reasons.get("async-proxy") == 1
+    assert found.unsafe == 0 and found.unknown == 1
+
+
+@pytest.mark.parametrize("one_side", [True, False])
+def test_one_side_of_a_branch_on_threads_may_copy(one_side):
+    """What the other side does to what is copied is a second role."""
+    text = Ring(leader="branch").text()
+    marker = "scf.if %go {"
+    head, *rest = text.split(marker)
+    reads = "memref.load %buffer[%c0, %t] : memref<2x64xf32, WG>"
+    other = "%u = arith.addi %c0, %c1 : index" if one_side else f"%u = {reads}"
+    wrapped = [part.replace("\n}", f"\n}} else {{\n{other}\n}}", 1) for part in rest]
+    found = summary(checked(marker.join([head, *wrapped])))
+    assert found.unsafe == 0
+    assert found.reasons == ({} if one_side else {"specialised": found.unknown})

@@ -18,6 +18,16 @@ import pytest
 
 from helpers.machine_programs import run
 from helpers.tensor_kernels import Ring
+from helpers.tensor_mutants import (
+    APART,
+    EVERYWHERE,
+    MORE,
+    PRODUCT,
+    TOGETHER,
+    changed,
+    drawn,
+    drawn_mutant,
+)
 from mlir_async_pipe.machine import COMPLETIONS
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
@@ -25,26 +35,6 @@ LOADS = Ring(tiles=3)
 ROLES = Ring(tiles=3, specialised=True)
 PRODUCTS = Ring(slots=3, ahead=2, in_flight=1, tiles=4, reader="products")
 ROLES_OF_PRODUCTS = Ring(slots=2, in_flight=1, tiles=3, reader="products", specialised=True)
-
-
-def drawn(seed: int) -> Ring:
-    """A loop that docs/phases.md calls right."""
-    draw = random.Random(seed)
-    products = draw.random() < 0.3
-    specialised = draw.random() < 0.5
-    in_flight = draw.choice((0, 1, 2)) if products else 0
-    ahead = draw.choice((1, 2, 3))
-    least = in_flight + 1 if specialised else ahead + in_flight
-    slots = least + draw.choice((0, 0, 1))
-    return Ring(
-        slots=slots,
-        ahead=ahead,
-        in_flight=in_flight,
-        tiles=draw.randint(0, 3 * slots if not products else slots + 1),
-        executions=draw.choice((1, 2, 3)) if not products else 2,
-        specialised=specialised,
-        reader="products" if products else "loads",
-    )
 
 
 @pytest.mark.slow
@@ -60,73 +50,6 @@ def test_right_loops_are_right_in_every_order(seed):
         assert ring.is_right(result), (ring, completion, schedule)
 
 
-def changed(ring: Ring, **changes: str) -> Ring:
-    return dataclasses.replace(
-        ring, changes={name.replace("_", " "): text for name, text in changes.items()}
-    )
-
-
-EXPECT = "nvgpu.mbarrier.arrive.expect_tx %full[%at], %bytes, predicate = %go : BARS"
-HALF = "%half = arith.divui %bytes, %c2 : index\n" + EXPECT.replace("%bytes", "%half")
-MORE = "%more = arith.addi %bytes, %c1 : index\n" + EXPECT.replace("%bytes", "%more")
-INIT = """scf.for %s = %c0 to %slots step %c1 {
-  nvgpu.mbarrier.init WHICH[%s], COUNT, predicate = WHO : BARS
-}"""
-
-
-def init(which: str, count: str, who: str = "%leader") -> str:
-    return INIT.replace("WHICH", which).replace("COUNT", count).replace("WHO", who)
-
-
-# What every form can have wrong, the change, and what the machine finds, one of these codes.
-IN_FLIGHT = {"read-in-flight", "uninitialised-read"}
-PHASES = {"read-in-flight", "phase-overtaken", "deadlock"}
-EVERYWHERE = {
-    "no wait": ({"wait": ""}, IN_FLIGHT),
-    "wrong parity": ({"first_phase": "%true"}, PHASES | IN_FLIGHT),
-    "phase never flips": ({"flip": "%phase_ = arith.ori %phase, %phase : i1"}, PHASES),
-    "phases restart": ({"restart": "scf.yield %c0, %phase0 : index, i1"}, PHASES),
-    "too few bytes": ({"expect": HALF}, IN_FLIGHT | {"deadlock"}),
-    "too many bytes": ({"expect": MORE}, {"deadlock"}),
-    "no expect_tx": ({"expect": ""}, {"deadlock"}),
-    "two arrivals": ({"expect": f"{EXPECT}\n{EXPECT}"}, {"too-many-arrivals"}),
-    "no fence": ({"fence": ""}, {"missing-fence"}),
-    "init not visible": ({"barrier_after_init": ""}, {"missing-barrier"}),
-    "init by all": ({"init": init("%full", "%c1", "%true")}, {"missing-barrier"}),
-    "init counts two": ({"init": init("%full", "%c2")}, {"deadlock"}),
-    "no init": ({"init": ""}, {"barrier-not-initialised"}),
-}
-TOGETHER = {
-    "no barrier": (
-        {"barrier": ""},
-        {"missing-barrier", "source-overwritten", "phase-overtaken"},
-    ),
-    "wrong slot": (
-        {"refilled_slot": "%at = arith.ori %slot, %slot : index"},
-        {"deadlock", "too-many-arrivals", "overwrite-in-flight"},
-    ),
-    "expect_tx without the copy": (
-        {"expect": EXPECT.replace("predicate = %go", "predicate = %leader")},
-        {"deadlock", "too-many-arrivals"},
-    ),
-}
-APART = {
-    "no wait for empty": (
-        {"wait_empty": ""},
-        {"overwrite-in-flight", "missing-barrier", "source-overwritten", "too-many-arrivals"},
-    ),
-    "wrong parity of empty": ({"first_empty_phase": "%false"}, {"deadlock"}),
-    "never given back": ({"arrive": ""}, {"deadlock"}),
-    "empty counts too many": ({"init_empty": init("%empty", "%c63")}, {"deadlock"}),
-    "empty counts too few": (
-        {"init_empty": init("%empty", "%c1")},
-        {"too-many-arrivals", "missing-barrier", "source-overwritten", "deadlock"},
-    ),
-}
-PRODUCT = {
-    "wait_group too weak": ({"wait_group": "2"}, {"source-overwritten", "missing-barrier"}),
-    "accumulators too early": ({"last_wait": ""}, {"read-in-flight"}),
-}
 MUTANTS = [
     pytest.param(ring, changes, codes, id=f"{form}-{name}")
     for form, ring, tables in (
@@ -145,30 +68,6 @@ MUTANTS = [
 def test_a_mutant_is_found_whenever_copies_arrive(ring, changes, codes):
     for completion in COMPLETIONS:
         assert changed(ring, **changes).run(completion).race_codes & codes, completion
-
-
-def drawn_mutant(seed: int) -> Ring:
-    """A right loop with as few slots as it needs, and one part of it wrong; not those changes that
-    leave it as right as it was."""
-    draw = random.Random(f"mutant {seed}")
-    products, specialised = draw.random() < 0.2, draw.random() < 0.5
-    in_flight, ahead = draw.choice((1, 2)) if products else 0, draw.choice((1, 2, 3))
-    slots = in_flight + 1 if specialised else ahead + in_flight
-    ring = Ring(
-        slots=slots,
-        ahead=ahead,
-        in_flight=in_flight,
-        # Phases that restart are right after an even number of them in each slot.
-        tiles=2 * slots + 1,
-        specialised=specialised,
-        reader="products" if products else "loads",
-    )
-    weak = {"wait_group too weak": ({"wait_group": str(in_flight + 1)}, set())}
-    tables = [EVERYWHERE, APART if specialised else TOGETHER, {**PRODUCT, **weak}]
-    table = draw.choice(tables if products else tables[:2])
-    # With V = d the slot that is refilled is the one that was read.
-    names = sorted(set(table) - ({"wrong slot"} if slots == ahead else set()))
-    return changed(ring, **table[draw.choice(names)][0])
 
 
 @pytest.mark.slow

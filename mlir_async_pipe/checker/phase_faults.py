@@ -1,0 +1,73 @@
+"""What goes wrong with phases, and how it is told.
+
+k.mlir:30:7: error: 'nvgpu.mbarrier.try_wait.parity' waits for a phase that no arrival ends [deadlock]
+k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FaultCode = Literal[
+    "read-in-flight",
+    "overwrite-in-flight",
+    "source-overwritten",
+    "missing-barrier",
+    "not-visible",
+    "missing-fence",
+    "wrong-parity",
+    "phase-not-flipped",
+    "wrong-bytes",
+    "too-many-arrivals",
+    "several-issuers",
+    "phase-overtaken",
+    "deadlock",
+    "barrier-not-initialised",
+    "init-not-visible",
+    "unwaited-copy",
+]
+
+
+class PhaseFault(Exception):
+    """One fault on one path: at `later`, with the op `earlier` at the other end (numbers of ops,
+    see `op_effects`). `certain`: the path exists, and the ops certainly meet."""
+
+    def __init__(self, code: FaultCode, later: int, earlier: int, note: str, certain: bool = True):
+        super().__init__(code)
+        self.found = FoundFault(code, later, earlier, note, certain)
+
+
+@dataclass(frozen=True)
+class FoundFault:
+    """A fault as it is kept."""
+
+    code: FaultCode
+    later: int
+    earlier: int
+    note: str
+    certain: bool
+
+
+class NotFollowedError(Exception):
+    """What an op does is not followed here, so nothing is claimed of the kernel."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_SENTENCES = {
+    "missing-fence": "'{op}' may not see what '{other}' wrote: a fence for the async proxy is missing",
+    "wrong-parity": "'{op}' waits for the wrong parity: it passes before '{other}' is over",
+    "phase-not-flipped": "'{op}' waits for the same parity again: it passes before '{other}' is over",
+    "wrong-bytes": "'{op}' announces other bytes than the copies of its phase bring",
+    "too-many-arrivals": "'{op}' arrives more often than the phase counts",
+    "several-issuers": "'{op}' is issued by several threads",
+    "phase-overtaken": "'{op}' ends the next phase while other threads may still be at '{other}'",
+    "deadlock": "'{op}' waits for a phase that no arrival ends",
+    "barrier-not-initialised": "'{op}' uses an mbarrier that is not initialised",
+    "init-not-visible": "'{op}' may run before '{other}' of another thread",
+    "unwaited-copy": "'{op}' may still be writing workgroup memory when the block ends",
+}
+PHASE_SENTENCES = _SENTENCES

@@ -1,0 +1,317 @@
+"""Numbers on a path of all threads: exact ones, one for each thread, or sums of unknowns.
+
+    %leader = cmpi eq, %tid, 0     EachThread [1, 0, 0, …]
+    %slot                          2
+    %left = subi %n, %k            the form n - k
+
+None is a number that may differ between threads, of which nothing is known. Comparisons of forms
+are decided by what the path knows, else the path splits. Numbers of iN stand as signed ones;
+sums of unknowns are taken to fit their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.values.domains import Domain, Typed
+from mlir_async_pipe.values.numbers import NUMBERS
+
+# An address in units of 16 bytes, as descriptors of products hold it.
+UNIT_BYTES = 16
+# Fewer bits than these of an address are not all of it.
+ADDRESS_BITS = 18
+
+
+@dataclass(frozen=True)
+class EachThread:
+    """A number for each thread of the block."""
+
+    data: bytes
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers."""
+        return np.frombuffer(self.data, np.int64)
+
+    @property
+    def mask(self) -> int:
+        """The threads in which a bit holds."""
+        return sum(1 << int(number) for number in self.numbers.nonzero()[0])
+
+
+Amount = int | Form | EachThread | None
+
+
+def of_array(numbers: Any) -> int | EachThread:
+    """One number if all are the same."""
+    array = np.asarray(numbers).astype(np.int64)
+    flat = array.reshape(-1)
+    if (flat == flat[0]).all():
+        return int(flat[0])
+    return EachThread(np.ascontiguousarray(flat).tobytes())
+
+
+def form_of(value: int | Form) -> Form:
+    """A uniform number as a form."""
+    return Form(value) if isinstance(value, int) else value
+
+
+def normal(form: Form) -> int | Form:
+    """A form without unknowns is a number."""
+    return form if form.terms else form.constant
+
+
+def call(name: str, operand: Form, by: int) -> Form:
+    """A quotient or remainder that is not known."""
+    return forms.of_atom(Atom("call", (name, (operand, Form(by)))))
+
+
+Operator = Callable[["Amounts", Typed, list[Amount], Knowledge], Amount]
+
+
+def _numbers_first(rule: Operator) -> Operator:
+    """Exact operands are left to `Numbers`; the rest is about forms and numbers."""
+
+    @wraps(rule)
+    def apply(self: Amounts, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        if any(value is None for value in v):
+            return None
+        if any(isinstance(value, Form) for value in v):
+            if any(isinstance(value, EachThread) for value in v):
+                return None
+            return rule(self, op, v, known)
+        arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
+        made = getattr(NUMBERS, op.row.method)(op, arrays, None)
+        if made is None:
+            return None
+        made = np.asarray(made).astype(np.int64)
+        if op.bits == 1:
+            made = made & 1
+        elif op.bits < 64:
+            unused = 64 - op.bits
+            made = np.right_shift(np.left_shift(made, unused), unused)
+        return of_array(made)
+
+    return apply
+
+
+def chosen(condition: Amount, one: Any, other: Any) -> Amount:
+    """What each thread has of two values, by a bit."""
+    if one == other or not isinstance(condition, EachThread):
+        return one if one == other else None
+    if not isinstance(one, int | EachThread) or not isinstance(other, int | EachThread):
+        return None
+    a, b = (v.numbers if isinstance(v, EachThread) else v for v in (one, other))
+    return of_array(np.where(condition.numbers != 0, a, b))
+
+
+class Amounts(Domain[Amount, Knowledge]):
+    """Integer ops on such numbers."""
+
+    def constant(self, number: int) -> Amount:
+        """A number."""
+        return number
+
+    @_numbers_first
+    def add(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A sum."""
+        a, b = _forms(v)
+        return normal(forms.add(a, b))
+
+    @_numbers_first
+    def sub(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A difference."""
+        a, b = _forms(v)
+        return normal(forms.subtract(a, b))
+
+    @_numbers_first
+    def mul(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A product with a number."""
+        a, b = _forms(v)
+        if a.terms and b.terms:
+            return _opaque(op, a, b)
+        return normal(forms.scale(b, a.constant) if not a.terms else forms.scale(a, b.constant))
+
+    @_numbers_first
+    def shl(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A product with a power of two."""
+        a, b = _forms(v)
+        return _opaque(op, a, b) if b.terms else normal(forms.scale(a, 1 << b.constant))
+
+    @_numbers_first
+    def shr(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A quotient by a power of two."""
+        a, b = _forms(v)
+        if not b.terms and 1 << b.constant == UNIT_BYTES:
+            in_units = _in_units(a)
+            if in_units is not None:
+                return in_units
+        return _opaque(op, a, b) if b.terms else self._divided(op, a, 1 << b.constant, known)
+
+    @_numbers_first
+    def div(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A quotient by a number."""
+        a, b = _forms(v)
+        if b.terms or b.constant <= 0:
+            return _opaque(op, a, b)
+        up = b.constant - 1 if op.row.rounding == "up" else 0
+        return self._divided(op, forms.add(a, Form(up)), b.constant, known)
+
+    def _divided(self, op: Typed, a: Form, by: int, known: Knowledge) -> Amount:
+        if _may_be_negative(a, known):
+            return _opaque(op, a, Form(by))
+        parts = (a.constant, *(coefficient for _, coefficient in a.terms))
+        if all(part % by == 0 for part in parts):
+            return Form(a.constant // by, frozenset((x, c // by) for x, c in a.terms))
+        return call("div", a, by)
+
+    @_numbers_first
+    def rem(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """A remainder by a number."""
+        a, b = _forms(v)
+        if b.terms or b.constant <= 0 or _may_be_negative(a, known):
+            return _opaque(op, a, b)
+        residue = known.residue(a, b.constant)
+        return call("rem", a, b.constant) if residue is None else residue
+
+    @_numbers_first
+    def and_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """Of bits: decided; of numbers: a remainder by a power of two."""
+        if op.bits == 1:
+            return int(all(_bit(value, known) for value in v))
+        a, b = _forms(v) if isinstance(v[0], Form) else _forms(v[::-1])
+        if b.terms or b.constant < 0 or b.constant & (b.constant + 1):
+            return _opaque(op, a, b)
+        if is_address(a) and b.constant.bit_length() >= ADDRESS_BITS - 4:
+            return a
+        return self.rem(op, [a, b.constant + 1], known)
+
+    @_numbers_first
+    def or_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """Of bits: decided; of a descriptor's parts: their sum."""
+        if op.bits == 1:
+            return int(any(_bit(value, known) for value in v))
+        a, b = _forms(v)
+        return normal(forms.add(a, b)) if is_address(a) != is_address(b) else _opaque(op, a, b)
+
+    @_numbers_first
+    def xor(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """Of bits: decided."""
+        a, b = _forms(v)
+        return _bit(v[0], known) ^ _bit(v[1], known) if op.bits == 1 else _opaque(op, a, b)
+
+    @_numbers_first
+    def min(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """The smaller one."""
+        a, b = _forms(v)
+        return v[1] if known.at_least_one(forms.subtract(a, b)) else v[0]
+
+    @_numbers_first
+    def max(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """The larger one."""
+        a, b = _forms(v)
+        return v[0] if known.at_least_one(forms.subtract(a, b)) else v[1]
+
+    def select(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """One of two."""
+        condition = v[0]
+        if isinstance(condition, int | Form):
+            return v[1] if _bit(condition, known) else v[2]
+        return chosen(condition, v[1], v[2])
+
+    @_numbers_first
+    def cmp(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """Decided by what is known, else the path splits."""
+        a, b = _forms(v)
+        predicate = op.detail
+        if predicate is None:
+            return None
+        if predicate in ("eq", "ne"):
+            return int(_equal(forms.subtract(a, b), known) == (predicate == "eq"))
+        if predicate[0] == "u" and (_may_be_negative(a, known) or _may_be_negative(b, known)):
+            return forms.of_atom(Atom("bit", (predicate, a, b)))
+        if predicate[1] == "g":
+            a, b = b, a
+        # a < b: b - a >= 1; a <= b: b - a + 1 >= 1.
+        rest = forms.add(forms.subtract(b, a), Form(int(predicate[2] == "e")))
+        return int(known.at_least_one(rest))
+
+    @_numbers_first
+    def cast(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """The same number, or its lowest bit."""
+        (form,) = _forms(v)
+        if op.bits > 1:
+            return normal(form)
+        residue = known.residue(form, 2)
+        return forms.of_atom(Atom("bit", ("cast", form))) if residue is None else residue
+
+
+AMOUNTS = Amounts()
+
+
+def _forms(v: list[Amount]) -> list[Form]:
+    return [form_of(value) for value in v if isinstance(value, int | Form)]
+
+
+def _opaque(op: Typed, a: Form, b: Form) -> Form:
+    """One number, named by what it is made of."""
+    kind = "bit" if op.bits == 1 else "unknown"
+    return forms.of_atom(Atom(kind, (op.row, op.bits, a, b)))
+
+
+def _may_be_negative(form: Form, known: Knowledge) -> bool:
+    low, _ = known.bounds(form)
+    return low is None or low < 0
+
+
+def _bit(value: Amount, known: Knowledge) -> int:
+    """The truth of a bit. Raises UndecidedError."""
+    return value & 1 if isinstance(value, int) else int(known.at_least_one(value))  # type: ignore[arg-type]
+
+
+def _equal(difference: Form, known: Knowledge) -> bool:
+    """Whether a form is 0. Raises UndecidedError."""
+    if not difference.terms:
+        return difference.constant == 0
+    low, high = known.bounds(difference)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return False
+    if low == high == 0:
+        return True
+    for modulus in {modulus for _, modulus in known.residues.values()}:
+        if known.residue(difference, modulus):
+            return False
+    if high is None or high > 0:
+        raise UndecidedError(difference)
+    raise UndecidedError(forms.scale(difference, -1))
+
+
+# Addresses -------------------------------------------------------------------------------
+
+
+def address_of(root: int, offset: int) -> Form:
+    """The address of a byte of a buffer, as a number."""
+    return Form(offset, frozenset({(Atom("address", root), 1)}))
+
+
+def is_address(form: Form) -> bool:
+    """Whether a form is an address, in bytes or units, plus a number."""
+    return len(form.terms) == 1 and next(iter(form.terms))[0].kind in ("address", "units")
+
+
+def _in_units(form: Form) -> Form | None:
+    """An address in units of 16 bytes; buffers that descriptors name begin at whole ones."""
+    if not is_address(form) or form.constant % UNIT_BYTES:
+        return None
+    ((atom, coefficient),) = form.terms
+    if atom.kind != "address" or coefficient != 1:
+        return None
+    return Form(form.constant // UNIT_BYTES, frozenset({(Atom("units", atom.key), 1)}))

@@ -1,0 +1,311 @@
+"""Who may touch which bytes of workgroup memory: copies, products and stores in flight, and what
+threads did since the block met.
+
+    copy on full[2]        writes bytes 32768 to 49151 until a wait for its phase has passed
+    product, committed     reads its tiles until a wait for its group; other threads know of that
+                           after the next barrier of the block
+    store of a thread      seen by copies and products after a fence and a barrier
+
+Two generic accesses are not compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases import arrivals
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
+from mlir_async_pipe.checker.phases.byte_places import Region, meet
+
+# More groups than any wait of products leaves in flight; older ones are one.
+REMEMBERED_GROUPS = 16
+
+
+class Touch(NamedTuple):
+    """Bytes, touched by threads `by` (None: some of them) in the op `op`."""
+
+    region: Region
+    op: int
+    by: int | None
+
+
+class Written(NamedTuple):
+    """A generic write that the async proxy may not see yet: `fenced` by its threads, `met`: the
+    block met since."""
+
+    touch: Touch
+    fenced: bool = False
+    met: bool = False
+
+
+class Issued(NamedTuple):
+    """What threads issued to a queue: in no group yet, and in groups, youngest first."""
+
+    open: tuple[Touch, ...] = ()
+    groups: tuple[tuple[Touch, ...], ...] = ()
+
+
+@dataclass
+class AsyncMemory:
+    """The memory of a block on one path. `everybody` are its threads.
+
+    `queues` hold async reads by queue and issuing threads; `reads` are those that are over, and
+    generic ones, since the block met; `landed` are copies that only some threads waited for.
+    `some_met`: some threads met at a barrier of their own, which orders more than is told here.
+    """
+
+    everybody: int
+    barriers: dict[Key, Mbarrier] = field(default_factory=dict)
+    queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
+    reads: frozenset[tuple[Touch, bool]] = frozenset()
+    landed: frozenset[Touch] = frozenset()
+    written: frozenset[Written] = frozenset()
+    some_met: bool = False
+
+    def copy(self) -> AsyncMemory:
+        """The same, to be changed on its own."""
+        return replace(self, barriers=dict(self.barriers), queues=dict(self.queues))
+
+    def key(self) -> object:
+        """What is equal for the same memory."""
+        return (
+            frozenset(self.barriers.items()),
+            frozenset(self.queues.items()),
+            self.reads,
+            self.landed,
+            self.written,
+            self.some_met,
+        )
+
+    # mbarriers ----------------------------------------------------------------------------
+
+    def init(self, key: Key, op: int, mask: int, count: int) -> None:
+        """A thread initialises an mbarrier."""
+        before = self.barriers.get(key)
+        if not single(mask):
+            raise PhaseFault(
+                "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
+            )
+        if before is not None:
+            raise NotFollowedError("initialised-again")
+        self.barriers[key] = Mbarrier(count, op, mask)
+
+    def barrier(self, key: Key, op: int) -> Mbarrier:
+        """An initialised mbarrier."""
+        if key not in self.barriers:
+            raise PhaseFault(
+                "barrier-not-initialised", op, op, "no thread has initialised it before this"
+            )
+        return self.barriers[key]
+
+    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+        """Threads arrive."""
+        self.barriers[key] = arrivals.arrive(self.barrier(key, op), op, mask, count, size)
+
+    def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
+        """Threads wait: the copies of the phase are over."""
+        done, copies = arrivals.wait(self.barrier(key, op), op, mask, parity, self.everybody)
+        self.barriers[key] = done
+        if mask != self.everybody:
+            self.landed |= {Touch(copy.region, copy.op, mask) for copy in copies}
+
+    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+        """A thread issues a copy into workgroup memory."""
+        self.check_write(Touch(region, op, mask), proxy=True)
+        self.barriers[key] = arrivals.copy(self.barrier(key, op), op, mask, region, size)
+
+    def copies(self) -> Iterator[Copy]:
+        """The copies in flight."""
+        for barrier in self.barriers.values():
+            for phase in barrier.phases:
+                yield from phase.copies
+
+    # Queues -------------------------------------------------------------------------------
+
+    def issue_read(self, queue: str, touch: Touch) -> None:
+        """Threads issue an op that reads until its group is waited for."""
+        assert touch.by is not None
+        self.check_read(touch, proxy=True)
+        issued = self.queues.get((queue, touch.by), Issued())
+        self.queues[queue, touch.by] = issued._replace(open=(*issued.open, touch))
+
+    def commit(self, queue: str, mask: int) -> None:
+        """What threads issued becomes their youngest group."""
+        if (queue, mask) not in self.queues:
+            self.queues[queue, mask] = Issued()
+        for (name, by), issued in self.queues.items():
+            if name != queue or not by & mask:
+                continue
+            if by & ~mask:
+                raise NotFollowedError("divergent-group")
+            groups = (issued.open, *issued.groups)
+            old = tuple(touch for group in groups[REMEMBERED_GROUPS:] for touch in group)
+            groups = groups[:REMEMBERED_GROUPS] + ((old,) if old else ())
+            while groups and not groups[-1]:
+                groups = groups[:-1]
+            self.queues[queue, by] = Issued((), groups)
+
+    def wait_group(self, queue: str, mask: int, left: int) -> None:
+        """Threads wait until their `left` youngest groups are in flight at most."""
+        for (name, by), issued in self.queues.items():
+            if name != queue or not by & mask:
+                continue
+            if by & ~mask:
+                raise NotFollowedError("divergent-group")
+            over = {(touch, True) for group in issued.groups[left:] for touch in group}
+            self.reads |= over
+            self.queues[name, by] = issued._replace(groups=issued.groups[:left])
+
+    # Threads ------------------------------------------------------------------------------
+
+    def read(self, touch: Touch) -> None:
+        """Threads read."""
+        self.check_read(touch, proxy=False)
+        self.reads |= {(touch, False)}
+
+    def write(self, touch: Touch) -> None:
+        """Threads write."""
+        self.check_write(touch, proxy=False)
+        self.written |= {Written(touch)}
+
+    def fence(self, mask: int, *, everything: bool) -> None:
+        """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
+        for key, barrier in self.barriers.items():
+            if not barrier.by & ~mask:
+                self.barriers[key] = barrier._replace(fenced=True)
+        if everything:
+            self.written = frozenset(
+                entry._replace(fenced=True)
+                if entry.touch.by is not None and not entry.touch.by & ~mask
+                else entry
+                for entry in self.written
+            )
+
+    def meet(self) -> None:
+        """All threads of the block meet."""
+        self.reads, self.landed = frozenset(), frozenset()
+        self.barriers = {key: barrier.met() for key, barrier in self.barriers.items()}
+        self.written = frozenset(
+            entry._replace(met=True) for entry in self.written if not entry.fenced
+        )
+
+    def check_end(self) -> None:
+        """The block ends."""
+        for copy in self.copies():
+            raise PhaseFault(
+                "unwaited-copy", copy.op, copy.op, "no thread waits for the phase of this copy"
+            )
+
+    # Conflicts ----------------------------------------------------------------------------
+
+    def check_read(self, touch: Touch, *, proxy: bool) -> None:
+        """Threads, or what they issue (`proxy`), read bytes."""
+        for copy in self.copies():
+            if meet(copy.region, touch.region):
+                raise PhaseFault(
+                    "read-in-flight",
+                    touch.op,
+                    copy.op,
+                    "no wait for the phase of this copy has passed there",
+                    _surely(copy.region, touch.region),
+                )
+        self._check_landed(touch)
+        if proxy:
+            self._check_written(touch)
+
+    def check_write(self, touch: Touch, *, proxy: bool) -> None:
+        """Threads, or a copy that one of them issues (`proxy`), write bytes."""
+        for copy in self.copies():
+            if meet(copy.region, touch.region):
+                raise PhaseFault(
+                    "overwrite-in-flight",
+                    touch.op,
+                    copy.op,
+                    "no wait for the phase of this copy has passed there",
+                    _surely(copy.region, touch.region),
+                )
+        self._check_landed(touch)
+        self._check_reads(touch, proxy)
+        if proxy:
+            self._check_written(touch)
+
+    def _check_landed(self, touch: Touch) -> None:
+        for copy in self.landed:
+            known = touch.by is not None and copy.by is not None and not touch.by & ~copy.by
+            if not known and meet(copy.region, touch.region):
+                raise PhaseFault(
+                    "not-visible",
+                    touch.op,
+                    copy.op,
+                    "only some threads waited for it: a barrier of the block is missing",
+                    _surely(copy.region, touch.region),
+                )
+
+    def _check_reads(self, touch: Touch, proxy: bool) -> None:
+        for (queue, _), issued in self.queues.items():
+            for age, group in enumerate((issued.open, *issued.groups)):
+                for read in group:
+                    if meet(read.region, touch.region):
+                        wait = "it is in no committed group there"
+                        if age:
+                            wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
+                        raise PhaseFault(
+                            "source-overwritten",
+                            touch.op,
+                            read.op,
+                            wait,
+                            _surely(read.region, touch.region),
+                        )
+        for read, was_proxy in self.reads:
+            if not (proxy or was_proxy) or _same_thread(read, touch):
+                continue
+            if meet(read.region, touch.region):
+                raise PhaseFault(
+                    "missing-barrier",
+                    touch.op,
+                    read.op,
+                    "other threads may still be reading here: the block must meet in between",
+                    _surely(read.region, touch.region),
+                )
+
+    def _check_written(self, touch: Touch) -> None:
+        for write, fenced, met in self.written:
+            if not meet(write.region, touch.region):
+                continue
+            if not fenced:
+                raise PhaseFault(
+                    "missing-fence",
+                    touch.op,
+                    write.op,
+                    "a fence for the async proxy is missing after this, before the threads meet",
+                    _surely(write.region, touch.region),
+                )
+            if not met and not _same_thread(write, touch):
+                raise PhaseFault(
+                    "missing-barrier",
+                    touch.op,
+                    write.op,
+                    "other threads may not have written yet: the block must meet in between",
+                    _surely(write.region, touch.region),
+                )
+
+
+def _same_thread(one: Touch, other: Touch) -> bool:
+    return one.by is not None and one.by == other.by and single(one.by)
+
+
+def _surely(one: Region, other: Region) -> bool:
+    """Whether regions that may meet certainly do."""
+    return (one.exact and (other.exact or _within(other, one))) or (
+        other.exact and _within(one, other)
+    )
+
+
+def _within(part: Region, whole: Region) -> bool:
+    """Whether all that a region may be lies in another one."""
+    if part.low is None or part.high is None or whole.low is None or whole.high is None:
+        return False
+    return whole.low <= part.low and part.high <= whole.high

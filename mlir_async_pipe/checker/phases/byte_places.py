@@ -1,0 +1,270 @@
+"""Where a view, a pointer or an access lies in its root, in bytes.
+
+    %t = memref.subview %ring[%slot, 0, 0] …   %slot = 2: bytes 32768 to 49151 of %ring
+    memref.load %ring[%slot, %tid, %c]         %slot = 2: the same, for no thread leaves its slot
+
+A place that threads or unknown numbers decide is the interval of all it may be. Subscripts stay
+within their dimensions, as MLIR demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.phases.amounts import (
+    UNIT_BYTES,
+    Amount,
+    EachThread,
+    address_of,
+    is_address,
+)
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    layout_of,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, VIEW_OPS
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+class Place(NamedTuple):
+    """A view's first element: from byte `low` to byte `high` of `root` (None: anywhere in it).
+    `base` is the byte of its aligned pointer, from which a reinterpret_cast counts."""
+
+    root: int
+    low: int | None
+    high: int | None
+    base: int | None = 0
+
+
+class Region(NamedTuple):
+    """The bytes from `low` up to `high` of `root`, all of it if these are None. `exact`: each of
+    them is certainly touched."""
+
+    root: int
+    low: int | None = None
+    high: int | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Described:
+    """A descriptor of products: the bytes that it names."""
+
+    region: Region
+
+
+Value = Amount | Place | Described
+
+
+def meet(one: Region, other: Region) -> bool:
+    """Whether two regions of one root may share a byte."""
+    if one.root != other.root:
+        return False
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return True
+    return one.low < other.high and other.low < one.high
+
+
+def root_place(root: int, kind: Any) -> Place:
+    """The place of a root by its own type."""
+    try:
+        _, offset = strides_and_offset(ir.MemRefType(kind))
+        start = None if offset is None else offset * element_bytes(kind)
+    except (ValueError, UnknownLayoutError):
+        start = 0 if str(kind).startswith("!llvm.ptr") else None
+    return Place(root, start, start)
+
+
+def value_of(op: Any, operands: Sequence[Value]) -> Value:
+    """What an op that names memory gives: a place, or an address as a number."""
+    source = operands[0]
+    if op.name == "llvm.inttoptr":
+        return _from_address(source)
+    if not isinstance(source, Place):
+        return None
+    if op.name in ADDRESS_OPS:
+        start = source.base if ADDRESS_OPS[op.name] == "window" else source.low
+        known = start is not None and (source.low == source.high or start == source.base)
+        return address_of(source.root, start) if known and start is not None else None
+    if op.name in POINTER_STEPS:
+        return source if POINTER_STEPS[op.name] == "same" else _stepped(op, source, operands)
+    try:
+        return _viewed(op, source, operands)
+    except UnknownLayoutError:
+        return Place(source.root, None, None, None)
+
+
+def _viewed(op: Any, source: Place, operands: Sequence[Value]) -> Place:
+    if op.name == "memref.view":
+        shift = operands[1]
+        if not isinstance(shift, int) or source.base is None:
+            return Place(source.root, None, None, None)
+        at = source.base + shift
+        return Place(source.root, at, at, at)
+    if op.name == "memref.reinterpret_cast":
+        ((low, high),) = _mixed(op, "static_offsets", 1, operands, [None])
+        size = element_bytes(op.results[0].type)
+        if low is None or high is None or source.base is None:
+            return Place(source.root, None, None, source.base)
+        return Place(source.root, source.base + low * size, source.base + high * size, source.base)
+    if op.name != "memref.subview":
+        return source if op.name in VIEW_OPS else Place(source.root, None, None, None)
+    kind = ir.MemRefType(op.operands[0].type)
+    strides, _ = strides_and_offset(kind)
+    limits = _last_offsets(op, kind)
+    offsets = _mixed(op, "static_offsets", 1, operands, limits)
+    return _moved(source, offsets, strides, element_bytes(kind))
+
+
+def _last_offsets(op: Any, kind: Any) -> list[int | None]:
+    """The largest offset of a subview in each dimension, None where it is not known."""
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    return [
+        None if whole < 0 else whole - (1 if size == DYNAMIC else size)
+        for whole, size in zip(kind.shape, sizes, strict=True)
+    ]
+
+
+def _moved(
+    source: Place,
+    offsets: Sequence[tuple[int | None, int | None]],
+    strides: Sequence[int | None],
+    size: int,
+) -> Place:
+    low, high = source.low, source.high
+    for (first, last), stride in zip(offsets, strides, strict=True):
+        if first == last == 0:
+            continue
+        if low is None or high is None or first is None or last is None or stride is None:
+            return Place(source.root, None, None, source.base)
+        low, high = low + first * stride * size, high + last * stride * size
+    return Place(source.root, low, high, source.base)
+
+
+def _mixed(
+    op: Any, static: str, group: int, operands: Sequence[Value], limits: Sequence[int | None]
+) -> list[tuple[int | None, int | None]]:
+    """Offsets, each from the least to the largest it may be; `limits` are the largest ones of
+    those that are not known."""
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    position = sum(segments[:group])
+    found: list[tuple[int | None, int | None]] = []
+    for number, limit in zip(ir.DenseI64ArrayAttr(op.attributes[static]), limits, strict=True):
+        if number == DYNAMIC:
+            found.append(_interval(operands[position], limit))
+            position += 1
+        else:
+            found.append((int(number), int(number)))
+    return found
+
+
+def _interval(value: Value, limit: int | None) -> tuple[int | None, int | None]:
+    if isinstance(value, int):
+        return value, value
+    if isinstance(value, EachThread):
+        return int(value.numbers.min()), int(value.numbers.max())
+    return (None, None) if limit is None else (0, limit)
+
+
+def _stepped(op: Any, source: Place, operands: Sequence[Value]) -> Place:
+    """A getelementptr with one subscript."""
+    anywhere = Place(source.root, None, None, None)
+    indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
+    if not any(indices):
+        return source
+    if len(indices) != 1 or source.low is None or source.high is None:
+        return anywhere
+    try:
+        size = layout_of(ir.TypeAttr(op.attributes["elem_type"]).value).stride_bytes
+    except UnknownLayoutError:
+        return anywhere
+    index = operands[1] if len(operands) > 1 else int(indices[0])
+    low, high = _interval(index, None)
+    if low is None or high is None:
+        return anywhere
+    first, last = source.low + low * size, source.high + high * size
+    return Place(source.root, first, last, first if first == last else None)
+
+
+def _from_address(number: Value) -> Place | None:
+    if not isinstance(number, Form) or not is_address(number):
+        return None
+    ((atom, coefficient),) = number.terms
+    if atom.kind != "address" or coefficient != 1:
+        return None
+    at = number.constant
+    return Place(int(str(atom.key)), at, at, at)
+
+
+def region_of_view(place: Place, kind: Any) -> Region:
+    """All elements of a memref that begins at a place."""
+    try:
+        memref = ir.MemRefType(kind)
+        strides, _ = strides_and_offset(memref)
+        size = element_bytes(memref)
+    except (ValueError, UnknownLayoutError):
+        return Region(place.root)
+    if place.low is None or place.high is None or None in strides or not memref.has_static_shape:
+        return Region(place.root)
+    shape = [int(length) for length in memref.shape]
+    span = 1 + sum(
+        (length - 1) * stride
+        for length, stride in zip(shape, strides, strict=True)
+        if stride is not None
+    )
+    dense = int(np.prod(shape)) == span
+    return Region(
+        place.root, place.low, place.high + span * size, dense and place.low == place.high
+    )
+
+
+def region_of_access(
+    place: Place, kind: Any, indices: Sequence[Value], extent: tuple[int, ...] | None
+) -> Region:
+    """The elements from some subscripts on, of all threads that access them."""
+    if extent is None:
+        return region_of_view(place, kind)
+    try:
+        memref = ir.MemRefType(kind)
+        strides, _ = strides_and_offset(memref)
+        size = element_bytes(memref)
+    except ValueError:
+        return _bytes_from(place, extent)
+    except UnknownLayoutError:
+        return Region(place.root)
+    if len(indices) != len(strides) or len(extent) > len(strides):
+        return Region(place.root)
+    limits = [None if length < 0 else int(length) - 1 for length in memref.shape]
+    offsets = [_interval(i, limit) for i, limit in zip(indices, limits, strict=True)]
+    first = _moved(place, offsets, strides, size)
+    if first.low is None or first.high is None:
+        return Region(place.root)
+    span = 1
+    for length, stride in zip(reversed(extent), reversed(strides), strict=False):
+        if stride is None:
+            return Region(place.root)
+        span += (length - 1) * stride
+    return Region(place.root, first.low, first.high + span * size, first.low == first.high)
+
+
+def _bytes_from(place: Place, extent: tuple[int, ...]) -> Region:
+    """Bytes after a pointer."""
+    if place.low is None or place.high is None or len(extent) != 1:
+        return Region(place.root)
+    return Region(place.root, place.low, place.high + extent[0], place.low == place.high)
+
+
+def region_of_units(number: Form, span: int) -> Region:
+    """The bytes that a descriptor's address in units of 16 bytes begins."""
+    ((atom, _),) = number.terms
+    low = (number.constant & 0x3FFF) * UNIT_BYTES
+    return Region(int(str(atom.key)), low, low + span, True)

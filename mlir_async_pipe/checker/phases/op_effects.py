@@ -1,0 +1,341 @@
+"""What each op does to mbarriers, queues and memory of a block, with numbers put in.
+
+    nvgpu.mbarrier.arrive.expect_tx %full[%slot], %bytes, predicate = %go
+        -> the threads where %go holds arrive at (full, 2), and announce 32768 bytes
+
+What an op is stands in the vocabulary (`mbarrier_ops`, rows); ops that touch no memory a copy or a
+product touches do nothing here. What is not followed says so: then nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases.amounts import EachThread, is_address
+from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch
+from mlir_async_pipe.checker.phases.byte_places import (
+    Described,
+    Place,
+    Region,
+    Value,
+    region_of_access,
+    region_of_units,
+    region_of_view,
+)
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_partial_barrier, operand_groups, row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    MBARRIER_OPS,
+    PROXY_FENCES,
+    MbarrierRule,
+    box_bytes,
+    is_unfollowed,
+)
+from mlir_async_pipe.vocabulary.products import descriptor_span, products_left
+from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
+
+MBARRIER_BYTES = 8
+
+
+@dataclass
+class Spot:
+    """A point of a path: the memory there, what its numbers are, and the threads that are there
+    (None: not known which)."""
+
+    memory: AsyncMemory
+    known: Knowledge
+    mask: int | None
+    get: Callable[[int], Value]
+
+    def threads(self) -> int:
+        """The threads that are there."""
+        if self.mask is None:
+            raise NotFollowedError("unknown-threads")
+        return self.mask
+
+    def where(self, value: Value) -> int:
+        """The threads in which a bit holds."""
+        mask = self.threads()
+        if isinstance(value, Form):
+            return mask if self.known.at_least_one(value) else 0
+        if isinstance(value, EachThread):
+            return mask & value.mask
+        if value is None:
+            raise NotFollowedError("unknown-threads")
+        assert isinstance(value, int)
+        return mask if value & 1 else 0
+
+
+Effect = Callable[[Spot], None]
+
+
+@dataclass
+class OpEffects:
+    """The effects of the ops of one kernel. `touched` are the roots that copies and products
+    touch; `ops` are the steps that faults may name, by number."""
+
+    sites: Sites
+    touched: set[int]
+    ops: list[Run] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
+
+    def number(self, run: Run) -> int:
+        """The number of a step."""
+        if id(run) not in self._numbers:
+            self._numbers[id(run)] = len(self.ops)
+            self.ops.append(run)
+        return self._numbers[id(run)]
+
+    def prepare(self, run: Run) -> Effect | None:
+        """Read one op once; what it gives runs on a spot. None: it does nothing here."""
+        op = run.op
+        if run.makes_values:
+            return None
+        if is_unfollowed(op):
+            return _not_followed
+        rule, row = MBARRIER_OPS.get(op.name), row_of(op)
+        queued = row is not None and row.queue in (WGMMA, BULK_STORE)
+        if (rule is not None or queued) and (run.maybe or run.variables):
+            return _not_followed
+        if rule is not None:
+            return self._mbarrier(run, rule)
+        if op.name in PROXY_FENCES:
+            return _fence_of(op)
+        if row is None:
+            return _meet_some if is_partial_barrier(op) else self._opaque(run)
+        if row.barrier is not None:
+            return _meet if "workgroup" in row.barrier(op) else _not_followed
+        if queued:
+            return self._queued(run, row)
+        return self._generic(run)
+
+    def reads(self, run: Run) -> tuple[int, ...]:
+        """The values that an op looks at which does something, or makes a name of memory."""
+        row = row_of(run.op)
+        names = run.op.name in MBARRIER_OPS or (row is not None and row.swizzled)
+        return run.operands if names or self.prepare(run) is not None else ()
+
+    # mbarriers ----------------------------------------------------------------------------
+
+    def _mbarrier(self, run: Run, rule: MbarrierRule) -> Effect | None:
+        if rule.use == "handle":
+            return None
+        groups = operand_groups(run.op, rule)
+        at = {name: run.operands[found[0]] for name, found in groups.items() if len(found)}
+        if "multicast" in at:
+            return _not_followed
+        number = self.number(run)
+
+        def execute(spot: Spot) -> None:
+            whole = spot.mask
+            mask = spot.where(spot.get(at["predicate"])) if "predicate" in at else spot.threads()
+            if not mask:
+                return
+            spot.mask = mask
+            try:
+                self._use(spot, run, rule, at, number)
+            finally:
+                spot.mask = whole
+
+        return execute
+
+    def _use(
+        self, spot: Spot, run: Run, rule: MbarrierRule, at: dict[str, int], number: int
+    ) -> None:
+        memory, mask = spot.memory, spot.threads()
+        key = _barrier(spot, at)
+        match rule.use:
+            case "init":
+                memory.init(key, number, mask, _exact(spot, at["arrivals"]))
+            case "arrive":
+                count = _exact(spot, at["arrivals"]) if "arrivals" in at else 1
+                memory.arrive(key, number, mask, count, 0)
+            case "expect":
+                memory.arrive(key, number, mask, 1, _exact(spot, at["bytes"]))
+            case "wait":
+                memory.wait(key, number, mask, _parity(spot, at["phase"]))
+            case "copy":
+                region, size = self._box(spot, run, at)
+                memory.issue_copy(key, number, mask, region, size)
+            case _:
+                raise NotFollowedError("asks-for-a-phase")
+
+    def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
+        """Where a copy writes, and how many bytes."""
+        place = _place(spot, at["destination"])
+        if "bytes" in at:
+            size = _exact(spot, at["bytes"])
+            if place.low is None or place.low != place.high:
+                return Region(place.root), size
+            return Region(place.root, place.low, place.low + size, True), size
+        region = region_of_view(place, run.op.operands[0].type)
+        return region, box_bytes(run.op)
+
+    # Queues -------------------------------------------------------------------------------
+
+    def _queued(self, run: Run, row: Row) -> Effect | None:
+        op, queue = run.op, row.queue
+        assert queue is not None and not isinstance(queue, str)
+        parts: list[Effect] = []
+        if row.descriptors:
+            parts.append(partial(self._product, run, row))
+        elif row.accesses:
+            parts.append(partial(self._store, run, row))
+        left = products_left(op)
+        if row.commits or left is not None:
+            parts.append(lambda spot: spot.memory.commit(queue.name, spot.threads()))
+        if row.wait is not None:
+            left = integer_attribute(op, row.wait.count) or 0
+        if left is not None:
+            count = left
+            parts.append(lambda spot: spot.memory.wait_group(queue.name, spot.threads(), count))
+
+        def execute(spot: Spot) -> None:
+            for part in parts:
+                part(spot)
+
+        return execute
+
+    def _product(self, run: Run, row: Row, spot: Spot) -> None:
+        """A product reads what its descriptors name."""
+        number = self.number(run)
+        groups = operand_groups(run.op, row)
+        for side, name in enumerate(row.descriptors):
+            operand = groups[name][0]
+            value = spot.get(run.operands[operand])
+            if isinstance(value, Described):
+                regions = [value.region]
+            elif isinstance(value, Form) and is_address(value):
+                span = descriptor_span(run.op, side, value.constant)
+                regions = [region_of_units(value, span)] if span is not None else []
+            else:
+                regions = []
+            for region in regions or [Region(root) for root in sorted(self.touched)]:
+                spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
+
+    def _store(self, run: Run, row: Row, spot: Spot) -> None:
+        """A copy out of workgroup memory reads its source."""
+        groups = operand_groups(run.op, row)
+        mask = spot.threads()
+        if groups.get("predicate"):
+            mask = spot.where(spot.get(run.operands[groups["predicate"][0]]))
+        if not mask:
+            return
+        operand = groups["source"][0]
+        region = region_of_view(_place(spot, run.operands[operand]), run.op.operands[operand].type)
+        spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
+
+    # Generic accesses ---------------------------------------------------------------------
+
+    def _generic(self, run: Run) -> Effect | None:
+        op = run.op
+        near = [a for a in accesses(op) if self._is_touched(a.memory, run.frame)]
+        if not near:
+            return None
+        if any(access.asynchronous for access in near):
+            return _not_followed
+        number = self.number(run)
+
+        def execute(spot: Spot) -> None:
+            for access in near:
+                value = spot.get(run.operands[access.memory_operand])
+                if isinstance(value, Place):
+                    indices = [spot.get(run.operands[n]) for n in access.index_operands]
+                    region = region_of_access(value, access.memory.type, indices, access.extent)
+                else:
+                    region = Region(self.root(access.memory, run.frame))
+                if access.kind != "read" or access.over_lanes:
+                    spot.memory.write(Touch(region, number, spot.mask))
+                if access.kind != "write":
+                    spot.memory.read(Touch(region, number, spot.mask))
+
+        return execute
+
+    def root(self, memory: Any, frame: int) -> int:
+        """The number of the root of a memref or pointer."""
+        return self.sites.roots.number(root_of(memory), frame)
+
+    def _is_touched(self, memory: Any, frame: int) -> bool:
+        root = self.root(memory, frame)
+        return any(self.sites.roots.may_alias(root, other) for other in self.touched)
+
+    def _opaque(self, run: Run) -> Effect | None:
+        """An op outside the vocabulary: not followed if it may reach what copies touch."""
+        op = run.op
+        if self.sites.is_harmless(op):
+            return None
+        given = {
+            self.root(operand, run.frame)
+            for operand in op.operands
+            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+        }
+        reached = self.sites.reachable(op, given)
+        roots = self.sites.roots
+        if any(roots.may_alias(root, other) for root in reached for other in self.touched):
+            return _not_followed
+        return None if given else _not_followed
+
+
+def _not_followed(spot: Spot) -> None:
+    raise NotFollowedError("async-proxy")
+
+
+def _meet(spot: Spot) -> None:
+    if spot.threads() != spot.memory.everybody:
+        raise NotFollowedError("specialised")
+    spot.memory.meet()
+
+
+def _meet_some(spot: Spot) -> None:
+    spot.memory.some_met = True
+
+
+def _fence_of(op: Any) -> Effect | None:
+    everything = PROXY_FENCES[op.name] == "all"
+    if everything and "async" not in str(op.attributes["kind"]):
+        return None
+    return lambda spot: spot.memory.fence(spot.threads(), everything=everything)
+
+
+def _barrier(spot: Spot, at: dict[str, int]) -> tuple[int, int]:
+    place = spot.get(at["barrier"])
+    index = _exact(spot, at["index"]) if "index" in at else 0
+    if not isinstance(place, Place) or place.low is None or place.low != place.high:
+        raise NotFollowedError("unknown-mbarrier")
+    return place.root, place.low + MBARRIER_BYTES * index
+
+
+def _exact(spot: Spot, number: int) -> int:
+    value = spot.get(number)
+    if not isinstance(value, int):
+        raise NotFollowedError("unknown-number")
+    return value
+
+
+def _parity(spot: Spot, number: int) -> int:
+    value = spot.get(number)
+    if isinstance(value, int):
+        return value & 1
+    if isinstance(value, Form):
+        residue = spot.known.residue(value, 2)
+        if residue is not None:
+            return residue
+        if len(value.terms) == 1 and next(iter(value.terms))[0].kind == "bit":
+            return int(spot.known.at_least_one(value))
+    raise NotFollowedError("unknown-number")
+
+
+def _place(spot: Spot, number: int) -> Place:
+    place = spot.get(number)
+    if not isinstance(place, Place):
+        raise NotFollowedError("unknown-place")
+    return place

@@ -1,0 +1,220 @@
+"""What value ops give on a path: numbers, places and descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import is_block_argument
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, of_array
+from mlir_async_pipe.checker.phases.byte_places import (
+    Described,
+    Place,
+    Value,
+    region_of_view,
+    root_place,
+    value_of,
+)
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, Spot
+from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
+from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
+from mlir_async_pipe.values.domains import Typed, typed
+from mlir_async_pipe.values.integer_ops import integer_constant, is_size
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.launch_ids import ELECT, SHUFFLES, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
+
+WARP = 32
+# Numbers of mbarrier groups follow those of roots.
+FIRST_GROUP = 1 << 20
+
+Evaluation = Callable[[Spot], Value]
+Rule = Evaluation | None
+
+
+@dataclass
+class PathNumbers:
+    """The values of one kernel whose block has `size` threads."""
+
+    flow: Flow
+    effects: OpEffects
+    size: tuple[int, int, int]
+    _given: dict[int, Value] = field(default_factory=dict)
+    _groups: dict[Any, int] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        """The threads of the block."""
+        return self.size[0] * self.size[1] * self.size[2]
+
+    def given(self, number: int) -> Value:
+        """A value that no step of the path makes: a constant, an argument, an id of the launch."""
+        if number not in self._given:
+            self._given[number] = self._find(number)
+        return self._given[number]
+
+    def _find(self, number: int) -> Value:
+        frame, value = self.flow.values[number]
+        if isinstance(value, Constant):
+            return value.value
+        if not hasattr(value, "type"):
+            return None
+        constant = integer_constant(value)
+        if constant is not None:
+            return constant
+        if is_memory(value.type):
+            root = root_of(value)
+            return (
+                root_place(self.effects.root(value, frame), value.type)
+                if root.value == value
+                else None
+            )
+        found = launch_id(value)
+        if found is not None:
+            return self._id(found)
+        if not is_integer(value.type) or not is_block_argument(value):
+            return None
+        if not _is_of_kernel(value) or frame:
+            return None
+        if str(value.type) == "i1":
+            return forms.of_atom(Atom("bit", number))
+        return forms.of_atom(Atom("size" if is_size(value) else "unknown", number))
+
+    def _id(self, found: LaunchId) -> Amount:
+        linear = np.arange(self.threads, dtype=np.int64)
+        x, y, _ = self.size
+        if found.kind == "thread":
+            return of_array((linear % x, linear // x % y, linear // (x * y))[found.axis])
+        if found.kind == "lane":
+            return of_array(linear % WARP)
+        if found.kind == "subgroup":
+            return of_array(linear // WARP)
+        if found.kind == "block_size":
+            return self.size[found.axis]
+        return forms.of_atom(Atom("size", (found.kind, found.axis)))
+
+    # Ops ----------------------------------------------------------------------------------
+
+    def prepare(self, run: Run) -> Rule:
+        """Read an op once; what it gives makes result 0. None: its results are not known."""
+        op = run.op
+        if not run.results:
+            return None
+        if op.name in MBARRIER_OPS and MBARRIER_OPS[op.name].use == "handle":
+            return self._handle(run)
+        row = row_of(op)
+        if row is not None and row.swizzled and not row.accesses:
+            return lambda spot: _described(spot.get(run.operands[0]), op.operands[0].type)
+        if op.name == ELECT:
+            return self._elected
+        if op.name in OPERATORS and OPERATORS[op.name].method != "split":
+            return _operation(run, typed(op))
+        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, "llvm.inttoptr"):
+            return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
+        if op.name in SHUFFLES:
+            return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name]]))
+        if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
+            return lambda spot: spot.get(run.operands[0])
+        if launch_id(op.results[0]) is not None:
+            return lambda spot: self.given(run.results[0])
+        if is_memory(op.results[0].type):
+            made = self.given(run.results[0])
+            return (lambda spot: made) if made is not None else None
+        return None
+
+    def parts(self, run: Run) -> list[Rule] | None:
+        """One rule for each result of an op that splits a number; None for other ops."""
+        op = run.op
+        if op.name not in OPERATORS or OPERATORS[op.name].method != "split":
+            return None
+        one = typed(op)
+        if one.detail is None:
+            return None
+
+        def rule(number: int) -> Evaluation:
+            def evaluate(spot: Spot) -> Value:
+                values = [_amount(spot.get(n)) for n in run.operands]
+                return AMOUNTS.part(one, one.detail[number], values, spot.known)
+
+            return evaluate
+
+        return [rule(number) for number in range(len(run.results))]
+
+    def _handle(self, run: Run) -> Evaluation:
+        if not run.operands:
+            group = self._groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self._groups))
+            return lambda spot: Place(group, 0, 0)
+
+        def one(spot: Spot) -> Value:
+            group, index = spot.get(run.operands[0]), spot.get(run.operands[1])
+            if not isinstance(group, Place) or not isinstance(index, int) or group.low is None:
+                return None
+            at = group.low + 8 * index
+            return Place(group.root, at, at, at)
+
+        return one
+
+    def _elected(self, spot: Spot) -> Value:
+        """One of the active lanes of each warp: the last, since nobody says that it is the first,
+        which kernels choose by its number."""
+        mask = spot.threads()
+        chosen = np.zeros(self.threads, np.int64)
+        for first in range(0, self.threads, WARP):
+            lanes = (mask >> first) & ((1 << WARP) - 1)
+            if lanes:
+                chosen[first + lanes.bit_length() - 1] = 1
+        return of_array(chosen)
+
+
+def _is_of_kernel(value: Any) -> bool:
+    """Whether a block argument is one of a function or launch, the same in all threads."""
+    holder = ir.BlockArgument(value).owner.owner.operation
+    return holder.name.endswith(("func", "launch"))
+
+
+def _described(place: Value, kind: Any) -> Described | None:
+    """What `warpgroup.generate.descriptor` makes of a view."""
+    return Described(region_of_view(place, kind)) if isinstance(place, Place) else None
+
+
+def _amount(value: Value) -> Amount:
+    return value if isinstance(value, int | Form | EachThread) else None
+
+
+def _operation(run: Run, op: Typed) -> Evaluation:
+    """An integer op; a choice between views, too."""
+
+    def evaluate(spot: Spot) -> Value:
+        values = [spot.get(number) for number in run.operands]
+        if op.row.method == "select" and not all(_is_amount(value) for value in values[1:]):
+            condition = values[0]
+            if isinstance(condition, Form):
+                condition = int(spot.known.at_least_one(condition))
+            return values[1 if condition & 1 else 2] if isinstance(condition, int) else None
+        if not op.scalar:
+            return None
+        return AMOUNTS.evaluate(op, [_amount(value) for value in values], spot.known)
+
+    return evaluate
+
+
+def _is_amount(value: Value) -> bool:
+    return value is None or isinstance(value, int | Form | EachThread)
+
+
+def _shuffled(value: Value) -> Value:
+    """What the lanes of a warp hand around is the same if they all have the same number."""
+    if isinstance(value, EachThread):
+        rest = np.repeat(value.numbers[-1], -len(value.numbers) % WARP)
+        lanes = np.concatenate((value.numbers, rest)).reshape(-1, WARP)
+        return value if (lanes == lanes[:, :1]).all() else None
+    return _amount(value)

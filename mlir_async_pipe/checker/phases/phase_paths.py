@@ -1,0 +1,274 @@
+"""Follows all paths of a kernel whose threads go one way together, with the phases of mbarriers.
+
+    scf.if %leader { expect; copy }     the leader's threads go there, then all go on
+    scf.if %n > 2 { … }                 the path splits
+    scf.for %k = 0 to %n                k is an unknown with n - k in a range and a residue
+
+All numbers that choose slots, parities and threads are known on a path, so mbarriers are told
+apart exactly. A loop of unknown length is left after about 2V iterations, when the states repeat.
+What two sides of a branch on threads both do to mbarriers is not followed (`specialised`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.graph_facts import live_values, needed_values
+from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.loop_turns import LoopTurns, modulus_of
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, Spot
+from mlir_async_pipe.checker.phases.parted_sides import PartedSides
+from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
+from mlir_async_pipe.checker.phases.path_state import PathState
+from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
+from mlir_async_pipe.checker.phases.registers_in_flight import Registers
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.step_graph import (
+    AnyIteration,
+    Block,
+    Bracket,
+    Branch,
+    Copy,
+    Edge,
+    Flow,
+    Goto,
+    LoopTest,
+    Lost,
+    Run,
+    Step,
+    Stop,
+    Switch,
+)
+
+# Steps that are run on all paths together: three seconds or so.
+STEPS = 150_000
+
+Plan = Callable[[PathState, Spot], None]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What was found: faults, or why the kernel was not followed to its end ("" if it was)."""
+
+    faults: tuple[FoundFault, ...]
+    reason: str
+    ops: tuple[Run, ...]
+
+
+def follow(
+    flow: Flow, sites: Sites, touched: set[int], size: tuple[int, int, int] | None
+) -> Followed:
+    """Follow a kernel in which copies and products touch the roots `touched`."""
+    if size is None:
+        return Followed((), "block-size", ())
+    if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
+        return Followed((), "may-alias", ())
+    effects = OpEffects(sites, touched)
+    numbers = PathNumbers(flow, effects, size)
+    short = _followed(PhasePaths(flow, effects, numbers, exact=False))
+    if not short.reason and all(fault.certain for fault in short.faults):
+        return short
+    # Of loops of many iterations any number was followed: what is wrong with that may be right.
+    exact = _followed(PhasePaths(flow, effects, numbers, exact=True))
+    is_better = not exact.reason or any(fault.certain for fault in exact.faults)
+    return exact if is_better else short
+
+
+def _followed(paths: PhasePaths) -> Followed:
+    reason = ""
+    try:
+        paths.run()
+    except NotFollowedError as stopped:
+        reason = stopped.reason
+    return Followed(tuple(paths.faults), reason, tuple(paths.effects.ops))
+
+
+@dataclass
+class PhasePaths:
+    """The paths of one kernel; loops of many iterations are followed one by one if `exact`."""
+
+    flow: Flow
+    effects: OpEffects
+    numbers: PathNumbers
+    exact: bool
+    faults: dict[FoundFault, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        flow, effects = self.flow, self.effects
+        self.needed = needed_values(flow, effects.reads) | Registers.kept(flow)
+        self.live = live_values(flow, self.needed)
+        self.plans = [self._plans(block) for block in flow.blocks]
+        self.seen: list[set[Hashable]] = [set() for _ in flow.blocks]
+        self.loops = LoopTurns(flow, modulus_of(flow, self.needed), self.exact)
+        acting = {
+            block.number
+            for block in flow.blocks
+            if any(isinstance(step, Run) and effects.prepare(step) for step in block.steps)
+        }
+        self.sides = PartedSides(flow, acting, self.needed)
+
+    # Paths --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Follow all paths. Raises NotFollowedError."""
+        everybody = (1 << self.numbers.threads) - 1
+        start = PathState(self.numbers.given, AsyncMemory(everybody), everybody)
+        self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
+        steps = 0
+        while self.work:
+            number, position, state = self.work.pop()
+            steps += len(self.plans[number]) + 4
+            if steps > STEPS:
+                raise NotFollowedError("budget")
+            block = self.flow.blocks[number]
+            if position or not block.merges or self._arrive(block, state):
+                self._block(block, position, state)
+
+    def _arrive(self, block: Block, state: PathState) -> bool:
+        """Whether a state is new where paths meet."""
+        live = self.live[block.number]
+        state.env = {n: value for n, value in state.env.items() if n in live}
+        key = state.key()
+        if key in self.seen[block.number]:
+            return False
+        self.seen[block.number].add(key)
+        return True
+
+    def _block(self, block: Block, first: int, state: PathState) -> None:
+        spot, plans = state.spot(), self.plans[block.number]
+        position = first
+        try:
+            for position in range(first, len(plans)):
+                plans[position](state, spot)
+            position = len(plans)
+            self._exit(block, state)
+        except UndecidedError as open_condition:
+            for half in state.known.halves(open_condition.form):
+                self.work.append((block.number, position, state.copy(half)))
+        except PhaseFault as fault:
+            doubt = state.doubtful or state.mask is None or state.memory.some_met
+            found = replace(fault.found, certain=fault.found.certain and not doubt)
+            self.faults[found] = None
+
+    # Steps --------------------------------------------------------------------------------
+
+    def _plans(self, block: Block) -> list[Plan]:
+        found = (self._plan(step) for step in block.steps)
+        return [plan for plan in found if plan is not None]
+
+    def _plan(self, step: Step) -> Plan | None:
+        match step:
+            case Run():
+                return self._plan_run(step)
+            case Copy(assigns):
+                return lambda state, spot: self._assign(state, assigns)
+            case AnyIteration(_, variable):
+                return lambda state, spot: state.env.update({variable: None})
+            case Lost() | Bracket("scope"):
+                return _lost
+        return None
+
+    def _plan_run(self, run: Run) -> Plan | None:
+        effect = self.effects.prepare(run)
+        registers = Registers.plan(run, self.effects.number)
+        rules = self.numbers.parts(run) or [self.numbers.prepare(run)]
+        made = dict(zip(run.results, rules, strict=False))
+        wanted = [n for n in run.results if n in self.needed and self.numbers.given(n) is None]
+        if effect is None and registers is None and not wanted:
+            return None
+
+        def execute(state: PathState, spot: Spot) -> None:
+            if registers is not None:
+                registers(state.registers)
+            if effect is not None:
+                effect(spot)
+            for number in wanted:
+                rule = made.get(number)
+                if rule is not None:
+                    state.env[number] = rule(spot)
+                else:
+                    state.env[number] = _fresh(run, state, number)
+
+        return execute
+
+    def _assign(self, state: PathState, assigns: Iterable[tuple[int, int]]) -> None:
+        wanted = [(target, source) for target, source in assigns if target in self.needed]
+        state.env.update([(target, state.get(source)) for target, source in wanted])
+        state.registers.assign(wanted)
+
+    # The ways out of a block --------------------------------------------------------------
+
+    def _exit(self, block: Block, state: PathState) -> None:
+        match block.exit:
+            case Goto(edge):
+                self._take(edge, state)
+            case Branch(condition, then, otherwise):
+                value = state.get(condition)
+                if isinstance(value, Form):
+                    value = int(state.known.at_least_one(value))
+                if isinstance(value, int):
+                    self._take(then if value & 1 else otherwise, state)
+                else:
+                    self._take(self.sides.part(block.number, state, value, then, otherwise), state)
+            case LoopTest(loop, body, out):
+                self._test(loop, body, out, state)
+            case Switch(value, cases, default):
+                chosen = state.get(value)
+                if not isinstance(chosen, int):
+                    raise NotFollowedError("unknown-number")
+                self._take(next((e for v, e in cases if v == chosen), default), state)
+            case Stop():
+                state.memory.check_end()
+
+    def _test(self, number: int, body: Edge, out: Edge, state: PathState) -> None:
+        found, variable = self.loops.rest(state, number), self.flow.loops[number].variable
+        value = None
+        if found is None:
+            if self.sides.acts(body.target, out.target):
+                raise NotFollowedError("unknown-loop")
+            self._take(out, state.copy())
+        else:
+            value, rest = found
+            if not state.known.at_least_one(rest):
+                state.known.learn_residue(rest, self.loops.modulus)
+                self._take(out, state)
+                return
+        if variable is not None:
+            state.env[variable] = value
+        self._take(body, state)
+
+    def _take(self, edge: Edge, state: PathState) -> None:
+        target = edge.target
+        way = self.sides.joined(edge, state)
+        if way is not None:
+            target = way.target
+            self._assign(state, way.assigns)
+            for kind, number in way.loops:
+                if kind == "enter":
+                    self.loops.enter(state, number)
+                elif kind == "back":
+                    self.loops.repeat(state, number, [target for target, _ in way.assigns])
+                else:
+                    state.turns.pop(number, None)
+        self.work.append((target, 0, state))
+
+
+def _fresh(run: Run, state: PathState, number: int) -> Form | None:
+    """What a pure op gives of which no rule is known: a number that all threads share, if they
+    share those that it is made of."""
+    values = [state.get(n) for n in run.operands]
+    if not run.makes_values or not values:
+        return None
+    if not all(isinstance(value, int | Form) for value in values):
+        return None
+    atom = Atom("unknown", ("made", number))
+    state.forget(atom)
+    return forms.of_atom(atom)
+
+
+def _lost(state: PathState, spot: Spot) -> None:
+    raise NotFollowedError("unfollowed")

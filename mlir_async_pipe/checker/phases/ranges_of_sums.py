@@ -1,0 +1,241 @@
+"""What a path knows of sums of unknowns: ranges of their differences, and residues.
+
+    n - k        [1, …) in the body, [0, 0] after the last iteration
+    k            7 mod 12
+
+A range is kept for each *direction*, a sum without constant and common divisor, so that a
+condition on n - k - 2 and one on 64 n - 64 k say something of each other. A loop's number k goes
+on by moving the ranges of all directions that hold it: their number stays finite, since they are
+cut only at the numbers that conditions name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import gcd
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+
+Range = tuple[int | None, int | None]
+Direction = frozenset[tuple[Atom, int]]
+OPEN: Range = (None, None)
+
+
+class UndecidedError(Exception):
+    """Whether `form` is 1 or more decides what comes next, and a path does not know it."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(str(form))
+        self.form = form
+
+
+@lru_cache(maxsize=1 << 14)
+def _direction(terms: Direction) -> tuple[Direction, int]:
+    """The direction of a sum, and what to multiply it with."""
+    divisor = gcd(*(coefficient for _, coefficient in terms))
+    first = min(terms, key=lambda term: repr(term[0]))
+    factor = divisor if first[1] > 0 else -divisor
+    return frozenset((atom, coefficient // factor) for atom, coefficient in terms), factor
+
+
+@lru_cache(maxsize=1 << 14)
+def atoms_within(atom: Atom) -> frozenset[Atom]:
+    """An atom, and those that its operands are made of."""
+    found = {atom}
+    if atom.kind == "call":
+        for operand in forms.operator_of(atom)[1]:
+            for inner, _ in operand.terms:
+                found |= atoms_within(inner)
+    return frozenset(found)
+
+
+def mentions(form: Form, atom: Atom) -> bool:
+    """Whether a form is made of an atom."""
+    return any(atom in atoms_within(inner) for inner, _ in form.terms)
+
+
+@dataclass
+class Knowledge:
+    """The ranges and residues of one path."""
+
+    ranges: dict[Direction, Range] = field(default_factory=dict)
+    residues: dict[Atom, tuple[int, int]] = field(default_factory=dict)
+
+    def copy(self) -> Knowledge:
+        """The same, to be changed on its own."""
+        return Knowledge(dict(self.ranges), dict(self.residues))
+
+    def key(self) -> Hashable:
+        """What is equal for the same knowledge."""
+        return frozenset(self.ranges.items()), frozenset(self.residues.items())
+
+    def bounds(self, form: Form) -> Range:
+        """The least and the largest number that a form may be."""
+        if not form.terms:
+            return form.constant, form.constant
+        low, high = self._sum(form.terms)
+        direction, factor = _direction(form.terms)
+        known = self.ranges.get(direction)
+        if known is not None:
+            ends = known if factor > 0 else (known[1], known[0])
+            first, last = (None if end is None else factor * end for end in ends)
+            low = first if low is None else low if first is None else max(low, first)
+            high = last if high is None else high if last is None else min(high, last)
+        return (
+            None if low is None else low + form.constant,
+            None if high is None else high + form.constant,
+        )
+
+    def _sum(self, terms: Iterable[tuple[Atom, int]]) -> Range:
+        low: int | None = 0
+        high: int | None = 0
+        for atom, coefficient in terms:
+            ends = self._atom(atom)
+            if coefficient < 0:
+                ends = ends[1], ends[0]
+            low = None if low is None or ends[0] is None else low + coefficient * ends[0]
+            high = None if high is None or ends[1] is None else high + coefficient * ends[1]
+        return low, high
+
+    def _atom(self, atom: Atom) -> Range:
+        known = self.ranges.get(frozenset({(atom, 1)}))
+        if known is not None:
+            return known[0], first_range(atom)[1] if known[1] is None else known[1]
+        if atom.kind == "call":
+            name, (operand, divisor) = forms.operator_of(atom)
+            if name == "rem":
+                return 0, divisor.constant - 1
+            low, high = self.bounds(operand)
+            by = divisor.constant
+            return None if low is None else low // by, None if high is None else high // by
+        return first_range(atom)
+
+    def at_least_one(self, form: Form) -> bool:
+        """Whether a form is 1 or more. Raises UndecidedError."""
+        low, high = self.bounds(form)
+        if low is not None and low >= 1:
+            return True
+        if high is not None and high <= 0:
+            return False
+        raise UndecidedError(form)
+
+    def halves(self, form: Form) -> list[Knowledge]:
+        """What is known where a form is 1 or more, and where it is not."""
+        direction, factor = _direction(form.terms)
+        low, high = self.ranges.get(direction) or (
+            self._atom(next(iter(direction))[0]) if len(direction) == 1 else OPEN
+        )
+        # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
+        least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
+        if factor > 0:
+            ways = [(_larger(low, least), high), (low, _smaller(high, least - 1))]
+        else:
+            ways = [(low, _smaller(high, least)), (_larger(low, least + 1), high)]
+        found = []
+        for first, last in ways:
+            if first is None or last is None or first <= last:
+                half = self.copy()
+                half.ranges[direction] = first, last
+                found.append(half)
+        return found
+
+    def learn(self, form: Form, low: int | None, high: int | None) -> None:
+        """A form is in a range, and nothing was known of its direction."""
+        direction, factor = _direction(form.terms)
+        assert abs(factor) == 1
+        ends = [None if end is None else end - form.constant for end in (low, high)]
+        if factor < 0:
+            ends = [None if end is None else -end for end in reversed(ends)]
+        self.ranges[direction] = ends[0], ends[1]
+
+    def residue(self, form: Form, modulus: int) -> int | None:
+        """The residue of a form, None if it is not known."""
+        total = form.constant
+        for atom, coefficient in form.terms:
+            needed = modulus // gcd(coefficient, modulus)
+            if needed == 1:
+                continue
+            known = self._residue_of(atom, needed)
+            if known is None:
+                return None
+            total += coefficient * known
+        return total % modulus
+
+    def _residue_of(self, atom: Atom, modulus: int) -> int | None:
+        if atom in self.residues:
+            residue, known = self.residues[atom]
+            return residue % modulus if known % modulus == 0 else None
+        if atom.kind != "call":
+            return None
+        name, (operand, divisor) = forms.operator_of(atom)
+        by = divisor.constant
+        if name == "rem":
+            return self.residue(operand, modulus) if by % modulus == 0 else None
+        inner = self.residue(operand, by * modulus)
+        return None if inner is None else inner // by % modulus
+
+    def learn_residue(self, form: Form, modulus: int) -> None:
+        """A form is one number: of the unknown in it whose residue is not known it says it."""
+        low, high = self.bounds(form)
+        unknown = [(a, c) for a, c in form.terms if self._residue_of(a, modulus) is None]
+        if low is None or low != high or len(unknown) != 1 or abs(unknown[0][1]) != 1:
+            return
+        ((atom, factor),) = unknown
+        rest = Form(form.constant - low, form.terms - {(atom, factor)})
+        residue = self.residue(rest, modulus)
+        if residue is not None and atom.kind != "call":
+            self.residues[atom] = -factor * residue % modulus, modulus
+
+    def forget(self, atom: Atom) -> None:
+        """An unknown gets another value: nothing is known of it."""
+        self.residues.pop(atom, None)
+        self.ranges = {
+            direction: known
+            for direction, known in self.ranges.items()
+            if not any(atom in atoms_within(inner) for inner, _ in direction)
+        }
+
+    def advance(self, atom: Atom, step: int) -> None:
+        """An unknown becomes itself plus `step`."""
+        alone = frozenset({(atom, 1)})
+        moved: dict[Direction, Range] = {}
+        for direction, (low, high) in self.ranges.items():
+            by = step * dict(direction).get(atom, 0)
+            # What is left of a loop gets less; its number stays above the first one.
+            if direction == alone and atom.kind != "rest":
+                continue
+            if not by and any(atom in atoms_within(inner) for inner, _ in direction):
+                continue
+            ends = None if low is None else low + by, None if high is None else high + by
+            moved[direction] = ends
+        self.ranges = moved
+        if atom in self.residues:
+            residue, modulus = self.residues[atom]
+            self.residues[atom] = (residue + step) % modulus, modulus
+
+
+def _larger(one: int | None, other: int) -> int:
+    return other if one is None else max(one, other)
+
+
+def _smaller(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
+
+
+def first_range(atom: Atom) -> Range:
+    """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
+    loop's number not below the first one."""
+    if atom.kind in ("size", "carried"):
+        return 0, None
+    if atom.kind == "bit":
+        return 0, 1
+    if atom.kind == "rest":
+        total: int = atom.key[1]  # type: ignore[index]
+        return None, total
+    if atom.kind == "loop":
+        low: int | None = atom.key[1]  # type: ignore[index]
+        return low, None
+    return OPEN

@@ -1,0 +1,107 @@
+"""Accumulators that products may still be adding to: nothing but a product reads them before the
+wait for its group.
+
+    %d = nvgpu.warpgroup.mma … {waitGroup = 1}     %d is of the youngest group, which is in flight
+    nvvm.wgmma.wait.group.sync.aligned 0           now it is not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.checker.phase_faults import PhaseFault
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.products import products_left
+from mlir_async_pipe.vocabulary.queues import WGMMA
+
+_KINDS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct<")
+OPEN = -1
+
+
+@dataclass
+class Registers:
+    """By value number the age of the group that fills it (`OPEN`: it is in no group yet), and the
+    product; None of those that are complete."""
+
+    filled: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def kept(flow: Flow) -> set[int]:
+        """The values that may be accumulators."""
+        return {
+            number
+            for number, (_, value) in enumerate(flow.values)
+            if hasattr(value, "type") and str(value.type).startswith(_KINDS)
+        }
+
+    @staticmethod
+    def plan(run: Run, number: Callable[[Run], int]) -> Callable[[Registers], None] | None:
+        """What an op does to accumulators; None: nothing."""
+        row = row_of(run.op)
+        if row is None or row.queue != WGMMA:
+            held = [
+                n
+                for n, operand in zip(run.operands, run.op.operands, strict=True)
+                if str(operand.type).startswith(_KINDS)
+            ]
+            own = number(run) if held else -1
+            return (lambda registers: registers.check(held, own)) if held else None
+        left = products_left(run.op)
+        if row.descriptors:
+            own = number(run)
+            return lambda registers: registers.multiply(run.results, own, left)
+        if row.commits:
+            return lambda registers: registers.commit()
+        if row.wait is not None:
+            count = integer_attribute(run.op, row.wait.count) or 0
+            return lambda registers: registers.wait(count)
+        return None
+
+    def copy(self) -> Registers:
+        """The same, to be changed on its own."""
+        return Registers(dict(self.filled))
+
+    def key(self) -> Hashable:
+        """What is equal for the same registers."""
+        return frozenset(self.filled.items())
+
+    def assign(self, assigns: list[tuple[int, int]]) -> None:
+        """Values are handed on."""
+        new = [(target, self.filled.get(source)) for target, source in assigns]
+        for target, filled in new:
+            if filled is None:
+                self.filled.pop(target, None)
+            else:
+                self.filled[target] = filled
+
+    def multiply(self, results: tuple[int, ...], op: int, left: int | None) -> None:
+        """A product fills its result; with `left` it commits and waits by itself."""
+        for result in results:
+            self.filled[result] = OPEN, op
+        if left is not None:
+            self.commit()
+            self.wait(left)
+
+    def commit(self) -> None:
+        """All groups are one older."""
+        self.filled = {n: (age + 1, op) for n, (age, op) in self.filled.items()}
+
+    def wait(self, left: int) -> None:
+        """Groups older than the `left` youngest ones are complete."""
+        self.filled = {n: (age, op) for n, (age, op) in self.filled.items() if age < left}
+
+    def check(self, values: list[int], op: int) -> None:
+        """An op reads values."""
+        for value in values:
+            if value in self.filled:
+                age, product = self.filled[value]
+                raise PhaseFault(
+                    "read-in-flight",
+                    op,
+                    product,
+                    "it adds to these registers until its group is waited for: "
+                    f"count {max(age, 0)} would do",
+                )

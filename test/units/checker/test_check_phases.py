@@ -1,0 +1,151 @@
+"""Mbarriers, tensor copies and products on all paths: right loops are proven, wrong ones are named.
+
+Covers: checker/phases/phase_paths.py, checker/phases/op_effects.py, checker/phases/arrivals.py,
+checker/phases/async_memory.py, checker/phases/registers_in_flight.py, checker/phases/loop_turns.py,
+checker/phases/path_state.py, checker/phase_faults.py, vocabulary/mbarrier_ops.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from helpers.tensor_mutants import EVERYWHERE, PRODUCT, TOGETHER, changed
+from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.session.report import Report
+
+LOADS = Ring(tiles=3)
+PRODUCTS = Ring(slots=3, ahead=2, in_flight=1, tiles=4, reader="products")
+
+
+def checked(ring: Ring) -> Report:
+    return check_module(parse(ring.text())).report
+
+
+def verdict(report: Report) -> str:
+    found: CheckSummary = report.of("checks")[0]
+    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
+
+
+def codes(report: Report) -> set[str]:
+    return {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
+
+
+FORMS = list(
+    itertools.product(
+        ("thread", "elect", "branch"), (True, False), ("carried", "divided"), ("after", "before")
+    )
+)
+
+
+@pytest.mark.parametrize(("leader", "counted", "parity", "order"), FORMS)
+def test_as_many_slots_as_the_rule_says_are_proven_and_one_fewer_is_not(
+    leader: str, counted: bool, parity: str, order: str
+) -> None:
+    """V >= d + p, one more where the copy comes before the product; also for any number of tiles,
+    and whatever writes slot and parity."""
+    least = 2 + (order == "before")
+    form = {"leader": leader, "counted": counted, "parity": parity, "order": order}
+    found = [
+        verdict(checked(Ring(slots=slots, ahead=2, tiles=2 * slots + 1, **form)))
+        for slots in (least - 1, least, least + 1)
+    ]
+    assert found == ["unsafe", "safe", "safe"]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize(("ahead", "in_flight"), [(1, 0), (1, 2), (2, 1), (3, 0)])
+def test_products_in_flight_need_a_slot_each(ahead: int, in_flight: int, counted: bool) -> None:
+    least = ahead + in_flight
+    ring = Ring(ahead=ahead, in_flight=in_flight, reader="products", counted=counted)
+    found = [
+        verdict(checked(dataclasses.replace(ring, slots=slots, tiles=2 * slots + 1)))
+        for slots in (least, least - 1)
+        if slots
+    ]
+    assert found == ["safe", "unsafe"][: len(found)]
+
+
+# The name of each fault; where the machine's completion decides what shows first, of several.
+NAMES = {
+    "no wait": {"read-in-flight"},
+    "wrong parity": {"wrong-parity"},
+    "phase never flips": {"phase-not-flipped"},
+    "phases restart": {"phase-not-flipped", "missing-barrier", "source-overwritten"},
+    "too few bytes": {"wrong-bytes"},
+    "too many bytes": {"wrong-bytes"},
+    "no expect_tx": {"deadlock"},
+    "two arrivals": {"too-many-arrivals"},
+    "no fence": {"missing-fence"},
+    "init not visible": {"init-not-visible"},
+    "init by all": {"several-issuers"},
+    "init counts two": {"deadlock"},
+    "no init": {"barrier-not-initialised"},
+    "no barrier": {"phase-overtaken", "missing-barrier"},
+    "wrong slot": {"deadlock", "too-many-arrivals", "source-overwritten", "overwrite-in-flight"},
+    "expect_tx without the copy": {"wrong-bytes", "too-many-arrivals"},
+    "wait_group too weak": {"source-overwritten"},
+    "accumulators too early": {"read-in-flight"},
+}
+CASES = [
+    pytest.param(ring, changes, NAMES[name], id=f"{ring.reader}-{name}")
+    for ring, tables in (
+        (LOADS, (EVERYWHERE, TOGETHER)),
+        (PRODUCTS, (EVERYWHERE, TOGETHER, PRODUCT)),
+    )
+    for table in tables
+    for name, (changes, _) in table.items()
+]
+
+
+@pytest.mark.parametrize(("ring", "changes", "expected"), CASES)
+def test_each_fault_has_a_name(ring: Ring, changes: dict[str, str], expected: set[str]) -> None:
+    found = codes(checked(changed(ring, **changes)))
+    assert found and found <= expected
+
+
+def test_all_threads_that_copy_are_named() -> None:
+    all_of_them = LOADS.text().replace("%go = arith.andi %in, %leader", "%go = arith.andi %in, %in")
+    report = check_module(parse(all_of_them)).report
+    assert codes(report) == {"too-many-arrivals"}
+    only_copies = LOADS.text().replace("to %to, predicate = %go", "to %to, predicate = %in")
+    assert codes(check_module(parse(only_copies)).report) == {"several-issuers"}
+
+
+def test_a_message_names_both_ops_and_what_is_missing() -> None:
+    told = [str(item) for item in checked(changed(PRODUCTS, wait_group="2")).diagnostics]
+    assert any(
+        "'nvgpu.tma.async.load' writes what 'nvgpu.warpgroup.mma' may still be reading" in text
+        and "it reads until a wait with count 1 or less on queue wgmma" in text
+        for text in told
+    )
+
+
+def test_a_copy_that_nobody_waits_for_is_in_flight_when_the_block_ends() -> None:
+    text = LOADS.text().replace("scf.for %i = %c0 to %tiles", "scf.for %i = %c0 to %c0")
+    assert codes(check_module(parse(text)).report) == {"too-many-arrivals"}
+    once = text.replace("%executions = arith.constant 2", "%executions = arith.constant 1")
+    assert codes(check_module(parse(once)).report) == {"unwaited-copy"}
+
+
+def test_two_roles_are_not_followed() -> None:
+    found = checked(Ring(specialised=True)).of("checks")[0]
+    assert found.unsafe == 0 and found.reasons == {"specialised": found.unknown}
+
+
+def test_a_block_of_unknown_size_is_not_followed() -> None:
+    text = LOADS.text().replace("attributes {gpu.known_block_size = array<i32: 64, 1, 1>}", "")
+    found = check_module(parse(text)).report.of("checks")[0]
+    assert found.unsafe == 0 and found.reasons == {"block-size": found.unknown}
+
+
+def test_a_loop_of_very_many_tiles_is_proven() -> None:
+    """Its iterations are followed as if their number were not known."""
+    assert verdict(checked(Ring(slots=3, ahead=2, tiles=100000, executions=1))) == "safe"
+    wrong = changed(Ring(slots=3, ahead=2, tiles=100000, executions=1), barrier="")
+    assert codes(checked(wrong)) == {"phase-overtaken"}

@@ -1,0 +1,199 @@
+"""Numbers and places on paths of phases are those of the arithmetic that they stand for.
+
+Covers: checker/phases/amounts.py, checker/phases/ranges_of_sums.py, checker/phases/byte_places.py,
+checker/phases/path_numbers.py
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe.bindings import new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, of_array
+from mlir_async_pipe.checker.phases.byte_places import Place, region_of_view, value_of
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.values.domains import typed
+from mlir_async_pipe.values.numbers import NUMBERS
+
+N, K = Atom("size", "n"), Atom("loop", (0, 0))
+
+
+def form(constant: int, n: int = 0, k: int = 0) -> Form:
+    return Form(constant, frozenset((a, c) for a, c in ((N, n), (K, k)) if c))
+
+
+def allows(known: Knowledge, n: int, k: int) -> bool:
+    """Whether what is known allows two numbers."""
+    at = {N: n, K: k}
+    return (
+        n >= 0
+        and k >= 0
+        and all(
+            (low is None or low <= value) and (high is None or value <= high)
+            for direction, (low, high) in known.ranges.items()
+            for value in [sum(at[a] * c for a, c in direction)]
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_halves_part_the_numbers_where_the_form_is_one_or_more(seed: int) -> None:
+    """Law: of the numbers that were allowed each half allows those on its side, and no bound is
+    ever wrong."""
+    draw = random.Random(seed)
+    known = Knowledge()
+    for _ in range(4):
+        asked = form(draw.randint(-9, 9), draw.choice((-2, -1, 1, 2)), draw.choice((-2, -1, 0, 1)))
+        halves = known.halves(asked)
+        for n in range(-1, 12):
+            for k in range(-1, 12):
+                value = asked.constant + dict(asked.terms)[N] * n + dict(asked.terms).get(K, 0) * k
+                inside = [half for half in halves if allows(half, n, k)]
+                assert len(inside) == allows(known, n, k)
+                for half in inside:
+                    low, high = half.bounds(asked)
+                    assert low is None or low <= value
+                    assert high is None or value <= high
+        decided = draw.choice(halves)
+        assert decided.bounds(asked)[0] is not None or decided.bounds(asked)[1] is not None
+        known = decided
+
+
+def test_a_loop_goes_on_and_its_ranges_with_it() -> None:
+    known = Knowledge(residues={K: (5, 6)})
+    known.learn(form(0, 1, -1), 3, None)
+    known.advance(K, 1)
+    assert known.bounds(form(0, 1, -1)) == (2, None)
+    assert known.residue(form(1, 0, 1), 6) == 1
+    assert known.bounds(form(0, 0, 1)) == (0, None)
+    known.forget(K)
+    assert known.bounds(form(0, 1, -1)) == (None, None) and known.residue(form(0, 0, 1), 2) is None
+
+
+def test_after_the_last_iteration_the_bound_has_the_residue_of_the_number() -> None:
+    known = Knowledge(residues={K: (4, 6)})
+    known.learn(form(0, 1, -1), 0, 0)
+    known.learn_residue(form(0, 1, -1), 6)
+    assert known.residue(form(0, 1), 6) == 4 and known.residue(form(1, 3), 2) == 1
+
+
+OPS = {
+    **dict.fromkeys("addi subi muli divui remui andi minui maxsi".split(), "index"),
+    **{f"cmpi {p}": "index" for p in "eq ne slt sle sgt sge ult ule ugt uge".split()},
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_on_a_form_is_the_op_on_its_numbers(name: str) -> None:
+    """Law: for every n with the residue that is known, and every constant."""
+    word, _, predicate = name.partition(" ")
+    comma = f"{predicate}, " if predicate else ""
+    text = f"""func.func @f(%a: index, %b: index) {{
+      %c = arith.{word} {comma}%a, %b : index
+      return
+    }}"""
+    with new_context():
+        module = parse(text)
+        op = next(op for op in walk(module.operation) if op.name.startswith(f"arith.{word}"))
+        one = typed(op)
+        compared = 0
+        for b in (1, 2, 3, 4, 7):
+            for start in (0, 1, 5):
+                known = Knowledge(residues={N: (start % 12, 12)})
+                known.learn(form(0, 1), 5, 40)
+                try:
+                    made = AMOUNTS.evaluate(one, [form(1, 1), b], known)
+                except UndecidedError:
+                    continue
+                for n in range(5, 41):
+                    if n % 12 != start % 12:
+                        continue
+                    right = NUMBERS.evaluate(one, [np.asarray(n + 1), np.asarray(b)], None)
+                    assert right is not None
+                    if isinstance(made, int):
+                        compared += 1
+                        assert made == int(right)
+                    elif isinstance(made, Form) and set(dict(made.terms)) == {N}:
+                        compared += 1
+                        assert made.constant + dict(made.terms)[N] * n == int(right)
+        assert compared
+
+
+def test_numbers_of_threads() -> None:
+    ids = of_array(np.arange(4))
+    assert isinstance(ids, EachThread) and of_array([7, 7]) == 7
+    assert of_array(ids.numbers == 2) == of_array([0, 0, 1, 0])
+    bits = of_array([1, 0, 1, 1])
+    assert isinstance(bits, EachThread) and bits.mask == 0b1101
+
+
+VIEWS = """func.func @f(%m: memref<4x8x16xf32>, %i: index, %j: index) {
+  %s = memref.subview %m[%i, 2, 0][1, 4, 16][1, 1, 1] : memref<4x8x16xf32> to memref<4x16xf32, strided<[16, 1], offset: ?>>
+  %r = memref.reinterpret_cast %m to offset: [%j], sizes: [8], strides: [1] : memref<4x8x16xf32> to memref<8xf32, strided<[1], offset: ?>>
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("index", "low", "high", "exact"),
+    [(3, 1664, 1920, True), (None, 128, 1920, False), (of_array([1, 2]), 640, 1408, False)],
+)
+def test_where_a_subview_lies(index: object, low: int, high: int, exact: bool) -> None:
+    """Bytes 4 (128 i + 32) up to 256 more; of an unknown i all that it may be."""
+    with new_context():
+        module = parse(VIEWS)
+        view = next(op for op in walk(module.operation) if op.name == "memref.subview")
+        place = value_of(view, [Place(0, 0, 0), index])  # type: ignore[list-item]
+        assert isinstance(place, Place)
+        region = region_of_view(place, view.results[0].type)
+        assert (region.low, region.high, region.exact) == (low, high, exact)
+
+
+def test_a_reinterpreted_buffer_counts_from_its_aligned_pointer() -> None:
+    with new_context():
+        module = parse(VIEWS)
+        name = "memref.reinterpret_cast"
+        cast = next(op for op in walk(module.operation) if op.name == name)
+        place = value_of(cast, [Place(0, 64, 64), 5])
+        assert isinstance(place, Place) and (place.low, place.high) == (20, 20)
+        unknown = value_of(cast, [Place(0, 64, 64), forms.of_atom(N)])
+        assert isinstance(unknown, Place)
+        assert region_of_view(unknown, cast.results[0].type).low is None
+
+
+WARP0 = """%w = arith.divui %t, %c32 : index
+%w32 = arith.index_cast %w : index to i32
+%first_lane = arith.constant 0 : i32
+%lanes = arith.constant -1 : i32
+%clamp = arith.constant 31 : i32
+%same = nvvm.shfl.sync idx %lanes, %w32, %first_lane, %clamp : i32 -> i32
+%warp0 = arith.cmpi eq, %same, %first_lane : i32"""
+
+
+@pytest.mark.parametrize(
+    ("warp", "unsafe"), [(WARP0, False), (WARP0.replace("eq,", "sle,"), False)]
+)
+def test_a_warp_that_is_told_by_a_shuffle(warp: str, unsafe: bool) -> None:
+    """All lanes of a warp have one number, so what they shuffle is that number."""
+    first = "%warp0 = arith.cmpi ult, %t, %c32 : index"
+    text = Ring(leader="elect").text()
+    assert first in text
+    (found,) = check_module(parse(text.replace(first, warp))).report.of("checks")
+    assert (found.unsafe > 0, found.unknown) == (unsafe, 0)
+
+
+def test_an_elected_lane_in_every_warp_is_too_many() -> None:
+    text = (
+        Ring(leader="elect").text().replace("arith.cmpi ult, %t, %c32", "arith.cmpi ult, %t, %c64")
+    )
+    (found,) = check_module(parse(text)).report.of("checks")
+    assert found.unsafe > 0
