@@ -54,7 +54,7 @@ class _Kept:
 
 class SharedPlans:
     """The plans of `loops`, of which none is edited meanwhile; `plan` is how one is planned,
-    `diagnostics` what that may tell."""
+    `diagnostics` what that may tell. `compared` are those that are compared with others."""
 
     def __init__(
         self, loops: list[Operation], plan: Planner, around: Surroundings, diagnostics: Diagnostics
@@ -65,13 +65,14 @@ class SharedPlans:
         self._kept: dict[Hashable, list[_Kept]] = {}
         # A table costs a tenth of a plan: it is read of loops that may have an equal one.
         beside = Counter(loop.block for loop in loops)
-        self._shapes = {loop: _shape(loop) for loop in loops if beside[loop.block] > 1}
-        self._alike = Counter(self._shapes.values())
+        shapes = {loop: _shape(loop) for loop in loops if beside[loop.block] > 1}
+        alike = Counter(shapes.values())
+        self.compared = {loop for loop, shape in shapes.items() if alike[shape] > 1}
 
     def plan_of(self, loop: Operation) -> Plan | None:
         """The loop's plan, made for it or for one that is equal."""
         with unchanged():
-            table = read_table(loop) if self._alike[self._shapes.get(loop, ())] > 1 else None
+            table = read_table(loop) if loop in self.compared else None
             if table is None:
                 return self._plan(loop, self._around)
             variants = self._kept.setdefault(table.key, [])
