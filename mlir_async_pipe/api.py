@@ -161,6 +161,7 @@ def lower(
     bare_pointers: bool = False,
     bypass_l1: Literal["all", "formed"] = "all",
     l2_lines: bool = True,
+    resources: bool = True,
     cache: bool = True,
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
@@ -173,6 +174,8 @@ def lower(
     `bypass_l1` and `l2_lines`, on NVIDIA chips: which asynchronous copies of 16 bytes bypass the
     first-level cache, all or those that the lowering forms and those that say so; and whether copies of
     parts of a line have the second-level cache fetch all of it.
+    `resources`: ptxas, where it is installed, says what PTX needs, and a kernel that spills is made
+    again. Without it PTX comes a third sooner.
 
     `cache`: code for the same module, options and versions is taken from the user's cache folder,
     where the extra `cache` is installed (`mlir_async_pipe.cache`).
@@ -189,7 +192,7 @@ def lower(
         raise UsageError(
             f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
         )
-    options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines)
+    options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources)
     key = ""
     if cache and kept.folder() is not None:
         # With locations: what is said of the code names them.

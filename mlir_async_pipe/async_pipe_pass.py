@@ -98,17 +98,20 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
             ),
         )
     (cursors, nothing), (_, scheduling), (_, expanding), *others = members(options)
-    cursors.run(module, nothing, session)
-    keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
+    with session.measured(cursors.name):
+        cursors.run(module, nothing, session)
+    with session.measured("existing pipelines"):
+        keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
     schedule_and_expand(module, scheduling, expanding, session)
     known: Mapping[Any, Outcome] = {}
     for found, handed_on in others:
-        if found.name == DROP_BARRIERS:
-            known = drop(module, handed_on, session)
-        elif found.name == CHECK:
-            run_check(module, handed_on, session, known)
-        else:
-            found.run(module, handed_on, session)
+        with session.measured(found.name):
+            if found.name == DROP_BARRIERS:
+                known = drop(module, handed_on, session)
+            elif found.name == CHECK:
+                run_check(module, handed_on, session, known)
+            else:
+                found.run(module, handed_on, session)
 
 
 def _is_by_hand(op: Operation) -> bool:

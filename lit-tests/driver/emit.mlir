@@ -5,6 +5,8 @@
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=cubin -o %t.cubin --report=text 2>&1 | FileCheck %s --check-prefix=REPORT
 // RUN: %python -c "import sys; sys.exit(open(sys.argv[1], 'rb').read(4) != b'\x7fELF')" %t.cubin
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --mlir-timing -o %t.mlir 2>&1 | FileCheck %s --check-prefix=TIMING
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=CODE-TIMING
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --resources=false --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=NO-PTXAS
 // RUN: not async-pipe-opt %s --async-pipe --emit=ptx 2>&1 | FileCheck %s --check-prefix=NO-TARGET
 // RUN: not async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=hsaco 2>&1 | FileCheck %s --check-prefix=WRONG-KIND
 
@@ -26,6 +28,15 @@
 // TIMING: async-pipe-expand
 // TIMING: async-pipe-check
 // TIMING: Total
+
+// CODE-TIMING: {{[)]  Output}}
+// CODE-TIMING: {{[)]    convert}}
+// CODE-TIMING: {{[)]    back end: code}}
+// CODE-TIMING: {{[)]    ptxas}}
+// CODE-TIMING: Total
+
+// NO-PTXAS:     back end: code
+// NO-PTXAS-NOT: ptxas
 
 // NO-TARGET:  error: '--emit=ptx' needs '--target' [missing-target]
 // WRONG-KIND: error: target 'nvvm:sm_80' cannot emit 'hsaco' [emit-kind]

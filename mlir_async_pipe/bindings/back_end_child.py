@@ -14,7 +14,9 @@ import importlib
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from mlir_async_pipe import bindings
@@ -67,14 +69,17 @@ def _answer(request: Request) -> dict[str, Any]:
     """Do what is asked, in the child."""
     ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
     context = bindings.new_context()
+    marks = [("", time.perf_counter())]
     with context, ir.Location.unknown(context):
         module = ir.Module.parse(request.text)
+        marks.append(("back end: parsing", time.perf_counter()))
         for pipeline in request.lowering:
             failed = _run(passmanager, pipeline, module, ir)
             if failed is not None:
                 return failed
         if request.rewrite:
             _rewrite(request.rewrite, module)
+        marks.append(("back end: lowering", time.perf_counter()))
         left = _left_over(module, ir) if request.binary else None
         if left is not None:
             return left
@@ -83,7 +88,9 @@ def _answer(request: Request) -> dict[str, Any]:
             if failed is not None:
                 return failed
         data = _object(module) if request.answer == "object" else str(module).encode()
-    return {"data": base64.b64encode(data).decode()}
+        marks.append(("back end: code", time.perf_counter()))
+    seconds = {name: end - begin for (_, begin), (name, end) in pairwise(marks)}
+    return {"data": base64.b64encode(data).decode(), "seconds": seconds}
 
 
 def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any] | None:

@@ -32,8 +32,9 @@ from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.session.diagnostics import LoweringError, Place
 
 
-def run(request: Request) -> Generator[None, None, bytes]:
+def run(request: Request, seconds: dict[str, float] | None = None) -> Generator[None, None, bytes]:
     """Ask a child; yields while it works, returns the module's text as UTF-8 or the object's bytes.
+    How long its steps took is added to `seconds`.
 
     The child is ended if nobody waits for its answer. Raises LoweringError: left-over-op and
     lowering-failed at their places in the text, codegen-failed where the back end gave up.
@@ -54,6 +55,9 @@ def run(request: Request) -> Generator[None, None, bytes]:
     if "code" in answer:
         place = Place(answer["file"], answer["line"], answer["column"])
         raise LoweringError(answer["message"], code=answer["code"], at=place)
+    if seconds is not None:
+        for step, took in answer["seconds"].items():
+            seconds[step] = seconds.get(step, 0.0) + took
     return base64.b64decode(answer["data"])
 
 

@@ -34,12 +34,14 @@ class CodeOptions:
     With `bare_pointers` a memref is handed over as one pointer instead of a descriptor. On NVIDIA
     chips `bypass_l1` says which copies of 16 bytes bypass the first-level cache ("all", or those
     that are "formed" here and those that say so), and with `l2_lines` copies of parts of a line
-    fetch it whole into the second."""
+    fetch it whole into the second; without `resources` ptxas is asked for cubins only, not for what
+    PTX needs, and no kernel is made again that spills."""
 
     strict: bool = False
     bare_pointers: bool = False
     bypass_l1: Literal["all", "formed"] = "all"
     l2_lines: bool = True
+    resources: bool = True
 
 
 AS_USUAL = CodeOptions()
@@ -52,7 +54,7 @@ class Lowered:
     `kernels` are NvidiaKernel (`lower_nvvm`) or IsaKernel (`isa`), `waits` on AMD what became
     of each wait (`isa_markers`). `parameters` has, by kernel, what a launch hands over
     (`launch_parameters`). `diagnostics` are the remarks of the lowering, `emit` and
-    `target` what was asked for.
+    `target` what was asked for. `seconds` is the wall time of each step, by its name.
     """
 
     target: str
@@ -63,6 +65,7 @@ class Lowered:
     waits: tuple[Any, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     parameters: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def arguments(self, kernel: str, values: Sequence[Any]) -> tuple[Any, ...]:
         """The ctypes values that a launch of `kernel` hands over, one for each parameter.
@@ -162,7 +165,9 @@ def _steps(
     if target.lowering == "nvvm":
         from mlir_async_pipe.lowering.nvvm import lower_nvvm
 
-        code = yield from lower_nvvm.generate(root, session, target.chip, emit, asdict(options))
+        asked = asdict(options)
+        resources = asked.pop("resources")
+        code = yield from lower_nvvm.generate(root, session, target.chip, emit, asked, resources)
     else:
         from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
 
@@ -171,4 +176,5 @@ def _steps(
         waits = code.waits
         rocdl_code.remark_stricter(waits, session.diagnostics)
     said = tuple(session.diagnostics.items)
-    return Lowered(str(target), emit, code.text, code.binary, code.kernels, waits, said, parameters)
+    made = (code.text, code.binary, code.kernels, waits, said, parameters, session.seconds)
+    return Lowered(str(target), emit, *made)

@@ -10,12 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations
 from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.session.report import Session
 
-L = TypeVar("L")
+
+class Lowering(Protocol):
+    """What a lowering works on, with the session that its steps are measured in."""
+
+    @property
+    def session(self) -> Session:
+        """The session of the run."""
+
+
+L = TypeVar("L", bound=Lowering)
 
 # An option of both vendors' conversions of kernels.
 BARE_POINTERS = " use-bare-ptr-memref-call-conv=true"
@@ -35,7 +45,8 @@ class Step(Generic[L]):
 def run_steps(steps: Iterable[Step[L]], lowering: L) -> None:
     """Run all steps in their order."""
     for step in steps:
-        step.run(lowering)
+        with lowering.session.measured(step.name):
+            step.run(lowering)
 
 
 def on_root(change: Callable[[Operation], None]) -> Callable[[Any], None]:

@@ -30,8 +30,10 @@ def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: S
     schedule, expand = passes.find("async-pipe-schedule"), passes.find("async-pipe-expand")
     hand_inwards(module, session)
     open_forms = _candidates(module, scheduling.num_stages)
-    schedule.run(module, scheduling, session)
-    _expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
+    with session.measured(schedule.name):
+        schedule.run(module, scheduling, session)
+    with session.measured(expand.name):
+        _expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +55,7 @@ class Session:
     own FIFO). `explain` asks passes to leave `async_pipe.reason` attributes and notes.
     `witnesses` asks the count for the reason of each count and the path that attains it, which
     may take as long as the count. `hazards` is the severity that a hazard found by the checker
-    gets in the end.
+    gets in the end. `seconds` says how long steps took, by their names.
     """
 
     target: Target | None = None
@@ -61,25 +64,40 @@ class Session:
     hazards: Severity = "error"
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     records: dict[str, list[Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def record(self, kind: str, entry: Any) -> None:
         """Keep one record under `kind`, see `KINDS`."""
         self.records.setdefault(kind, []).append(entry)
+
+    @contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Add the wall time of the block to the step `name`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
     def report(self) -> Report:
         """What has been gathered so far, frozen."""
         return Report(
             tuple(self.diagnostics.items),
             {kind: tuple(entries) for kind, entries in self.records.items()},
+            dict(self.seconds),
         )
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a run: diagnostics, and records by kind."""
+    """The outcome of a run: diagnostics, and records by kind.
+
+    `seconds` is the wall time of each step, by its name: no two runs have the same, so it counts
+    for no comparison and is not in the JSON."""
 
     diagnostics: tuple[Any, ...]
     records: dict[str, tuple[Any, ...]]
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def of(self, kind: str) -> tuple[Any, ...]:
         """The records of one kind, in the order in which they were made; () if there are none.

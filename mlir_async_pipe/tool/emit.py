@@ -26,17 +26,19 @@ def code(
     Raises LoweringError where the module cannot become code.
     """
     assert session.target is not None  # the command line refuses --emit without --target
-    from mlir_async_pipe.lowering.lower import begin
+    from mlir_async_pipe.lowering.lower import CodeOptions, begin
 
     if session.diagnostics.with_severity("error"):
         last_check()
         return None
-    with begin(root, target=session.target, emit=options.emit) as started:
+    how = CodeOptions(resources=options.resources)
+    with begin(root, target=session.target, emit=options.emit, options=how) as started:
         last_check()
         if session.diagnostics.with_severity("error"):
             return None
         lowered = started.result()
     session.diagnostics.items += lowered.diagnostics
+    session.seconds.update(lowered.seconds)
     for kernel in lowered.kernels:
         session.record("kernels", kernel)
     for wait in lowered.waits:

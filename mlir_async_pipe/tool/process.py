@@ -247,4 +247,7 @@ def _print(root: Any, work: Work, session: Session, last_check: Callable[[], Non
     with work.timing.phase("Output"):
         if options.emit == "mlir":
             return emit.ir(root, options)
-        return emit.code(root, options, session, last_check)
+        session.seconds.clear()
+        made = emit.code(root, options, session, last_check)
+    work.timing.add_parts(session.seconds)
+    return made

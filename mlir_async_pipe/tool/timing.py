@@ -20,6 +20,7 @@ class Timing:
         """`started` is time.perf_counter() when the process began."""
         self._started = started
         self._rows: list[tuple[str, float]] = []
+        self._parts: dict[int, list[tuple[str, float]]] = {}
         self._step_began = 0.0
 
     @contextlib.contextmanager
@@ -34,6 +35,10 @@ class Timing:
     def add(self, name: str, seconds: float) -> None:
         """Add one row."""
         self._rows.append((name, seconds))
+
+    def add_parts(self, seconds: dict[str, float]) -> None:
+        """What the last row was spent on; of steps that ran beside others the sum may be more."""
+        self._parts[len(self._rows) - 1] = list(seconds.items())
 
     def before(self, step: Step, root: Any) -> None:
         """Start the clock of a step."""
@@ -60,6 +65,11 @@ class Timing:
             "",
             "  ----Wall Time----  ----Name----",
         ]
-        for name, seconds in [*self._rows, ("Rest", rest), ("Total", total)]:
-            lines.append(f"  {seconds:8.4f} ({100 * seconds / total:5.1f}%)  {name}")
+        for number, (name, seconds) in enumerate([*self._rows, ("Rest", rest), ("Total", total)]):
+            for row, took in [(name, seconds), *self._parts_of(number)]:
+                lines.append(f"  {took:8.4f} ({100 * took / total:5.1f}%)  {row}")
         sys.stderr.write("\n".join(lines) + "\n")
+
+    def _parts_of(self, row: int) -> list[tuple[str, float]]:
+        """The parts of a row, each under it, those of a thousandth of a second or more."""
+        return [(f"  {name}", took) for name, took in self._parts.get(row, ()) if took >= 0.001]

@@ -55,11 +55,13 @@ def generate(
     chip: Chip,
     emit: str,
     options: dict[str, Any],
+    resources: bool = True,
 ) -> Generator[None, None, NvidiaCode]:
     """Lower a module, which is changed, with `options` of `async-pipe-to-nvvm`, and emit "llvm"
     (dialect), "ptx" or "cubin".
 
-    Yields while the back end works, not at all for "llvm".
+    Without `resources` ptxas is asked for cubins only. Yields while the back end works, not at all
+    for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, **options), session)
@@ -70,36 +72,39 @@ def generate(
     )
     if emit == "llvm":
         return NvidiaCode(str(root), b"", kernels)
-    ptx = yield from nvvm_code.ptx_text(root, chip)
-    ptx, assembled = yield from _assembled(ptx, root, chip, session, needs_cubin=emit == "cubin")
+    ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
+    assembled = None
+    if emit == "cubin" or (resources and find_tool("ptxas") is not None):
+        ptx, assembled = yield from _assembled(ptx, root, chip, session)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
-        resources = assembled.resources
-        kernels = tuple(replace(k, resources=resources.get(k.name)) for k in kernels)
+        needed = assembled.resources
+        kernels = tuple(replace(k, resources=needed.get(k.name)) for k in kernels)
     if emit == "ptx" or assembled is None:
         return NvidiaCode(ptx, b"", kernels)
     if find_tool("nvdisasm") is not None:
-        machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
+        with session.measured("nvdisasm"):
+            machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
         kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
     return NvidiaCode("", assembled.cubin, kernels)
 
 
 def _assembled(
-    ptx: str, root: Any, chip: Chip, session: Session, *, needs_cubin: bool
-) -> Generator[None, None, tuple[str, Assembled | None]]:
-    """PTX, and its cubin where ptxas is installed; made a second time if kernels spill."""
-    if not needs_cubin and find_tool("ptxas") is None:
-        return ptx, None
-    assembled = assemble(ptx, chip)
+    ptx: str, root: Any, chip: Chip, session: Session
+) -> Generator[None, None, tuple[str, Assembled]]:
+    """PTX and its cubin; made a second time if kernels spill."""
+    with session.measured("ptxas"):
+        assembled = assemble(ptx, chip)
     spilling = [name for name, found in assembled.resources.items() if found.spill_store_bytes]
     changed = [op for op in walk(root) if _can_have_more_registers(op, spilling)]
     if not changed:
         return ptx, assembled
     for op in changed:
         set_integer(op, MINIMUM_BLOCKS, 1, 32)
-    second_ptx = yield from nvvm_code.ptx_text(root, chip)
-    second = assemble(second_ptx, chip)
+    second_ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
+    with session.measured("ptxas"):
+        second = assemble(second_ptx, chip)
     better = _spilled(second) < _spilled(assembled)
     for op in changed:
         before, after = (made.resources[symbol_name(op)] for made in (assembled, second))

@@ -19,8 +19,11 @@ from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 _LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
 
 
-def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
-    """The PTX of the module's kernels; yields while the back end works.
+def ptx_text(
+    module: Any, chip: Chip, seconds: dict[str, float] | None = None
+) -> Generator[None, None, str]:
+    """The PTX of the module's kernels; yields while the back end works, whose steps' times are
+    added to `seconds`.
 
     Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
     UsageError (back-end-missing).
@@ -33,7 +36,7 @@ def ptx_text(module: Any, chip: Chip) -> Generator[None, None, str]:
     kernels = found.get_asm(use_local_scope=True)
     text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
     request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
-    ptx = (yield from back_end_process.run(request)).decode().rstrip("\0")
+    ptx = (yield from back_end_process.run(request, seconds)).decode().rstrip("\0")
     check_calls(ptx)
     return with_whole_lines(ptx, found)
 

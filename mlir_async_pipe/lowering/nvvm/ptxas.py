@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from mlir_async_pipe.chips.table import Chip
@@ -37,13 +38,19 @@ class Assembled:
 
 
 def assemble(ptx: str, chip: Chip) -> Assembled:
-    """Assemble a PTX module. Raises LoweringError (assembler-failed), UsageError (tool-missing)."""
-    ptxas = require_tool("ptxas")
+    """Assemble a PTX module; the same one twice in a process is the same cubin. Raises LoweringError
+    (assembler-failed), UsageError (tool-missing)."""
+    return _assemble(ptx, chip.name, require_tool("ptxas"))
+
+
+# PTX and then its cubin, or candidates of a tuner that differ in nothing.
+@lru_cache(maxsize=32)
+def _assemble(ptx: str, architecture: str, ptxas: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
         source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
         source.write_text(ptx)
         done = subprocess.run(
-            [ptxas, "-v", f"-arch={chip.name}", str(source), "-o", str(output)],
+            [ptxas, "-v", f"-arch={architecture}", str(source), "-o", str(output)],
             capture_output=True,
             text=True,
             check=False,

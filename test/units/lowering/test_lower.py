@@ -16,7 +16,7 @@ from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import CodeOptions, Lowered, lower
-from mlir_async_pipe.lowering.nvvm import lower_nvvm
+from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
@@ -67,6 +67,51 @@ def test_machine_code_has_the_counts_of_the_module() -> None:
     assert any(loop.waits and set(loop.waits) == {1} for loop in kernel.machine.pipelined_loops)
     assert kernel.resources.spill_store_bytes == 0
     assert kernel.resources.static_shared_bytes == 1024
+
+
+@needs_cuda_tools
+@pytest.mark.parametrize(("emit", "asks"), [("ptx", False), ("cubin", True)])
+def test_without_resources_ptxas_is_asked_for_cubins_only(
+    emit: str, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def assemble(ptx: str, chip: Any) -> Assembled:
+        given.append(ptx)
+        return ptxas.assemble(ptx, chip)
+
+    monkeypatch.setattr(lower_nvvm, "assemble", assemble)
+    with new_context():
+        module = ir.Module.parse(DOUBLE_BUFFERED)
+        without = CodeOptions(resources=False)
+        result = lower(module, target=Target.of_chip("sm_80"), emit=emit, options=without)
+    (kernel,) = result.kernels
+    assert (len(given), kernel.resources is not None) == (asks, asks)
+    assert kernel.ptx is not None
+
+
+@needs_cuda_tools
+def test_ptx_is_assembled_once_for_its_cubin_and_its_resources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ptxas._assemble.cache_clear()
+    calls: list[str] = []
+    run = ptxas.subprocess.run
+
+    def counted(command: list[str], **options: Any) -> Any:
+        calls.append(command[0])
+        return run(command, **options)
+
+    monkeypatch.setattr(ptxas.subprocess, "run", counted)
+    first, second = lowered(DOUBLE_BUFFERED, "ptx"), lowered(DOUBLE_BUFFERED, "cubin")
+    assert first.kernels[0].resources == second.kernels[0].resources
+    assert sum(call.endswith("ptxas") for call in calls) == 1
+
+
+def test_code_says_how_long_its_steps_took() -> None:
+    seconds = lowered(DOUBLE_BUFFERED, "ptx").seconds
+    assert {"convert", "addresses", "back end: parsing", "back end: code"} <= set(seconds)
+    assert all(took >= 0 for took in seconds.values())
 
 
 def spilling(first: int, second: int, chosen: list[str]) -> Callable[[str, Any], Assembled]:
