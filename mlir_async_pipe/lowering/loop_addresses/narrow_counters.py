@@ -67,7 +67,12 @@ def numbers_of(arguments: list[Value]) -> Numbers:
         changed = False
         for argument in list(found):
             numbers = _handed_numbers(handed[argument], found)
-            if numbers is None or len(numbers) > _MOST_NUMBERS or not _are_small(numbers):
+            if (
+                numbers is None
+                or len(numbers) > _MOST_NUMBERS
+                or not _are_small(numbers)
+                or (len(numbers) == 2 and _counts_on(argument, handed[argument], numbers))
+            ):
                 # What is made of it is looked at again, without it.
                 del found[argument]
             elif numbers != found[argument]:
@@ -76,6 +81,18 @@ def numbers_of(arguments: list[Value]) -> Numbers:
                 continue
             changed = True
     return found
+
+
+def _counts_on(argument: Value, handed: Origins, numbers: set[int]) -> bool:
+    """Whether what is handed on goes on as two numbers begin, for more than the most that an argument
+    may take: a loop's counter, asked once instead of number by number."""
+    first, second = sorted(numbers)
+    row = first + (second - first) * np.arange(_MOST_NUMBERS + 1, dtype=np.int64)
+    each = [evaluate(value, {argument: row}, lambda leaf: None) for value in handed.values]
+    return any(
+        made is not None and made.shape == row.shape and bool((made[:-1] == row[1:]).all())
+        for made in each
+    )
 
 
 def _handed_numbers(handed: Origins, found: Numbers) -> set[int] | None:

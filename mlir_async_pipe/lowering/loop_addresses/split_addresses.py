@@ -105,13 +105,15 @@ def split_addresses(function: Operation, copies: Copies) -> None:
         access for block in varying.blocks() for access in _accesses(block, varying, parts, order)
     ]
     writers: dict[Block, _Writer] = {}
+    replaced: list[Value] = []
     shared = _shared_parts(found, copies)
     for access in found:
         block = access.op.block
         if block not in writers:
             writers[block] = _Writer(shared, copies)
+        replaced.append(access.op.operands[access.number])
         access.op.operands[access.number] = writers[block].pointer(access)
-    _erase_unused(function)
+    _erase_unused(replaced)
 
 
 def order_of_values(function: Operation) -> dict[Value, int]:
@@ -240,8 +242,15 @@ def write_sum(build: LlvmBuilder, terms: Terms, register: str = "", constant: in
     return build.hidden(total, register) if register and len(terms) > 1 else total
 
 
-def _erase_unused(function: Operation) -> None:
-    """Erase pointer arithmetic that nobody uses any more."""
-    for op in reversed(list(walk(function))):
-        if op.name in _ARITHMETIC and next(iter(op.results[0].uses), None) is None:
+def _erase_unused(pointers: list[Value]) -> None:
+    """Erase the arithmetic of pointers that nobody uses any more."""
+    pending = [op for pointer in pointers if (op := defining_op(pointer)) is not None]
+    erased: set[Operation] = set()
+    while pending:
+        op = pending.pop()
+        if op in erased or op.name not in _ARITHMETIC:
+            continue
+        if next(iter(op.results[0].uses), None) is None:
+            pending += [made for value in op.operands if (made := defining_op(value)) is not None]
+            erased.add(op)
             op.erase()

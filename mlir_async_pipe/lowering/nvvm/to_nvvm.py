@@ -36,6 +36,7 @@ from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     ask_at_launch,
     move_large_kernels,
 )
+from mlir_async_pipe.lowering.nvvm.narrow_loops import narrow_loops
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,
@@ -253,11 +254,12 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("dynamic", _make_dynamic, ("kernels", "dense"), "each buffer reserves all its bytes"),
     Step("vectors", in_each(annotate_alignment), ("dynamic",), "buffers lie where they will be"),
     Step("sizes", _state_sizes, ("kernels",), "kernels are found by one attribute"),
+    Step("loops", in_each(narrow_loops), ("abstract", "caches"), "analyses have used the counters"),
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
     Step(
         "convert",
         _convert,
-        ("caches", "clamp", "sizes", "noalias"),
+        ("caches", "clamp", "sizes", "loops", "noalias"),
         "all is known",
     ),
     Step("extern", _make_dynamic_external, ("convert",), "MLIR has declared the dynamic memory"),
