@@ -174,19 +174,19 @@ func.func @no_neutral_value(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf
 
 #wg = #gpu.address_space<workgroup>
 gpu.module @kernels {
-  gpu.func @copy_without_token(%A : !nvgpu.tensormap.descriptor<tensor = memref<64xf32, #gpu.address_space<workgroup>>, swizzle = none, l2promo = none, oob = zero, interleave = none>,
-      %arrived : !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>, %C : memref<64xf32> {llvm.noalias})
+  gpu.func @store_in_an_async_stage(%A : !nvgpu.tensormap.descriptor<tensor = memref<64xf32, #gpu.address_space<workgroup>>, swizzle = none, l2promo = none, oob = zero, interleave = none>,
+      %C : memref<64xf32> {llvm.noalias})
       workgroup(%B : memref<64xf32, #wg> {async_pipe.private}) kernel {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 16 : index
     scf.for %i = %c0 to %c16 step %c1 {
-      // expected-error @below {{cannot pipeline: 'nvgpu.tma.async.load' has no token form that groups can be made of [async-op-unsupported]}}
+      %b = memref.load %C[%i] : memref<64xf32>
+      memref.store %b, %B[%c0] : memref<64xf32, #wg>
+      // expected-error @below {{cannot pipeline: 'nvgpu.tma.async.store' has no token form that groups can be made of [async-op-unsupported]}}
       // expected-note @below {{write the copy as nvgpu.device_async_copy}}
-      nvgpu.tma.async.load %A[%i], %arrived[%c0] to %B : !nvgpu.tensormap.descriptor<tensor = memref<64xf32, #gpu.address_space<workgroup>>, swizzle = none, l2promo = none, oob = zero, interleave = none>, !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>> -> memref<64xf32, #wg>
-      %b = memref.load %B[%c0] : memref<64xf32, #wg>
-      memref.store %b, %C[%i] : memref<64xf32>
-    } {async_pipe.stage = [0, 1, 1], async_pipe.async_stages = [0]}
+      nvgpu.tma.async.store %B to %A[%i] : memref<64xf32, #wg> -> !nvgpu.tensormap.descriptor<tensor = memref<64xf32, #gpu.address_space<workgroup>>, swizzle = none, l2promo = none, oob = zero, interleave = none>
+    } {async_pipe.stage = [0, 0, 1], async_pipe.async_stages = [1]}
     gpu.return
   }
 }

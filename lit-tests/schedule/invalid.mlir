@@ -356,19 +356,32 @@ func.func @parallel(%A : memref<16xf32>, %C : memref<16xf32>, %n : index) {
 
 // -----
 
-#wg = #gpu.address_space<workgroup>
-!bars = !nvgpu.mbarrier.group<memorySpace = #wg, num_barriers = 1>
-!map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
-func.func @completes_on_an_mbarrier(%map : !map, %full : !bars, %B : memref<64xf32, #wg>, %C : memref<16xf32> {llvm.noalias}) {
+func.func @bulk_copy(%to: !llvm.ptr<7>, %from: !llvm.ptr<1>, %full: !llvm.ptr<3>, %B : memref<64xf32>, %C : memref<16xf32> {llvm.noalias}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c16 = arith.constant 16 : index
+  %bytes = arith.constant 256 : i32
   scf.for %i = %c0 to %c16 step %c1 {
-    // expected-error @below {{cannot pipeline: 'nvgpu.tma.async.load' completes on an mbarrier, and only copies that are waited for by groups are made to run ahead [async-op-unsupported]}}
-    // expected-note @below {{write the copy as nvgpu.device_async_copy}}
-    nvgpu.tma.async.load %map[%i], %full[%c0] to %B : !map, !bars -> memref<64xf32, #wg>
-    %b = memref.load %B[%c0] : memref<64xf32, #wg>
+    // expected-error @below {{cannot pipeline: 'nvvm.cp.async.bulk.shared.cluster.global' completes on an mbarrier, and of such copies only 'nvgpu.tma.async.load' is made to run ahead [async-op-unsupported]}}
+    // expected-note @below {{write it as 'nvgpu.tma.async.load', or as nvgpu.device_async_copy}}
+    nvvm.cp.async.bulk.shared.cluster.global %to, %from, %full, %bytes : !llvm.ptr<7>, !llvm.ptr<1>
+    %b = memref.load %B[%c0] : memref<64xf32>
     memref.store %b, %C[%i] : memref<16xf32>
   } {async_pipe.num_stages = 3}
+  return
+}
+
+// -----
+
+func.func @no_tensor_copies(%B : memref<64xf32>, %C : memref<16xf32> {llvm.noalias}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  // expected-error @below {{'async_pipe.in_flight' stands on a loop without tensor copies [bad-annotation]}}
+  // expected-note @below {{it says how many iterations' products run beside tensor copies}}
+  scf.for %i = %c0 to %c16 step %c1 {
+    %b = memref.load %B[%i] : memref<64xf32>
+    memref.store %b, %C[%i] : memref<16xf32>
+  } {async_pipe.num_stages = 3, async_pipe.in_flight = 1}
   return
 }

@@ -46,7 +46,8 @@ class Region:
     cannot be described, which stands for all of the root. `conditional`: the access happens
     in some executions of the statement only. `top` is the top-level op of the loop body that
     holds the access and `position` its textual place among all accesses of the body. `lanes`
-    is the number of lanes of a wave.
+    is the number of lanes of a wave. `period`: the layout of the buffer repeats after so many
+    elements, and a slot must begin where it does.
     """
 
     access: Access | None
@@ -61,6 +62,7 @@ class Region:
     asynchronous: bool
     conditional: bool
     lanes: int = 32
+    period: int = 1
 
     @property
     def opaque(self) -> bool:

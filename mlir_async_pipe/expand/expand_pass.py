@@ -26,17 +26,20 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
-from mlir_async_pipe.expand.loop_record import record_of
+from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
 from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.expand.plan.nested import check_nested
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_loop import write_loop
+from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
@@ -89,8 +92,10 @@ def _expand_all(
     while loops:
         inner = innermost(loops)
         around = Surroundings(limits.chip)
-        plan_of = _planner(inner, limits, session, around, options.share_plans)
-        plans = [(loop, plan_of(loop)) for loop in inner]
+        rings = [_ring(loop, limits, around) for loop in inner if has_transactions(loop)]
+        of_groups = [loop for loop in inner if not has_transactions(loop)]
+        plan_of = _planner(of_groups, limits, session, around, options.share_plans)
+        plans = [(loop, plan_of(loop)) for loop in of_groups]
         numbering = ir.AsmState(module.operation)
         made = share_barriers([plan for _, plan in plans if plan is not None], around)
         for plan in made:
@@ -101,7 +106,9 @@ def _expand_all(
             if found is None:
                 place_unexpanded(loop)
                 names.forget(loop)
-        carried = _expand_round(made, module)
+        for ring in rings:
+            session.record("loops", ring_record(ring, numbering))
+        carried = _expand_round(made, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
@@ -132,10 +139,22 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
         raise refused from error
 
 
-def _expand_round(plans: list[Plan], module: Any) -> list[int]:
-    """Write loops of which none holds another; returns the registers that each carries."""
-    rooms = Rooms([(plan.loop, plan.buffers) for plan in plans])
+def _ring(loop: Operation, limits: Limits, around: Surroundings) -> RingPlan:
+    try:
+        return plan_ring(loop, limits.workgroup_bytes, limits.noalias_arguments, around)
+    except AsyncPipeError as error:
+        error.loop = loop
+        raise
+
+
+def _expand_round(plans: list[Plan], rings: list[RingPlan], module: Any) -> list[int]:
+    """Write loops of which none holds another; returns the registers that each loop of `plans`
+    carries."""
+    of_groups = [(plan.loop, plan.buffers) for plan in plans]
+    rooms = Rooms([*of_groups, *((ring.loop, ring.buffers) for ring in rings)])
     carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
+    for ring in rings:
+        write_ring(ring, rooms.of(ring.loop, ring.buffers))
     rooms.close(module)
     return carried
 

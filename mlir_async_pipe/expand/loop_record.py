@@ -11,6 +11,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, function_name
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.empty_groups import Filling, filling
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.session.diagnostics import Place
 
@@ -83,6 +84,36 @@ def record_of(plan: Plan, numbering: Any) -> LoopRecord:
         filling(plan.synchronisation),
         tuple(_buffer(plan, buffer, numbering) for buffer in plan.buffers),
         _separated(plan),
+    )
+
+
+def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
+    """The same of a loop of tensor copies."""
+    copy = plan.transactions[0].copies[0]
+    use = plan.transactions[-1].wait
+    return LoopRecord(
+        Place.of(plan.loop),
+        function_name(plan.loop),
+        plan.ahead + 1,
+        len(plan.transactions),
+        plan.trip_count,
+        "consumer",
+        "predicate",
+        Filling(0, 0),
+        tuple(
+            BufferRecord(
+                buffer.root.describe(numbering),
+                buffer.versions,
+                buffer.slot_bytes,
+                buffer.versions * buffer.slot_bytes,
+                buffer.extra_wait,
+                0,
+                Place.of(copy),
+                plan.ahead,
+                Place.of(use),
+            )
+            for buffer in plan.buffers
+        ),
     )
 
 

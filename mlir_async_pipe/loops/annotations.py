@@ -37,6 +37,8 @@ SHORT_TRIP = "async_pipe.short_trip"
 STAGE_THROUGH = "async_pipe.stage_through"
 ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
+# Iterations whose products may still run while the next one's are issued.
+IN_FLIGHT = "async_pipe.in_flight"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"
@@ -69,6 +71,7 @@ LOOP_NAMES = (
     STAGE_THROUGH,
     ISSUE,
     FRAGMENTS,
+    IN_FLIGHT,
     LATENCY,
     CYCLES,
     PART_STAGES,
@@ -114,6 +117,7 @@ class LoopAnnotations:
     stage_through: Literal["auto", "async", "registers"]
     issue: Literal["auto", "first", "spread", "last"]
     fragments: Literal["auto", "ahead", "in-place"]
+    in_flight: int | None
 
     @property
     def in_loop_form(self) -> bool:
@@ -187,7 +191,10 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         stage_through=_choice(loop, STAGE_THROUGH) or "auto",
         issue=_choice(loop, ISSUE) or "auto",
         fragments=_choice(loop, FRAGMENTS) or "auto",
+        in_flight=_integer(loop, IN_FLIGHT),
     )
+    if annotations.in_flight is not None and annotations.in_flight < 0:
+        raise _bad(loop, IN_FLIGHT, "0 or more")
     if annotations.num_stages is not None:
         check_num_stages(annotations.num_stages, loop)
     if annotations.num_stages is not None and annotations.stage is not None:

@@ -2,7 +2,8 @@
 
 A statement is a top-level op of the body that touches memory, has regions, or carries
 `async_pipe.stage`. Group creation, waits and barriers are never statements: they are
-dropped and derived again. Everything else is pure and follows its users.
+dropped and derived again, and so are what announces and awaits the phases of tensor copies.
+Everything else is pure and follows its users.
 
     load, addf, store, barrier, load, store          has the statements 0, 1, 2, 3
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops.annotations import STAGE, is_pipelined_inside
+from mlir_async_pipe.loops.transactions import has_transactions, is_phase_op
 from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
@@ -59,8 +61,9 @@ def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
     statements: list[Statement] = []
     pure: list[Operation] = []
     synchronisation: list[Operation] = []
+    transactional = has_transactions(loop)
     for op in ops:
-        if is_synchronisation(op):
+        if is_synchronisation(op) or (transactional and is_phase_op(op)):
             synchronisation.append(op)
         elif op in also or is_statement(op):
             for part in PARTS if op.name == "scf.for" and is_pipelined_inside(op) else ("",):

@@ -23,8 +23,10 @@ from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
 from mlir_async_pipe.loops.needed_statements import value_producers, with_producers
 from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
+from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.schedule.by_transactions import decide_transactions
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.schedule.issue_order import (
@@ -38,7 +40,7 @@ from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, is_store, row_of
+from mlir_async_pipe.vocabulary import accesses, is_store
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ def decide_by_count(
 ) -> Decision | None:
     """The schedule of a loop that carries `num_stages`; None leaves it as it is.
 
-    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies,
-    async-op-unsupported, no-consumers.
+    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies, no-consumers; of
+    tensor copies what `decide_transactions` raises.
     """
     names.check_num_stages(stages, body.loop)
     if found.order is not None or found.async_stages is not None:
@@ -71,12 +73,15 @@ def decide_by_count(
             code="conflicting-annotations",
             at=body.loop,
         )
-    ahead = _ahead(body, found.stage_through, session)
+    tensors = has_transactions(body.loop)
+    ahead = Ahead([]) if tensors else _ahead(body, found.stage_through, session)
     if stages == 1:
         session.diagnostics.remark(
             "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
         )
         return None
+    if tensors:
+        return decide_transactions(body, stages, found)
     if ahead.why:
         body, ahead = _with_users(body, ahead)
         stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
@@ -147,11 +152,8 @@ def remark_registers(
 
 
 def _ahead(body: Body, through: str, session: Session) -> Ahead:
-    """What runs ahead; raises InputError (no-copies, async-op-unsupported) if the loop has nothing
-    of what is asked."""
+    """What runs ahead; raises InputError (no-copies) if the loop has nothing of what is asked."""
     copies = copies_of(body) if through != "registers" else Copies([], ())
-    if through != "registers" and not copies.statements:
-        _refuse_transactions(body)
     hindered = _not_issued(copies, session) if through == "auto" else None
     if copies.statements and hindered is None:
         return Ahead(copies.statements, pairs=copies.pairs)
@@ -184,22 +186,6 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
         if any(s.op.name == "scf.for" and names.is_requested(s.op) for s in body.statements)
         else f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
     )
-
-
-def _refuse_transactions(body: Body) -> None:
-    """Raise InputError (async-op-unsupported) if what the loop copies completes on mbarriers:
-    such a copy has a phase to wait for and no group that could be counted."""
-    for op in walk(body.loop):
-        row = row_of(op)
-        if row is not None and row.completion == "mbarrier":
-            raise InputError(
-                f"cannot pipeline: '{op.name}' completes on an mbarrier, and only copies that are "
-                "waited for by groups are made to run ahead",
-                code="async-op-unsupported",
-                at=op,
-                advice="write the copy as nvgpu.device_async_copy; the lowering picks the "
-                "target's op",
-            )
 
 
 def _loads(body: Body, space: str) -> list[Statement]:

@@ -29,6 +29,7 @@ from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
@@ -80,6 +81,13 @@ def decide(
     """
     found = read_loop(loop)
     body = read_body(loop)
+    if found.in_flight is not None and not has_transactions(loop):
+        raise InputError(
+            f"'{names.IN_FLIGHT}' stands on a loop without tensor copies",
+            code="bad-annotation",
+            at=loop,
+            advice="it says how many iterations' products run beside tensor copies; take it away",
+        )
     if not found.in_loop_form and names.in_op_form(loop):
         _check_op_form(body)
         return None

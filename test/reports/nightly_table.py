@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,19 @@ def amd(found: dict[str, Any]) -> Rows:
     yield "of these missed", str(len(found["missed"]))
 
 
-REPORTS = {"pipelines": pipelines, "mutants": mutants, "ptx": ptx, "amd": amd}
+def tensors(found: list[dict[str, Any]]) -> Rows:
+    """Random loops of tensor copies, pipelined and run."""
+    for row in found:
+        yield row["kind"], f"{row['loops']}, of which {row['wrong']} wrong"
+
+
+REPORTS: dict[str, Callable[[Any], Rows]] = {
+    "pipelines": pipelines,
+    "mutants": mutants,
+    "ptx": ptx,
+    "tensors": tensors,
+    "amd": amd,
+}
 
 
 def table(folder: Path, seed: str) -> str:

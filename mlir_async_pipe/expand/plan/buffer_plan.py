@@ -83,12 +83,12 @@ def slot_bytes(regions: tuple[Region, ...]) -> int:
 
 def slot_shape(regions: tuple[Region, ...]) -> list[int]:
     """The shape of a slot: the buffer's, its outermost dimension grown until the next slot
-    begins at a multiple of the widest access.
+    begins at a multiple of the widest access, and of the period of the layout.
 
     memref<3x5xf16>, accesses of 4  -->  [4, 5]: 3 * 5 is no multiple of 4, 4 * 5 is
     """
     shape = [int(size) for size in buffer_type(regions).shape]
-    widest = max(max(r.elements_at_once for r in regions), 1)
+    widest = max(max(r.elements_at_once, r.period) for r in regions)
     while shape and product(shape) % widest:
         shape[0] += 1
     return shape

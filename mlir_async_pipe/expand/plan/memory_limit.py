@@ -49,7 +49,7 @@ def fit_into(
     choices = [_choices(plan, own) for plan, own in zip(plans, uses, strict=True)]
     tight = tuple(of_plan[0] for of_plan in choices)
     if workgroup_bytes(tight) > free:
-        raise _too_large(limit, beside, loop, tight)
+        raise too_large(limit, beside, loop, tight)
     chosen = tight
     if prod(len(of_plan) for of_plan in choices) <= LARGEST_SEARCH:
         ways = (way for way in product(*choices) if workgroup_bytes(way) <= free)
@@ -84,9 +84,10 @@ def _looseness(counts: Counts) -> tuple[int, int]:
     return sum(map(min, counts.values())), sum(map(sum, counts.values()))
 
 
-def _too_large(
+def too_large(
     limit: int, beside: int, loop: Operation, tight: tuple[BufferPlan, ...]
 ) -> PipelineError:
+    """The error for versions, as few as are possible, that do not fit the limit."""
     one_version = sum(p.slot_bytes for p in tight if p.root.space == "workgroup")
     most = max(0, limit - beside) // one_version if one_version else 0
     others = f", of which other buffers take {beside}" if beside else ""

@@ -1,0 +1,150 @@
+"""Where the mbarriers of a loop are made and initialised, and what stands between that and the loop.
+
+%full = nvgpu.mbarrier.create                              the group: V mbarriers for each
+nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader
+gpu.barrier
+scf.for %tile = … {                                        carries slot and phase through
+  scf.for %k = … { expect, copy, wait, use }
+}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    constant_value,
+    defining_op,
+    operations,
+    parent,
+    users,
+)
+from mlir_async_pipe.loops.transactions import Transaction, number_of_mbarriers, operand, use_of
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+
+
+@dataclass(frozen=True)
+class MbarrierSetup:
+    """The group `create` makes, with `count` mbarriers, and the ops that initialise them.
+
+    `last_init` is the op after which all are initialised, in the block that leads to the loop;
+    `fenced` and `met`: a fence for copies, and a barrier of the block, follow it already."""
+
+    create: Operation
+    count: int
+    inits: tuple[Operation, ...]
+    last_init: Operation
+    fenced: bool
+    met: bool
+
+
+def mbarrier_setups(
+    loop: Operation, transactions: tuple[Transaction, ...]
+) -> tuple[tuple[MbarrierSetup, ...], tuple[Operation, ...]]:
+    """The setup of each group, and the ops between them and the loop, outermost first.
+
+    Raises PipelineError (transaction-incomplete, mbarrier-shared, phase-not-carried)."""
+    groups = dict.fromkeys(t.barriers for t in transactions)
+    setups = []
+    for group in groups:
+        numbers = [t.number for t in transactions if t.barriers == group]
+        create = defining_op(group)
+        if create is None or use_of(create) != "handle" or len(create.operands):
+            raise PipelineError(
+                "cannot pipeline: the mbarriers of these copies are not made in this function",
+                code="transaction-incomplete",
+                at=transactions[0].expect,
+                advice="make them with nvgpu.mbarrier.create, and initialise them there",
+            )
+        setups.append(_setup(loop, create, numbers, transactions))
+    outer = [_between(loop, setup) for setup in setups]
+    if any(len(chain) != len(outer[0]) for chain in outer):
+        raise _shared(setups[0].create, setups[-1].create, "another group is made elsewhere")
+    return tuple(setups), outer[0]
+
+
+def _setup(
+    loop: Operation,
+    create: Operation,
+    numbers: list[int],
+    transactions: tuple[Transaction, ...],
+) -> MbarrierSetup:
+    parts = {op for t in transactions for op in (t.expect, *t.copies, t.wait)}
+    inits = []
+    for user in users(create.results[0]):
+        if user in parts:
+            continue
+        if use_of(user) != "init":
+            raise _shared(create, user, f"'{user.name}' uses them too")
+        inits.append(user)
+    found = [_initialised(op) for op in inits]
+    if sorted(found) != sorted(numbers):
+        raise PipelineError(
+            "cannot pipeline: not each mbarrier of the loop is initialised once, with one arrival",
+            code="transaction-incomplete",
+            at=create,
+            notes=tuple(("an initialisation", op) for op in inits),
+            advice="nvgpu.mbarrier.init by one thread, with count 1 and a constant number: "
+            "arrive.expect_tx is the one arrival",
+        )
+    block = create.block
+    tops = [next(op for op in (init, *ancestors(init)) if op.block == block) for init in inits]
+    order = operations(block)
+    last = max(tops, key=order.index)
+    start = next((op for op in (loop, *ancestors(loop)) if op.block == block), None)
+    if start is None or order.index(start) < order.index(last):
+        raise _shared(create, last, "they are initialised where the loop may not have been yet")
+    between = order[order.index(last) + 1 : order.index(start)]
+    meets = [n for n, op in enumerate(between) if _is_barrier(op)]
+    return MbarrierSetup(
+        create,
+        number_of_mbarriers(create.results[0].type),
+        tuple(inits),
+        last,
+        any(op.name in PROXY_FENCES for op in between[: meets[0] if meets else None]),
+        bool(meets),
+    )
+
+
+def _initialised(init: Operation) -> int:
+    """The number of the mbarrier that is initialised with one arrival; -1 if that is not known."""
+    index, arrivals = operand(init, "index"), operand(init, "arrivals")
+    known = None if arrivals is None else constant_value(arrivals)
+    number = None if index is None else constant_value(index)
+    return number if known == 1 and number is not None else -1
+
+
+def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:
+    chain: list[Operation] = []
+    for above in ancestors(loop):
+        if above == parent(setup.create):
+            return tuple(reversed(chain))
+        if above.name != "scf.for" and above.name != "scf.if":
+            break
+        chain.append(above)
+    raise PipelineError(
+        f"cannot pipeline: slot and phase cannot be carried through this '{above.name}'",
+        code="phase-not-carried",
+        at=above,
+        notes=(("the loop", loop), ("its mbarriers are made here", setup.create)),
+        advice="let nothing but scf.for and scf.if stand between the mbarriers and the loop",
+    )
+
+
+def _shared(create: Operation, user: Operation, why: str) -> PipelineError:
+    return PipelineError(
+        f"cannot pipeline: the loop needs its mbarriers for itself, and {why}",
+        code="mbarrier-shared",
+        at=create,
+        notes=(("here", user),),
+        advice="make mbarriers for each loop",
+    )
+
+
+def _is_barrier(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and bool(row.barrier)

@@ -1,0 +1,166 @@
+"""The tiles of a loop of tensor copies: whether each iteration may have one of its own.
+
+It may where nobody but the loop touches the buffer, and the loop only reads what it copies. Then
+nothing is left of a tile when its products are over, and V slots take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    ancestors,
+    enclosing,
+    walk,
+)
+from mlir_async_pipe.dependence.regions import Region, is_opaque, regions_of
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, buffer_type, slot_bytes
+from mlir_async_pipe.expand.plan.slot_contents import Pairs
+from mlir_async_pipe.expand.write.slot_views import can_move
+from mlir_async_pipe.loops.statements import Body, barriers_of
+from mlir_async_pipe.loops.transactions import Transaction, use_of
+from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alignments
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
+
+_KINDS = ("allocation", "attribution", "global")
+
+
+def ring_buffers(
+    body: Body, transactions: tuple[Transaction, ...], versions: int
+) -> tuple[BufferPlan, ...]:
+    """The buffers that the copies fill, with V versions each.
+
+    Raises PipelineError (buffer-not-versionable, not-privatisable, escapes)."""
+    function = enclosing(body.loop, FUNCTION_OPS)
+    assert function is not None
+    copies = [copy for transaction in transactions for copy in transaction.copies]
+    regions = [r for r in regions_of(copies, Arithmetic()) if r.writes]
+    asked = tensor_alignments(function)
+    buffers = []
+    for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
+        found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
+        root = found[0].root
+        assert root is not None
+        _check_memory(root, found)
+        _check_users(root, function, body.loop, copies)
+        period = asked_of(root.key, asked) // element_bytes(buffer_type(found))
+        filled = tuple(replace(region, period=max(1, period)) for region in found)
+        none: Pairs = frozenset()
+        buffers.append(BufferPlan(root, filled, versions, slot_bytes(filled), False, none, none))
+    return tuple(buffers)
+
+
+def _check_memory(root: Root, found: tuple[Region, ...]) -> None:
+    kind = buffer_type(found) if root.kind in _KINDS else None
+    if kind is None or root.space != "workgroup" or not kind.has_static_shape or not is_dense(kind):
+        raise PipelineError(
+            f"cannot pipeline: the tiles that go to {root} need slots, and it is no dense buffer "
+            "in workgroup memory of static shape",
+            code="buffer-not-versionable",
+            at=found[0].op,
+            advice="make it a workgroup attribution, an allocation or a memref.global",
+        )
+
+
+def _check_users(root: Root, function: Operation, loop: Operation, copies: list[Operation]) -> None:
+    """Every op of the function that names the buffer is in the loop, and can show a slot of it."""
+    for op in walk(function):
+        named = [value for value in op.operands if _is_memory(value)]
+        if not any(root_of(value).identity == root.identity for value in named):
+            continue
+        if loop not in ancestors(op):
+            if op.name in DEALLOCATION_OPS:
+                continue
+            raise PipelineError(
+                f"cannot pipeline: {root} gets a tile an iteration, and '{op.name}' outside of the "
+                "loop uses it too",
+                code="not-privatisable",
+                at=op,
+                notes=(("the loop", loop),),
+                advice="give the loop a buffer of its own, and make views of it inside of the loop",
+            )
+        if op not in copies and any(a.writes for a in accesses(op)):
+            raise PipelineError(
+                f"cannot pipeline: '{op.name}' writes to {root}, which tensor copies fill",
+                code="not-privatisable",
+                at=op,
+                advice="write to another buffer",
+            )
+        if not _shows_slots(op):
+            raise PipelineError(
+                f"cannot pipeline: {root} gets slots, and '{op.name}' names it in a way that cannot "
+                "take one",
+                code="escapes",
+                at=op,
+            )
+
+
+def _shows_slots(op: Operation) -> bool:
+    if op.name in VIEW_OPS:
+        return can_move(op)
+    row = row_of(op)
+    return op.name in ADDRESS_OPS or (
+        row is not None and (bool(row.accesses) or bool(row.swizzled))
+    )
+
+
+def _is_memory(value: Any) -> bool:
+    return str(value.type).startswith("memref<")
+
+
+def check_independent(
+    body: Body, transactions: tuple[Transaction, ...], noalias_arguments: bool
+) -> None:
+    """Nothing in the loop writes what later iterations copy: what it writes is not global memory,
+    or apart from what others point to. Raises PipelineError (unproven-independence)."""
+    for op in walk(body.loop):
+        written = [root_of(a.memory) for a in accesses(op) if a.writes]
+        harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
+        if not harmless or (is_opaque(op) and not _touches_no_tensor(op)):
+            raise PipelineError(
+                f"cannot pipeline: '{op.name}' may write what a tensor copy of a later iteration "
+                "reads",
+                code="unproven-independence",
+                at=op,
+                notes=(("the copy", transactions[0].copies[0]),),
+                advice="assert `async_pipe.independent` on this loop if they never overlap",
+            )
+
+
+def _touches_no_tensor(op: Operation) -> bool:
+    """Ops that no row describes, and that leave global memory alone."""
+    return use_of(op) is not None or op.name in PROXY_FENCES or op.name.startswith("nvvm.wgmma.")
+
+
+def barriers_to_drop(
+    body: Body, buffers: tuple[BufferPlan, ...], copies_first: bool
+) -> tuple[Operation, ...]:
+    """The barriers of the body that the one before the copies replaces.
+
+    Those that only kept the copies from the slot of the iteration before: all, where nothing in
+    the loop writes memory that another thread could read. Else those at the end of an iteration,
+    if the copies come there."""
+    copies = {region.op for buffer in buffers for region in buffer.regions}
+    found = [op for op in barriers_of(body) if op.block == body.block and not len(op.regions)]
+    if not any(_may_write(op) for op in walk(body.loop) if op not in copies):
+        return tuple(found)
+    if copies_first:
+        return ()
+    order = list(body.ops)
+    last = max(order.index(s.op) for s in body.statements if s.op not in copies)
+    return tuple(op for op in found if order.index(op) > last)
+
+
+def _may_write(op: Operation) -> bool:
+    if is_opaque(op) and not _touches_no_tensor(op):
+        return True
+    return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))

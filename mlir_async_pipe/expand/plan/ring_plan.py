@@ -1,0 +1,131 @@
+"""Everything that is decided about a loop of tensor copies before the first edit.
+
+V slots hold the tiles, and as many mbarriers their phases; the loop copies d tiles ahead, and the
+products of p iterations stay in flight. With the copies last in an iteration, after the wait that
+leaves p and a barrier, V = d + p; with the copies first V = d + p + 1 (docs/phases.md). Nothing
+after `plan_ring` can fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.plan.divergence import check_uniform
+from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, issue_slice
+from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
+from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
+from mlir_async_pipe.expand.plan.ring_memory import (
+    barriers_to_drop,
+    check_independent,
+    ring_buffers,
+)
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.products_in_flight import Products, in_flight, products_of
+from mlir_async_pipe.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.loops.transactions import Transaction, transactions_of
+from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.session.diagnostics import PipelineError
+
+
+@dataclass(frozen=True)
+class RingPlan:
+    """The ring of one loop: `versions` V, `ahead` d, `in_flight` p.
+
+    `copies_first`: they are issued before the products of an iteration. `dropped` are barriers of
+    the input that only kept its single slot; `outer` are the ops between the mbarriers and the
+    loop, outermost first, through which slot and phase are carried.
+    """
+
+    loop: Operation
+    body: Body
+    transactions: tuple[Transaction, ...]
+    setups: tuple[MbarrierSetup, ...]
+    outer: tuple[Operation, ...]
+    issue: IssueSlice
+    buffers: tuple[BufferPlan, ...]
+    products: Products
+    versions: int
+    ahead: int
+    in_flight: int
+    copies_first: bool
+    dropped: tuple[Operation, ...]
+    trip_count: int | None
+
+
+def plan_ring(
+    loop: Operation,
+    workgroup_limit: int | None,
+    noalias_arguments: bool,
+    around: Surroundings,
+) -> RingPlan:
+    """Decide everything; raises PipelineError, or InputError (products-in-use)."""
+    with unchanged():
+        annotations = names.read_loop(loop)
+        body = read_body(loop)
+        transactions = transactions_of(loop)
+        ahead, copies_first = _places(body, transactions)
+        products = products_of(loop)
+        left = in_flight(products, annotations.in_flight, loop)
+        versions = ahead + left + (1 if copies_first else 0)
+        setups, outer = mbarrier_setups(loop, transactions)
+        issue = issue_slice(body, transactions, around)
+        if not annotations.independent:
+            check_independent(body, transactions, noalias_arguments)
+        buffers = ring_buffers(body, transactions, versions)
+        if workgroup_limit is not None:
+            planned = {buffer.root.identity for buffer in buffers}
+            beside = around.workgroup_bytes_beside(loop, planned)
+            if workgroup_bytes(buffers) > workgroup_limit - beside:
+                raise too_large(workgroup_limit, beside, loop, buffers)
+        check_uniform(loop)
+        return RingPlan(
+            loop,
+            body,
+            transactions,
+            setups,
+            outer,
+            issue,
+            buffers,
+            products,
+            versions,
+            ahead,
+            left,
+            copies_first,
+            barriers_to_drop(body, buffers, copies_first),
+            static_trip_count(loop),
+        )
+
+
+def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:
+    """d, and whether the copies come first: all in one stage, all else in one later stage.
+
+    Raises PipelineError (transaction-stages)."""
+    copies = {copy for transaction in transactions for copy in transaction.copies}
+    issued = [s.op for s in body.statements if s.op in copies]
+    others = [s.op for s in body.statements if s.op not in copies]
+    early, late = ({names.stage_of(op) or 0 for op in ops} for ops in (issued, others))
+    if not late or len(early) > 1 or len(late) > 1 or min(late) <= min(early):
+        raise _bad_stages("the copies need one stage, and all else one later stage", body)
+    numbers = {s.op: s.number for s in body.statements}
+    own = names.order_of
+    places = {op: numbers[op] if own(op) is None else own(op) for op in issued + others}
+    first, last = ([places[op] or 0 for op in ops] for ops in (issued, others))
+    if max(first) < min(last):
+        return min(late) - min(early), True
+    if min(first) > max(last):
+        return min(late) - min(early), False
+    raise _bad_stages("the copies need orders before all else, or after it", body)
+
+
+def _bad_stages(why: str, body: Body) -> PipelineError:
+    return PipelineError(
+        f"cannot pipeline: of a loop of tensor copies {why}",
+        code="transaction-stages",
+        at=body.loop,
+        notes=numbering(body),
+        advice=f"'{names.NUM_STAGES}' makes such stages and orders",
+    )

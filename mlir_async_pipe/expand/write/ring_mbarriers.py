@@ -1,0 +1,83 @@
+"""Makes and initialises V mbarriers where a loop of tensor copies had one.
+
+%full = nvgpu.mbarrier.create                     … num_barriers = V
+nvgpu.mbarrier.init %full[%c0], %c1      -->      nvgpu.mbarrier.init %full[0 … V-1], %c1
+gpu.barrier                                       nvvm.fence.mbarrier.init, nvvm.fence.proxy
+                                                  gpu.barrier
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    attribute,
+    before,
+    clone,
+    constant_value,
+    create,
+)
+from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
+from mlir_async_pipe.loops.transactions import operand, operand_number
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.barriers import write_fence
+
+
+def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
+    """The new group; mbarrier n of the old one is mbarriers n V … n V + V - 1 of it."""
+    made = create(
+        setup.create.name,
+        (),
+        [_group_of(setup.create.results[0].type, setup.count * versions)],
+        ip=before(setup.create),
+        loc=setup.create.location,
+    )
+    group = made.results[0]
+    # Each thread fences what it initialised before it meets the others.
+    if not setup.met:
+        write_fence({"workgroup"}, after(setup.last_init), setup.create.location)
+    for init in setup.inits:
+        _initialise(init, group, versions)
+        if init == setup.inits[-1] and not setup.fenced:
+            _write_fences(before(init), init.location)
+        init.erase()
+    return group
+
+
+def mbarrier_of(write: IntegerWriter, number: int, slot: Value, versions: int) -> Value:
+    """The number in the new group of mbarrier `number` for a slot."""
+    return write.add(slot, number * versions)
+
+
+def _group_of(kind: Any, count: int) -> Any:
+    text = str(kind)
+    number = f"num_barriers = {count}"
+    changed, found = re.subn(r"num_barriers = \d+", number, text)
+    return ir.Type.parse(changed if found else f"{text[:-1]}, {number}>", kind.context)
+
+
+def _initialise(init: Operation, group: Value, versions: int) -> None:
+    index = operand(init, "index")
+    assert index is not None
+    number = constant_value(index) or 0
+    write = IntegerWriter(before(init), init.location)
+    for slot in range(versions):
+        which = write.constant(number * versions + slot)
+        copy = clone(init, {}, before(init))
+        copy.operands[operand_number(copy, "barrier")] = group
+        copy.operands[operand_number(copy, "index")] = which
+
+
+def _write_fences(ip: Any, loc: Any) -> None:
+    context = loc.context
+    create("nvvm.fence.mbarrier.init", ip=ip, loc=loc)
+    kinds = {
+        "kind": attribute("#nvvm.proxy_kind<async.shared>", context),
+        "space": attribute("#nvvm.shared_space<cta>", context),
+    }
+    create("nvvm.fence.proxy", (), (), kinds, ip=ip, loc=loc)

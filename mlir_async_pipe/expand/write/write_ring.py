@@ -1,0 +1,315 @@
+"""Writes a loop of tensor copies with its copies d tiles ahead, on V slots.
+
+    for k { expect, copy, wait, use, barrier }        copy tiles 0 … d-1, if there are so many
+                                               -->    for k, slot, phase {
+                                                        wait for the phase of the slot
+                                                        use the slot; leave p products in flight
+                                                        barrier
+                                                        copy tile k + d, if there is one
+                                                      }
+
+There is no epilogue: the condition of the copies ends them. They are issued by one thread, which
+`elect.sync` picks in warp 0: of a thread id ptxas cannot know that it names one thread, and writes
+a loop over lanes around each copy. The phase flips when the slot is 0 again, and both go on through
+the loops around this one, since the mbarriers do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    again,
+    ancestors,
+    before,
+    clone,
+    create,
+    operations,
+    parent,
+    set_integer,
+    source_op,
+    terminator,
+)
+from mlir_async_pipe.expand.plan.issue_slice import conjunction
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.ring_mbarriers import mbarrier_of, write_mbarriers
+from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.products_in_flight import wait_attribute
+from mlir_async_pipe.loops.transactions import Transaction, operand, operand_number
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.barriers import write_fence
+
+# Threads of a warp: the first one issues.
+WARP = 32
+
+
+def write_ring(plan: RingPlan, buffers: list[VersionedBuffer]) -> Operation:
+    """Write one planned loop; returns the new one."""
+    return RingWriter(plan, buffers).write()
+
+
+class RingWriter:
+    """Writes the parts of one loop, in the order of its methods."""
+
+    def __init__(self, plan: RingPlan, buffers: list[VersionedBuffer]) -> None:
+        self.plan = plan
+        self.buffers = buffers
+        # The loop as it is now: its body moves from the input's to the kernel.
+        self.kernel = plan.loop
+        self.context = plan.loop.context
+        self.groups: dict[Value, Value] = {}
+        # Elected once for the prologue, and in each iteration again: ptxas sees there only that
+        # one thread goes on.
+        self.elected: Value | None = None
+
+    def write(self) -> Operation:
+        """Write everything."""
+        plan = self.plan
+        chain = _between(plan.setups[0].create, plan.loop)
+        old = [setup.create for setup in plan.setups]
+        for setup in plan.setups:
+            group = setup.create.results[0]
+            self.groups[group] = write_mbarriers(setup, plan.versions)
+        start = chain[0] if chain else self.kernel
+        write = Integers(plan.loop, plan.ahead, 0, plan.trip_count, before(start))
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        self._carry(chain, [write.slot(0), write.constant(0, i1)])
+        for create_op in old:
+            create_op.erase()
+        return drop_idle_values(self.kernel)
+
+    def _carry(self, chain: list[Operation], state: list[Value]) -> list[Value]:
+        """Take slot and phase through the ops around the loop; returns them as they are after."""
+        if not chain:
+            return self._pipeline(*state)
+        op, *inner = chain
+        made = _with_values(op, state)
+        inside = state if made.name == "scf.if" else list(_block(made).arguments)[-len(state) :]
+        after_loop = self._carry(inner, inside)
+        _yield_also(made, after_loop, state)
+        return list(made.results)[-len(state) :]
+
+    def _pipeline(self, slot: Value, phase: Value) -> list[Value]:
+        """Prologue and kernel; returns slot and phase after them."""
+        plan, loop = self.plan, self.kernel
+        self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
+        initial = list(loop.operands)[3:]
+        advanced = [initial[number] for number in plan.issue.advanced]
+        ahead = slot
+        for t in range(plan.ahead):
+            exists = None if (plan.trip_count or 0) > t else self.integers.has_iteration(t)
+            advanced = self._issue(self.integers.first_plus(t), advanced, ahead, exists)
+            ahead = self._next_slot(ahead)
+        self.end = self.integers.end_of_all_but(plan.ahead)
+        carried = [slot, phase, ahead, *advanced]
+        kinds = [value.type for value in [*loop.results, *carried]]
+        self.kernel = again(loop, [*loop.operands, *carried], kinds)
+        self._kernel(len(carried))
+        names.forget(self.kernel)
+        names.remove(self.kernel, names.LOOP_NAMES)
+        if plan.in_flight:
+            self._wait_for_products()
+        return list(self.kernel.results)[-len(carried) :][:2]
+
+    def _wait_for_products(self) -> None:
+        name = "nvvm.wgmma.wait.group.sync.aligned"
+        made = create(name, ip=after(self.kernel), loc=self.kernel.location)
+        set_integer(made, wait_attribute(made) or "", 0, 64)
+
+    def _kernel(self, carried: int) -> None:
+        block = _block(self.kernel)
+        kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
+        slot, phase, ahead, *advanced = [
+            block.add_argument(kind, self.kernel.location) for kind in kinds
+        ]
+        plan, integers = self.plan, self.integers
+        end = terminator(block)
+        place = self._place_of_copies(end)
+        integers.enter(before(place))
+        self._write_barrier(before(place))
+        self.elected = None
+        variable = block.arguments[0]
+        exists = integers.is_before(variable, self.end)
+        later = integers.plus_steps(variable, plan.ahead)
+        advanced = self._issue(later, advanced, ahead, exists)
+        self._wait_for_tiles(slot, phase)
+        self._drop_input()
+        show_slot(self.buffers, slot, operations(block))
+        self._leave_products()
+        integers.enter(before(end))
+        following = self._next_slot(slot)
+        wraps = integers.compare("eq", following, integers.slot(0))
+        flipped = integers.binary("arith.xori", phase, wraps)
+        # d tiles on from here the next iteration copies; V - 1 on is one back, this very slot.
+        lags = plan.ahead % plan.versions == plan.versions - 1
+        next_ahead = slot if lags else self._next_slot(ahead)
+        yielded = [following, flipped, next_ahead, *advanced]
+        again(end, [*end.operands, *yielded])
+
+    def _place_of_copies(self, end: Operation) -> Operation:
+        """The op before which the barrier and the copies stand."""
+        if not self.plan.copies_first:
+            return end
+        first = self.plan.transactions[0].wait
+        order = operations(first.block)
+        return order[order.index(first) + 1]
+
+    def _write_barrier(self, ip: Any) -> None:
+        dropped = self.plan.dropped
+        if dropped:
+            clone(dropped[-1], {}, ip)
+        else:
+            write_fence({"workgroup"}, ip, self.kernel.location)
+
+    # -- one tile ------------------------------------------------------------------------------
+
+    def _issue(
+        self, variable: Value, advanced: list[Value], slot: Value, exists: Value | None
+    ) -> list[Value]:
+        """Copy the tile of an iteration into a slot, if it exists; returns what the iteration
+        after it has of the values that the loop carries."""
+        issue, block, ip = self.plan.issue, _block(self.kernel), self.integers.ip
+        arguments = list(block.arguments)
+        mapping: dict[Value, Value] = {arguments[0]: variable}
+        for number, value in zip(issue.advanced, advanced, strict=True):
+            mapping[arguments[number + 1]] = value
+        by_thread = self._in_one_thread(exists)
+        copies = [(op, clone(op, mapping, ip)) for op in issue.ops]
+        for _, copy in copies:
+            names.remove(copy, names.OP_NAMES)
+        of_original = dict(copies)
+        for transaction in self.plan.transactions:
+            for op in (transaction.expect, *transaction.copies):
+                copy = of_original[op]
+                self._name_mbarrier(copy, transaction, slot)
+                predicate = self._predicate(op, mapping, by_thread, exists, before(copy))
+                copy.operands[operand_number(copy, "predicate")] = predicate
+        show_slot(self.buffers, slot, [copy for _, copy in copies])
+        yielded = list(terminator(block).operands)
+        return [mapping.get(yielded[number], yielded[number]) for number in issue.advanced]
+
+    def _in_one_thread(self, exists: Value | None) -> Value | None:
+        """An i1 that holds in one thread of warp 0 where the tile exists; None where the
+        predicates of the input stay."""
+        leader = self.plan.issue.leader
+        if leader is None:
+            return None
+        integers = self.integers
+        if self.elected is None:
+            elect = create(
+                "nvvm.elect.sync", (), [leader.type], ip=integers.ip, loc=integers.location
+            )
+            first = integers.compare("ult", source_op(leader).operands[0], WARP)
+            self.elected = integers.binary("arith.andi", elect.results[0], first)
+        if exists is None:
+            return self.elected
+        return integers.binary("arith.andi", exists, self.elected)
+
+    def _predicate(
+        self,
+        op: Operation,
+        mapping: dict[Value, Value],
+        elected: Value | None,
+        exists: Value | None,
+        ip: Any,
+    ) -> Value:
+        """The condition of one op: the input's, in the elected thread instead of thread 0."""
+        given = operand(op, "predicate")
+        assert given is not None
+        parts = conjunction(given)
+        if elected is not None:
+            parts = [part for part in parts if part != self.plan.issue.leader]
+        start = elected if elected is not None else exists
+        result = start
+        for part in parts:
+            value = mapping.get(part, part)
+            if result is None:
+                result = value
+            else:
+                made = create("arith.andi", [result, value], [value.type], ip=ip, loc=op.location)
+                result = made.results[0]
+        assert result is not None
+        return result
+
+    def _name_mbarrier(self, op: Operation, transaction: Transaction, slot: Value) -> None:
+        write = IntegerWriter(before(op), op.location)
+        number = mbarrier_of(write, transaction.number, slot, self.plan.versions)
+        op.operands[operand_number(op, "barrier")] = self.groups[transaction.barriers]
+        op.operands[operand_number(op, "index")] = number
+
+    # -- the body of the kernel ----------------------------------------------------------------
+
+    def _drop_input(self) -> None:
+        """Erase the input's copies, what only they needed, and the barriers that are replaced."""
+        for op in self.plan.dropped:
+            op.erase()
+        issuing = {op for t in self.plan.transactions for op in (t.expect, *t.copies)}
+        for op in reversed(self.plan.issue.ops):
+            if op in issuing or not any(list(result.uses) for result in op.results):
+                op.erase()
+
+    def _wait_for_tiles(self, slot: Value, phase: Value) -> None:
+        for transaction in self.plan.transactions:
+            wait = transaction.wait
+            self._name_mbarrier(wait, transaction, slot)
+            wait.operands[operand_number(wait, "phase")] = phase
+
+    def _leave_products(self) -> None:
+        """Each wait leaves the groups of p iterations in flight; without any, the last leaves
+        none."""
+        products = self.plan.products
+        left = self.plan.in_flight * products.groups
+        for op in products.waits if left else products.waits[-1:]:
+            set_integer(op, wait_attribute(op) or "", left, 64)
+
+    def _next_slot(self, slot: Value) -> Value:
+        return self.integers.next_slot(slot, self.plan.versions)
+
+
+def _block(op: Operation) -> Any:
+    return op.regions[0].blocks[0]
+
+
+def _between(outer: Operation, loop: Operation) -> list[Operation]:
+    """The ops between the block of `outer` and the loop, outermost first."""
+    chain = []
+    for above in ancestors(loop):
+        if above == parent(outer):
+            break
+        chain.append(above)
+    return list(reversed(chain))
+
+
+def _with_values(op: Operation, values: list[Value]) -> Operation:
+    """The op written again so that it hands `values` in and gives as many more results."""
+    kinds = [value.type for value in values]
+    results = [*(result.type for result in op.results), *kinds]
+    if op.name == "scf.if":
+        return again(op, list(op.operands), results)
+    made = again(op, [*op.operands, *values], results)
+    for kind in kinds:
+        _block(made).add_argument(kind, made.location)
+    return made
+
+
+def _yield_also(op: Operation, values: list[Value], otherwise: list[Value]) -> None:
+    """Let the region that holds the loop hand on `values`, the other one of an scf.if
+    `otherwise`."""
+    made = source_op(values[0])
+    for region in op.regions:
+        blocks = list(region.blocks)
+        given = values if made.block in blocks else otherwise
+        if not blocks:
+            ip = ir.InsertionPoint(region.blocks.append())
+            create("scf.yield", given, ip=ip, loc=op.location)
+            continue
+        end = terminator(region.blocks[0])
+        again(end, [*end.operands, *given])

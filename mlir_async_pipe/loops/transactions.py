@@ -1,0 +1,176 @@
+"""The transactions of a loop: copies that complete on an mbarrier, with what announces them and
+what waits for them.
+
+    nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader     the commit
+    nvgpu.tma.async.load %map[%k], %full[%c0] to %tile, predicate = %leader     the copies
+    nvgpu.mbarrier.try_wait.parity %full[%c0], %phase, %ticks                   the wait
+
+Each iteration has one of each for an mbarrier, which is named by a group and a constant number.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    operations,
+    walk,
+)
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, Use
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes
+
+TENSOR_LOAD = "nvgpu.tma.async.load"
+_BARRIERS = re.compile(r"num_barriers = (\d+)")
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What completes one phase of mbarrier `number` of the group `barriers` in each iteration."""
+
+    barriers: Value
+    number: int
+    expect: Operation
+    copies: tuple[Operation, ...]
+    wait: Operation
+
+
+def has_transactions(loop: Operation) -> bool:
+    """Whether a loop copies by ops that complete on mbarriers."""
+    return any(_completes_on_mbarrier(op) for op in walk(loop))
+
+
+def is_phase_op(op: Operation) -> bool:
+    """Whether an op announces or waits for a phase: of a transaction, its commit and its wait."""
+    return use_of(op) in ("expect", "wait")
+
+
+def use_of(op: Operation) -> Use | None:
+    """What an op does with mbarriers, None for all others."""
+    rule = MBARRIER_OPS.get(op.name)
+    return None if rule is None else rule.use
+
+
+def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
+    """The transactions of a loop, in the order of their waits.
+
+    Raises PipelineError: async-op-unsupported, transaction-incomplete, transaction-bytes.
+    """
+    for op in walk(loop):
+        if _completes_on_mbarrier(op) and op.name != TENSOR_LOAD:
+            raise PipelineError(
+                f"cannot pipeline: '{op.name}' completes on an mbarrier, and of such copies only "
+                f"'{TENSOR_LOAD}' is made to run ahead",
+                code="async-op-unsupported",
+                at=op,
+                advice=f"write it as '{TENSOR_LOAD}', or as nvgpu.device_async_copy",
+            )
+    top = operations(loop.regions[0].blocks[0])
+    for op in walk(loop):
+        if use_of(op) is not None and op not in top:
+            raise _incomplete(op, "it stands in a region of the body, not in the body itself")
+    found: dict[tuple[Value, int], dict[str, list[Operation]]] = {}
+    for op in top:
+        use = use_of(op)
+        if use is None:
+            continue
+        issued_by_all = use in ("expect", "copy") and "predicate" not in _named(op)
+        if use not in ("expect", "copy", "wait") or issued_by_all:
+            raise _incomplete(op, _unfit(use))
+        parts = found.setdefault(_mbarrier(op), {"expect": [], "copy": [], "wait": []})
+        parts[use].append(op)
+    made = [_complete(*key, parts) for key, parts in found.items()]
+    for transaction in made:
+        _check_bytes(transaction)
+    places = {op: place for place, op in enumerate(top)}
+    return tuple(sorted(made, key=lambda transaction: places[transaction.wait]))
+
+
+def operand(op: Operation, name: str) -> Value | None:
+    """The operand of an mbarrier op that goes by `name`, None where the op has none."""
+    number = _named(op).get(name)
+    return None if number is None else op.operands[number]
+
+
+def operand_number(op: Operation, name: str) -> int:
+    """The place of an operand that the op has."""
+    return _named(op)[name]
+
+
+def number_of_mbarriers(kind: Any) -> int:
+    """The mbarriers of a group of this type."""
+    found = _BARRIERS.search(str(kind))
+    return int(found[1]) if found else 1
+
+
+def _named(op: Operation) -> dict[str, int]:
+    groups = operand_groups(op, MBARRIER_OPS[op.name])
+    return {name: group[0] for name, group in groups.items() if len(group)}
+
+
+def _completes_on_mbarrier(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.completion == "mbarrier"
+
+
+def _unfit(use: Use) -> str:
+    if use in ("expect", "copy"):
+        return "every thread issues it, and a phase has one arrival; give it a predicate"
+    return "it is no part of copying a tile: only arrive.expect_tx, copies and a try_wait are"
+
+
+def _mbarrier(op: Operation) -> tuple[Value, int]:
+    barriers, index = operand(op, "barrier"), operand(op, "index")
+    number = None if index is None else constant_value(index)
+    if barriers is None or number is None:
+        raise _incomplete(op, "its mbarrier is not a group's with a constant number")
+    return barriers, number
+
+
+def _complete(barriers: Value, number: int, parts: dict[str, list[Operation]]) -> Transaction:
+    first = next(op for ops in (parts["copy"], parts["expect"], parts["wait"]) for op in ops)
+    for use, what in (("expect", "arrive.expect_tx"), ("wait", "try_wait.parity")):
+        if len(parts[use]) != 1:
+            some = "no" if not parts[use] else "more than one"
+            raise _incomplete(first, f"the iteration has {some} {what} for its mbarrier")
+    (expect,), (wait,), copies = parts["expect"], parts["wait"], parts["copy"]
+    if not copies:
+        raise _incomplete(expect, "no copy of the iteration completes on its mbarrier")
+    block = list(operations(expect.block))
+    if any(block.index(op) > block.index(wait) for op in (expect, *copies)):
+        raise _incomplete(wait, "it waits before the copies of its iteration are issued")
+    return Transaction(barriers, number, expect, tuple(copies), wait)
+
+
+def _check_bytes(transaction: Transaction) -> None:
+    """The bytes that are announced are those of whole boxes, zeros outside of the tensor too."""
+    announced = operand(transaction.expect, "bytes")
+    given = None if announced is None else constant_value(announced)
+    kinds = [copy.operands[operand_number(copy, "destination")].type for copy in transaction.copies]
+    whole = sum(product(kind.shape) * element_bytes(kind) for kind in kinds)
+    if given is not None and given != whole:
+        raise PipelineError(
+            f"cannot pipeline: {given} bytes are announced, and the copies of the phase bring "
+            f"{whole}",
+            code="transaction-bytes",
+            at=transaction.expect,
+            notes=tuple(("a copy of the phase", copy) for copy in transaction.copies),
+            advice="announce the bytes of the whole boxes; what is out of bounds counts as zeros",
+        )
+
+
+def _incomplete(op: Operation, why: str) -> PipelineError:
+    return PipelineError(
+        f"cannot pipeline: '{op.name}' is not part of a transaction that can be moved: {why}",
+        code="transaction-incomplete",
+        at=op,
+        advice="write each iteration as if it were alone: arrive.expect_tx and its copies by one "
+        "thread, then try_wait.parity by all (docs/hopper.md)",
+    )

@@ -1,0 +1,24 @@
+"""Random loops of tensor copies give NumPy's result when pipelined, in every completion.
+
+ASYNC_PIPE_NIGHTLY=1 takes 400 loops; test/reports/tensor_loops_report.py any number.
+
+Covers: expand/write/write_ring.py, expand/plan/ring_plan.py, test/helpers/tensor_loops.py
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from helpers.tensor_loops import judge, random_loop
+
+NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
+FIRST = int(os.environ.get("ASYNC_PIPE_SEED", "0")) % 10**6 * 1000
+SEEDS = range(FIRST, FIRST + (400 if NIGHTLY else 40))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_loop_is_right_when_it_is_pipelined(seed: int) -> None:
+    assert judge(random_loop(seed)) == []

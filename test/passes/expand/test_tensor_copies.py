@@ -1,0 +1,280 @@
+"""Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
+
+Covers: expand/plan/ring_plan.py, expand/plan/ring_memory.py, expand/plan/issue_slice.py,
+expand/plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
+expand/write/ring_mbarriers.py, expand/write/idle_values.py, loops/transactions.py,
+loops/products_in_flight.py, schedule/by_transactions.py
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import pytest
+
+from helpers.machine_programs import parse
+from helpers.tensor_loops import Box, TensorLoop
+from mlir_async_pipe import pipeline
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+
+LOADS = TensorLoop((Box(2, 32),))
+PRODUCTS = TensorLoop(
+    (Box(64, 64, "swizzle_128b"), Box(64, 64, "swizzle_128b")), reader="products", trips=5
+)
+
+
+def pipelined(loop: TensorLoop, text: str = ""):
+    module = parse(text or loop.text())
+    report = pipeline(module, check="none")
+    return module, report
+
+
+def kernel_of(module) -> str:
+    """The text of the pipelined loop: the last one that waits for a phase, up to its end."""
+    text = str(module)
+    start = text.rindex("scf.for", 0, text.index("try_wait.parity"))
+    return text[start : text.index("scf.yield", text.index("try_wait.parity"))]
+
+
+@pytest.mark.parametrize(
+    ("loop", "slots"),
+    [
+        # d + p + 1 with the copies first, d + p with the copies last.
+        (replace(LOADS, stages=2), 2),
+        (replace(LOADS, stages=4), 4),
+        (replace(LOADS, stages=4, issue="last"), 3),
+        (replace(PRODUCTS, stages=3), 3),
+        (replace(PRODUCTS, stages=3, in_flight=0), 3),
+        (replace(PRODUCTS, stages=3, in_flight=0, issue="last"), 2),
+        (replace(PRODUCTS, stages=3, in_flight=2), 4),
+        (replace(PRODUCTS, stages=3, issue="first"), 4),
+    ],
+)
+def test_slots_are_as_few_as_the_order_allows(loop, slots):
+    module, report = pipelined(loop)
+    (record,) = report.of("loops")
+    assert {buffer.versions for buffer in record.buffers} == {slots}
+    assert f"num_barriers = {slots}>" in str(module)
+    for completion in ("eager", "late", "random"):
+        assert not loop.right(module, completion)
+
+
+def test_one_slot_fewer_goes_wrong():
+    """The ring of a loop with its copies last, taken for one with its copies first."""
+    loop = replace(LOADS, stages=3, trips=9, issue="first")
+    module, _ = pipelined(loop)
+    fewer = re.sub(r"arith.constant 3 : index", "arith.constant 2 : index", str(module))
+    assert fewer != str(module)
+    found = [loop.right(parse(fewer), completion) for completion in ("eager", "late", "random")]
+    assert any(found)
+
+
+def test_products_of_an_iteration_stay_in_flight_and_are_over_after_the_loop():
+    module, _ = pipelined(PRODUCTS)
+    text = str(module)
+    # 1 is what the op leaves in flight where it has no attribute.
+    assert "waitGroup" not in kernel_of(module)
+    assert text.index("nvvm.wgmma.wait.group.sync.aligned 0") < text.index("warpgroup.mma.store")
+
+
+def test_a_weaker_wait_goes_wrong():
+    module, _ = pipelined(PRODUCTS)
+    weaker = str(module).replace("{transposeB}", "{transposeB, waitGroup = 2 : i64}")
+    assert weaker != str(module)
+    assert any(PRODUCTS.right(parse(weaker), c) for c in ("eager", "late", "random"))
+
+
+@pytest.mark.parametrize("loop", [LOADS, PRODUCTS])
+def test_an_iteration_has_one_barrier_and_no_branch(loop):
+    module, _ = pipelined(loop)
+    kernel = kernel_of(module)
+    ours = 1 if loop is PRODUCTS else 2  # What stores in the loop keeps its own barrier.
+    assert kernel.count("gpu.barrier") == ours
+    assert "scf.if" not in kernel
+
+
+def test_without_its_barrier_it_goes_wrong():
+    module, _ = pipelined(PRODUCTS)
+    kernel = kernel_of(module)
+    without = str(module).replace(kernel, kernel.replace("gpu.barrier", ""))
+    schedules = ("lockstep", "random")
+    assert any(PRODUCTS.right(parse(without), "eager", schedule) for schedule in schedules)
+
+
+@pytest.mark.parametrize(("leader", "elected"), [("index", True), ("i32", True), ("lane", False)])
+def test_one_thread_of_warp_0_is_elected_where_the_input_names_thread_0(leader, elected):
+    module, _ = pipelined(replace(LOADS, leader=leader))
+    assert ("nvvm.elect.sync" in kernel_of(module)) == elected
+
+
+def test_only_the_phase_of_the_pipeline_is_carried():
+    module, _ = pipelined(PRODUCTS)
+    header = kernel_of(module).splitlines()[0]
+    # The sum, the slot, its phase, the slot that is filled.
+    assert header.count(" = %") - 1 == 4
+
+
+def test_slot_and_phase_go_through_the_loops_around():
+    module, _ = pipelined(replace(LOADS, executions=3, executed="odd"))
+    text = str(module)
+    assert re.search(r"scf.if .* -> \(i1, index, i1\)", text)
+    assert re.search(r"scf.for .* -> \(i1, index, i1\)", text)
+
+
+def test_slots_of_a_swizzled_tile_begin_where_its_pattern_repeats():
+    module, _ = pipelined(TensorLoop((Box(4, 32, "swizzle_128b"),)))
+    assert "memref<3x8x32xf32" in str(module)
+
+
+def test_a_fence_and_a_barrier_follow_the_initialisation():
+    module, _ = pipelined(replace(LOADS, fenced=False))
+    text = str(module)
+    last = text.rindex("nvgpu.mbarrier.init")
+    assert last < text.index("fence.mbarrier.init") < text.index("fence.proxy")
+    assert text.index("fence.proxy") < text.index("gpu.barrier") < text.index("expect_tx")
+
+
+def test_the_input_s_fence_is_enough():
+    module, _ = pipelined(LOADS)
+    assert "fence.proxy" not in str(module)
+
+
+def test_arrays_of_stages_and_orders_say_the_same():
+    text = LOADS.text().replace(
+        "async_pipe.num_stages = 3 : i64",
+        "async_pipe.stage = [0, 2, 2], async_pipe.async_stages = [0]",
+    )
+    module, report = pipelined(LOADS, text)
+    assert report.of("loops")[0].buffers[0].versions == 3
+    assert not LOADS.right(module, "late")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`old` becomes `new` in a loop that is then refused with `code`; a note has `words`."""
+
+    code: str
+    old: str
+    new: str
+    words: str = ""
+    loop: TensorLoop = LOADS
+
+
+USE = "%v0_0 = memref.load"
+REFUSALS = [
+    Refusal("transaction-incomplete", "nvgpu.mbarrier.try_wait", "//", "by all"),
+    Refusal("transaction-incomplete", "nvgpu.mbarrier.arrive.expect_tx", "//", "one thread"),
+    Refusal("transaction-incomplete", "%i256, predicate = %leader", "%i256", "one thread"),
+    Refusal("transaction-incomplete", "init %full[%i0], %i1", "init %full[%i0], %i2", "count 1"),
+    Refusal("transaction-incomplete", "nvgpu.mbarrier.init", "//", "count 1"),
+    Refusal(
+        "transaction-incomplete",
+        "nvgpu.mbarrier.try_wait",
+        "%old = nvgpu.mbarrier.arrive %full[%i0] : GROUP -> !nvgpu.mbarrier.token\n"
+        "nvgpu.mbarrier.try_wait",
+        "alone",
+    ),
+    Refusal("transaction-bytes", "%i256, predicate", "%i64, predicate", "whole boxes"),
+    Refusal(
+        "mbarrier-shared",
+        "return",
+        "nvgpu.mbarrier.try_wait.parity %full[%i0], %r#1, %i64 : GROUP\nreturn",
+        "for each loop",
+    ),
+    Refusal(
+        "copy-operands",
+        "%col0 = arith.muli %tile, %i32",
+        "%far = memref.load %b0[%i0, %i0] : memref<2x32xf32, WG>\n"
+        "%near = arith.fptosi %far : f32 to i32\n"
+        "%column = arith.index_cast %near : i32 to index\n"
+        "%col0 = arith.muli %column, %i32",
+        "integer arithmetic alone",
+    ),
+    Refusal(
+        "not-privatisable",
+        "return",
+        "%late = memref.load %b0[%i0, %i0] : memref<2x32xf32, WG>\n"
+        "memref.store %late, %out[%i0, %i0] : memref<?x64xf32>\nreturn",
+        "of its own",
+    ),
+    Refusal(
+        "not-privatisable",
+        USE,
+        f"memref.store %zero, %b0[%i0, %i0] : memref<2x32xf32, WG>\n{USE}",
+        "another buffer",
+    ),
+    Refusal("unproven-independence", "{llvm.noalias}", "", "async_pipe.independent"),
+    Refusal(
+        "products-in-use",
+        "in_flight = 1",
+        "in_flight = 8",
+        "async_pipe.in_flight = 7",
+        replace(PRODUCTS, in_flight=1),
+    ),
+    Refusal(
+        "products-in-use",
+        "num_stages = 3 : i64",
+        "num_stages = 3 : i64, async_pipe.in_flight = 1",
+        "= 0",
+    ),
+    Refusal(
+        "transaction-stages",
+        "async_pipe.num_stages = 3 : i64",
+        "async_pipe.stage = [0, 1, 2], async_pipe.async_stages = [0]",
+        "makes such stages",
+    ),
+    Refusal(
+        "transaction-stages",
+        "async_pipe.num_stages = 3 : i64",
+        "async_pipe.stage = [0, 2, 2], async_pipe.order = [1, 0, 2], async_pipe.async_stages = [0]",
+        "makes such stages",
+    ),
+    Refusal(
+        "bad-annotation", "num_stages = 3 : i64", "num_stages = 3 : i64, async_pipe.in_flight = -1"
+    ),
+    Refusal("divergent-barrier", "to %upper", "to %t"),
+]
+
+
+@pytest.mark.parametrize("row", REFUSALS, ids=lambda row: f"{row.code}: {row.new[:30]}")
+def test_what_is_refused_stays_as_it_was(row):
+    group = re.search(r"!nvgpu.mbarrier.group<.*?num_barriers = 1>", row.loop.text())[0]
+    assert row.old in row.loop.text()
+    wrong = parse(row.loop.text().replace(row.old, row.new).replace("GROUP", group))
+    before = str(wrong)
+    with pytest.raises(AsyncPipeError) as refused:
+        pipeline(wrong, check="none")
+    assert refused.value.code == row.code
+    assert str(wrong) == before
+    notes = [note.message for note in refused.value.diagnostic.notes]
+    assert any(row.words in note for note in notes) or not row.words, notes
+
+
+def test_a_loop_between_the_mbarriers_and_the_loop_must_carry_the_phase():
+    text = LOADS.text()
+    start = text.index("%r:3 = scf.for")
+    end = text.index("return")
+    wrapped = f"{text[:start]}scf.execute_region {{\n{text[start:end]}\nscf.yield\n}}\n{text[end:]}"
+    with pytest.raises(AsyncPipeError) as refused:
+        pipelined(LOADS, wrapped)
+    assert refused.value.code == "phase-not-carried"
+
+
+def test_versions_beyond_the_limit_are_refused():
+    with pytest.raises(AsyncPipeError) as refused:
+        pipeline(parse(PRODUCTS.text()), check="none", smem_limit=40000)
+    assert refused.value.code == "smem-limit"
+
+
+def test_an_asserted_independence_is_believed():
+    text = LOADS.text().replace("{llvm.noalias}", "")
+    text = text.replace("num_stages = 3 : i64", "num_stages = 3 : i64, async_pipe.independent")
+    module, _ = pipelined(LOADS, text)
+    assert not LOADS.right(module, "late")
+
+
+def test_one_stage_leaves_the_loop_as_it_is():
+    module, report = pipelined(replace(LOADS, stages=1))
+    assert not report.of("loops")
+    assert not LOADS.right(module, "late")
