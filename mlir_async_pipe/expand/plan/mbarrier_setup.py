@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     parent,
     users,
+    walk,
 )
 from mlir_async_pipe.loops.transactions import Transaction, number_of_mbarriers, operand, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
@@ -74,13 +75,14 @@ def _setup(
     transactions: tuple[Transaction, ...],
 ) -> MbarrierSetup:
     parts = {op for t in transactions for op in (t.expect, *t.copies, t.wait)}
-    inits = []
-    for user in users(create.results[0]):
-        if user in parts:
-            continue
-        if use_of(user) != "init":
-            raise _shared(create, user, f"'{user.name}' uses them too")
-        inits.append(user)
+    using = {op for op in users(create.results[0]) if op not in parts}
+    block = create.block
+    order = operations(block)
+    # In textual order, in which uses are not: fences follow the last one.
+    inits = [op for top in order for op in walk(top) if op in using]
+    other = next((op for op in inits if use_of(op) != "init"), None)
+    if other is not None:
+        raise _shared(create, other, f"'{other.name}' uses them too")
     found = [_initialised(op) for op in inits]
     if sorted(found) != sorted(numbers):
         raise PipelineError(
@@ -91,9 +93,7 @@ def _setup(
             advice="nvgpu.mbarrier.init by one thread, with count 1 and a constant number: "
             "arrive.expect_tx is the one arrival",
         )
-    block = create.block
     tops = [next(op for op in (init, *ancestors(init)) if op.block == block) for init in inits]
-    order = operations(block)
     last = max(tops, key=order.index)
     start = next((op for op in (loop, *ancestors(loop)) if op.block == block), None)
     if start is None or order.index(start) < order.index(last):

@@ -127,8 +127,11 @@ def test_slots_of_a_swizzled_tile_begin_where_its_pattern_repeats():
     assert "memref<3x8x32xf32" in str(module)
 
 
-def test_a_fence_and_a_barrier_follow_the_initialisation():
-    module, _ = pipelined(replace(LOADS, fenced=False))
+@pytest.mark.parametrize("boxes", [LOADS.boxes, (Box(2, 32), Box(2, 32, transaction=1))])
+def test_a_fence_and_a_barrier_follow_the_initialisation(boxes):
+    loop = replace(LOADS, fenced=False, boxes=boxes)
+    module, _ = pipelined(loop)
+    assert not loop.right(module, "eager")
     text = str(module)
     last = text.rindex("nvgpu.mbarrier.init")
     assert last < text.index("fence.mbarrier.init") < text.index("fence.proxy")
