@@ -18,8 +18,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.regions import Region, is_opaque, regions_of
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, buffer_type, slot_bytes
+from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs
-from mlir_async_pipe.expand.write.slot_views import can_move
 from mlir_async_pipe.loops.statements import Body, barriers_of
 from mlir_async_pipe.loops.transactions import Transaction, use_of
 from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alignments

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, users, walk
-from mlir_async_pipe.expand.write.slot_views import freed, is_movable, move_view, whole_slot
+from mlir_async_pipe.expand.plan.movable_views import is_movable
+from mlir_async_pipe.expand.write.slot_views import freed, move_view, whole_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
