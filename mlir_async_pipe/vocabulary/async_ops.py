@@ -180,8 +180,14 @@ NVIDIA_ROWS = (
         swizzled="destination",
     ),
     Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
-    # It commits and waits by itself: `products_left` says for how many groups it does not.
-    _warpgroup("nvgpu.warpgroup.mma", (*DESCRIPTORS, "matrix_c"), descriptors=DESCRIPTORS),
+    # It is a group, and waits by itself: `products_left` says for how many groups it does not.
+    _warpgroup(
+        "nvgpu.warpgroup.mma",
+        (*DESCRIPTORS, "matrix_c"),
+        asynchronous=always,
+        commits="self",
+        descriptors=DESCRIPTORS,
+    ),
     _warpgroup(
         "nvvm.wgmma.mma_async",
         ("inouts", *DESCRIPTORS),

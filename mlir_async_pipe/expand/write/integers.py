@@ -109,6 +109,17 @@ class Integers(IntegerWriter):
         end = self.add(self.lower, self.multiply(count, self.step))
         return self.select(enough, end, self.lower)
 
+    def goes_on_for(self, variable: Value, iterations: int) -> Value:
+        """Of an iteration of the loop, whether it has `iterations` more after it, as an i1.
+
+        ub - variable > iterations * step: unsigned the distance is exact in loops of either
+        signedness, since variable < ub."""
+        step = self.value_of(self.step)
+        if step is None:
+            return self.is_before(variable, self.end_of_all_but(iterations))
+        distance = self.subtract(self.upper, variable)
+        return self.compare("ugt", distance, self.constant(iterations * step, self.kind))
+
     def is_before(self, value: Value, end: Value) -> Value:
         """value < end in the loop's signedness, as an i1."""
         return self.compare("ult" if self.unsigned else "slt", value, end)

@@ -105,10 +105,9 @@ class RingWriter:
         advanced = [initial[number] for number in plan.issue.advanced]
         ahead = slot
         for t in range(plan.ahead):
-            exists = None if (plan.trip_count or 0) > t else self.integers.has_iteration(t)
+            exists = self._has_iteration(t)
             advanced = self._issue(self.integers.first_plus(t), advanced, ahead, exists)
             ahead = self._next_slot(ahead)
-        self.end = self.integers.end_of_all_but(plan.ahead)
         carried = [slot, phase, ahead, *advanced]
         kinds = [value.type for value in [*loop.results, *carried]]
         self.kernel = again(loop, [*loop.operands, *carried], kinds)
@@ -124,6 +123,17 @@ class RingWriter:
         made = create(name, ip=after(self.kernel), loc=self.kernel.location)
         set_integer(made, wait_attribute(made) or "", 0, 64)
 
+    def _has_iteration(self, t: int) -> Value | None:
+        """An i1, or None where the loop surely has so many."""
+        integers = self.integers
+        if (self.plan.trip_count or 0) > t:
+            return None
+        any_at_all = integers.before_end(integers.lower)
+        if t == 0:
+            return any_at_all
+        goes_on = integers.goes_on_for(integers.lower, t)
+        return integers.binary("arith.andi", any_at_all, goes_on)
+
     def _kernel(self, carried: int) -> None:
         block = _block(self.kernel)
         kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
@@ -137,7 +147,7 @@ class RingWriter:
         self._write_barrier(before(place))
         self.elected = None
         variable = block.arguments[0]
-        exists = integers.is_before(variable, self.end)
+        exists = integers.goes_on_for(variable, plan.ahead)
         later = integers.plus_steps(variable, plan.ahead)
         advanced = self._issue(later, advanced, ahead, exists)
         self._wait_for_tiles(slot, phase)
