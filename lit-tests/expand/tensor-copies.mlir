@@ -21,7 +21,8 @@
 // CHECK:         %{{.*}}:3 = scf.for %[[I:.*]] = %{{.*}} iter_args(%[[SLOT:.*]] = %[[C0]], %[[PHASE:.*]] = %[[FALSE]], %[[AHEAD:.*]] = %[[C1]])
 // CHECK-NEXT:      nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
 // CHECK-NEXT:      gpu.barrier memfence [#gpu.address_space<workgroup>]
-// CHECK:           %[[IN:.*]] = arith.cmpi slt, %[[I]],
+// CHECK:           %[[LEFT:.*]] = arith.subi %{{.*}}, %[[I]]
+// CHECK:           %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %[[C1]]
 // CHECK:           %[[NEXT:.*]] = arith.addi %[[I]], %[[C1]]
 // CHECK:           nvvm.elect.sync
 // CHECK:           %[[GO:.*]] = arith.andi %[[IN]],
