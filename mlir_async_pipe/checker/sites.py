@@ -12,7 +12,6 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
-    defining_op,
     enclosing,
     integer_attribute,
 )
@@ -133,7 +132,7 @@ class Sites:
     def _root(self, memory: Any, frame: int) -> tuple[int, str]:
         """The number of the root of a memref or pointer, and the space of its memory."""
         root = root_of(memory)
-        return self.roots.number(root, frame), space_of(memory, defining_op(root.value))
+        return self.roots.number(root, frame), root.space
 
     def _find_conflicting(self) -> None:
         kinds = [

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.copy_statements import copies_of, only_reads
 from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
+from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import read_body
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
@@ -48,13 +49,8 @@ def hand_inwards(module: Any, session: Session) -> None:
 def _hand_on(loop: Operation, session: Session) -> None:
     simplify_guards(loop)
     write_tile_copies(loop)
-    body = read_body(loop)
     inside = list(_loops_in(loop))
-    if (
-        not inside
-        or copies_of(body).statements
-        or any(only_reads(s, "global") for s in body.statements)
-    ):
+    if not inside or _loads_itself(loop) or not all(map(_computes, inside)):
         return
     given = [(name, loop.attributes[name]) for name in _HANDED if name in loop.attributes]
     names.remove(loop, [name for name, _ in given])
@@ -69,6 +65,21 @@ def _hand_on(loop: Operation, session: Session) -> None:
         for name, value in given:
             inner.attributes[name] = value
         _hand_on(inner, session)
+
+
+def _loads_itself(loop: Operation) -> bool:
+    """Whether there is something in the loop's own iterations to run ahead."""
+    body = read_body(loop)
+    return bool(copies_of(body).statements) or any(only_reads(s, "global") for s in body.statements)
+
+
+def _computes(loop: Operation) -> bool:
+    """Whether a loop does more than to copy, so that its copies have something to run beside."""
+    body = read_body(loop)
+    copies = {s.number for s in copies_of(body).statements}
+    return len(with_producers(body, copies)) < len(body.statements) or bool(
+        body.terminator.operands
+    )
 
 
 def _loops_in(loop: Operation) -> Iterator[Operation]:

@@ -120,6 +120,7 @@ MEMORY_ROWS = {
             "llvm.store",
             ("value", "memory"),
             (AccessRule("write", "memory", "", extents.stored_bytes, takes_slot_index=False),),
+            stores=True,
         ),
     )
 }

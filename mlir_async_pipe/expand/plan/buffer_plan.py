@@ -17,6 +17,9 @@ from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, is_dense
 
+# Bytes of the widest access there is.
+WIDEST = 16
+
 
 @dataclass(frozen=True)
 class BufferPlan:
@@ -69,7 +72,8 @@ def slot_bytes(regions: tuple[Region, ...]) -> int:
     """
     value = buffer_value(regions)
     if is_pointer(value):
-        return bytes_of_global(value) or 0
+        # What a slot begins with is aligned to what any copy or vector needs.
+        return -(-(bytes_of_global(value) or 0) // WIDEST) * WIDEST
     kind = buffer_type(regions)
     if not kind.has_static_shape:
         return 0
@@ -97,14 +101,8 @@ def slot_shape(regions: tuple[Region, ...]) -> list[int]:
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
     if is_pointer(buffer_value(plan.regions)):
-        raise PipelineError(
-            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and memory that goes by "
-            "pointers has no slots",
-            code="buffer-not-versionable",
-            at=plan.regions[0].op,
-            advice="make it a memref, or load into registers "
-            '(async_pipe.stage_through = "registers")',
-        )
+        _check_pointers(plan)
+        return
     kind = buffer_type(plan.regions)
     if not kind.has_static_shape or not is_dense(kind):
         raise PipelineError(
@@ -118,6 +116,26 @@ def check_versionable(plan: BufferPlan, loop: Operation) -> None:
             raise PipelineError(
                 f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
                 f"'{region.op.name}' reaches it through a view that cannot take a slot",
+                code="escapes",
+                at=region.op,
+            )
+
+
+def _check_pointers(plan: BufferPlan) -> None:
+    if plan.root.kind != "global" or not plan.slot_bytes:
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and how many bytes it "
+            "has is not known",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+            advice="declare an llvm.mlir.global of its size, or load into registers "
+            '(async_pipe.stage_through = "registers")',
+        )
+    for region in plan.regions:
+        if region.access is None or not is_pointer(region.access.memory):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
+                f"'{region.op.name}' reaches it by more than a pointer",
                 code="escapes",
                 at=region.op,
             )

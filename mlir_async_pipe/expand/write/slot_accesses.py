@@ -2,8 +2,10 @@
 
     memref.load %b[%i, %j]                 -->    memref.load %b[%slot, %i, %j]
     memref.subview %b[0, 0] [16, 32]       -->    memref.subview %b[%slot, 0, 0] [1, 16, 32]
+    llvm.load %p                           -->    llvm.load (llvm.getelementptr %p[%slot * bytes])
 
-Accesses that take subscripts get a leading one, all others a view of their slot.
+Accesses that take subscripts get a leading one, all others a view of their slot; a pointer goes on by
+whole slots, wherever in its slot it points to.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     again,
     before,
+    source_op,
     walk,
 )
 from mlir_async_pipe.expand.plan.movable_views import is_movable
@@ -25,7 +28,10 @@ from mlir_async_pipe.expand.write.slot_views import (
     whole_slot,
 )
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import Access, accesses, operand_groups, row_of
 
 
@@ -59,7 +65,10 @@ def move_accesses(
             for access in _direct_accesses(inner, by_key, moved):
                 buffer = by_key[root_of(access.memory).identity]
                 slot = slots[buffer.plan.versions]
-                if access.takes_slot_index:
+                if is_pointer(access.memory):
+                    made = _further(access, slot, buffer.plan.slot_bytes)
+                    extra += made if inner is op else []
+                elif access.takes_slot_index:
                     with_index = _with_leading_index(buffer, access, slot)
                     current = with_index if inner is op else current
                     inner = with_index
@@ -84,6 +93,17 @@ def _direct_accesses(
         if root_of(access.memory).identity in by_key and access.memory not in moved
     ]
     return sorted(found, key=lambda access: -access.memory_operand)
+
+
+def _further(access: Access, slot: Value, bytes_: int) -> list[Operation]:
+    """Let an access by a pointer go `slot` slots further; returns what that is computed with."""
+    op = access.op
+    write = IntegerWriter(before(op), op.location)
+    i64 = ir.IntegerType.get_signless(64, op.context)
+    offset = write.cast("arith.index_cast", write.multiply(slot, bytes_), i64)
+    pointer = LlvmBuilder(before(op), op.location).at(access.memory, offset)
+    op.operands[access.memory_operand] = pointer
+    return [*write.made, source_op(pointer)]
 
 
 def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) -> Operation:

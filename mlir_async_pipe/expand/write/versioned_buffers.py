@@ -3,6 +3,8 @@
     memref.alloc : memref<128x32xf16>    -->     memref.alloc : memref<3x128x32xf16>
                                                  memref.subview %b[0, 0, 0] [1, 128, 32]
 
+    llvm.mlir.global @s : array<512 x i8>    -->     llvm.mlir.global @s_versions : array<1536 x i8>
+
 Users outside the loop (and the loop's own copy for short trips) see slot 0 under the old
 type. The distance of two slots keeps every access aligned: a 40-byte buffer with 16-byte
 accesses gets slots of 48 bytes, by padding its outermost dimension.
@@ -36,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.expand.plan.buffer_plan import (
+    WIDEST,
     BufferPlan,
     buffer_value,
     slot_bytes,
@@ -44,9 +47,11 @@ from mlir_async_pipe.expand.plan.buffer_plan import (
 from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
 from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import end_of_windows
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
+from mlir_async_pipe.vocabulary.memory_names import GLOBAL_OPS, global_name
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
     The accesses of the pipelined loop are moved to their slots afterwards.
     """
     old = buffer_value(plan.regions)
+    if is_pointer(old):
+        return _widen_llvm_global(plan, old, loop)
     kind = ir.MemRefType(old.type)
     shape = tuple(kind.shape)
     versioned = ir.MemRefType.get(
@@ -154,12 +161,7 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         replaced = [old]
     elif plan.root.kind == "global":
         new, ip = _new_global(plan, versioned, loop)
-        replaced = [
-            op.results[0]
-            for op in walk(enclosing(loop, FUNCTION_OPS) or loop)
-            if op.name == "memref.get_global"
-            and str(ir.FlatSymbolRefAttr(op.attributes["name"]).value) == plan.root.key
-        ]
+        replaced = _addresses(plan, loop)
     else:
         new = _new_allocation(defining_op(old), versioned)
         ip = after(source_op(new))
@@ -170,6 +172,33 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
     if plan.root.kind in ("allocation", "dynamic"):
         old.owner.operation.erase()
     return VersionedBuffer(plan, new, shape, view)
+
+
+def _addresses(plan: BufferPlan, loop: Operation) -> list[Value]:
+    """What the function around a loop has for the address of a global."""
+    function = enclosing(loop, FUNCTION_OPS) or loop
+    return [op.results[0] for op in walk(function) if global_name(op) == plan.root.key]
+
+
+def _widen_llvm_global(plan: BufferPlan, old: Value, loop: Operation) -> VersionedBuffer:
+    """Bytes for all versions: a pointer to them is one to slot 0."""
+    replaced = _addresses(plan, loop)
+    context = loop.context
+    kind = ir.Type.parse(f"!llvm.array<{plan.versions * plan.slot_bytes} x i8>", context)
+    name = _declare_versions(plan, {"global_type": ir.TypeAttr.get(kind, context)})
+    function = enclosing(loop, FUNCTION_OPS)
+    assert function is not None
+    new = create(
+        "llvm.mlir.addressof",
+        (),
+        [old.type],
+        {"global_name": ir.FlatSymbolRefAttr.get(name, context)},
+        ip=before(operations(function.regions[0].blocks[0])[0]),
+        loc=loop.location,
+    ).results[0]
+    for value in replaced:
+        value.replace_all_uses_with(new)
+    return VersionedBuffer(plan, new, (), new)
 
 
 def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]) -> Value:
@@ -205,18 +234,32 @@ def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Val
 
 def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Value, Any]:
     """A global of its own for the versions, and its address before the loop."""
-    declared = find_global(plan.root)
-    assert declared is not None
-    attributes = carried_attributes(declared)
-    context = declared.context
-    name = fresh_name(declared.parent.operation, f"{plan.root.key}_versions")
-    attributes["sym_name"] = ir.StringAttr.get(name, context)
-    attributes["type"] = ir.TypeAttr.get(versioned, context)
-    create("memref.global", (), (), attributes, ip=before(declared), loc=declared.location)
+    name = _declare_versions(plan, {"type": ir.TypeAttr.get(versioned, loop.context)})
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
     ip = before(operations(function.regions[0].blocks[0])[0])
     return address_of(name, versioned, ip, loop.location), ip
+
+
+def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
+    """Declare a global like the buffer's, but for its type; returns the name."""
+    declared = find_global(plan.root)
+    assert declared is not None
+    context = declared.context
+    name = fresh_name(declared.parent.operation, f"{plan.root.key}_versions")
+    attributes = {
+        **carried_attributes(declared),
+        **kind,
+        "sym_name": ir.StringAttr.get(name, context),
+    }
+    if "global_type" in kind:
+        alignment = max(WIDEST, integer_attribute(declared, "alignment") or 1)
+        i64 = ir.IntegerType.get_signless(64, context)
+        attributes["alignment"] = ir.IntegerAttr.get(i64, alignment)
+    regions = len(declared.regions)
+    ip, loc = before(declared), declared.location
+    create(declared.name, (), (), attributes, regions=regions, ip=ip, loc=loc)
+    return name
 
 
 def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
@@ -241,6 +284,8 @@ def simplify_views(buffers: list[VersionedBuffer]) -> None:
     for buffer in buffers:
         cast = defining_op(buffer.slot_zero)
         assert cast is not None
+        if is_pointer(buffer.slot_zero):
+            continue
         view = defining_op(cast.operands[0])
         assert view is not None
         if all(_takes_any_layout(user, buffer.slot_zero) for user in users(buffer.slot_zero)):
@@ -262,10 +307,9 @@ def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
         return
     found: dict[str, list[Operation]] = {}
     for op in walk(module):
-        if op.name == "memref.get_global":
-            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-            if name in old_names:
-                found.setdefault(name, []).append(op)
+        name = global_name(op)
+        if name is not None and name in old_names:
+            found.setdefault(name, []).append(op)
     live: set[str] = set()
     for name, ops in found.items():
         for op in ops:
@@ -274,7 +318,5 @@ def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
             else:
                 op.erase()
     for op in list(walk(module)):
-        if op.name == "memref.global":
-            name = symbol_name(op)
-            if name in old_names - live:
-                op.erase()
+        if op.name in GLOBAL_OPS and symbol_name(op) in old_names - live:
+            op.erase()

@@ -14,8 +14,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
 )
 from mlir_async_pipe.lowering.scopes.kept_elements import kept_elements
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
@@ -27,9 +29,18 @@ def create_copies(pair: CopyPair) -> None:
     """load; store  -->  nvgpu.device_async_copy, one for each piece of the pair.
 
     The copies stand where the store stood; the load and the store are erased. A masked pair
-    gives the number of elements that each copy reads; it writes zeros after them.
+    gives the number of elements that each copy reads; it writes zeros after them. By pointers it
+    is nvvm.cp.async.shared.global.
     """
     _hoist_load(pair)
+    if is_pointer(accesses(pair.store)[0].memory):
+        _copy_between_pointers(pair)
+    else:
+        _copy_between_memrefs(pair)
+    erase([pair.load, *reversed(pair.through), pair.store])
+
+
+def _copy_between_memrefs(pair: CopyPair) -> None:
     (source,), (target,) = accesses(pair.load), accesses(pair.store)
     context = pair.store.context
     elements = pair.piece_bytes // pair.element_bytes
@@ -57,7 +68,36 @@ def create_copies(pair: CopyPair) -> None:
             ip=before(pair.store),
             loc=pair.store.location,
         )
-    erase([pair.load, *reversed(pair.through), pair.store])
+
+
+def _copy_between_pointers(pair: CopyPair) -> None:
+    (source,), (target,) = accesses(pair.load), accesses(pair.store)
+    context, loc, ip = pair.store.context, pair.store.location, before(pair.store)
+    llvm, build = LlvmBuilder(ip, loc), IntegerWriter(ip, loc)
+    i32 = ir.IntegerType.get_signless(32, context)
+    cache = "cg" if pair.piece_bytes == BYPASS_BYTES else "ca"
+    attributes = {
+        "size": ir.IntegerAttr.get(i32, pair.piece_bytes),
+        "modifier": ir.Attribute.parse(f"#nvvm<load_cache_modifier {cache}>", context),
+    }
+    elements = pair.piece_bytes // pair.element_bytes
+    for first in range(0, pair.elements, elements):
+        kept = kept_elements(pair.kept, first, elements, build)
+        read = [
+            build.cast("arith.index_cast", build.multiply(count, pair.element_bytes), i32)
+            for count in kept
+        ]
+        ends = [
+            llvm.at(_in_space(access.memory, space, llvm), first * pair.element_bytes)
+            for access, space in ((target, 3), (source, 1))
+        ]
+        create("nvvm.cp.async.shared.global", [*ends, *read], (), attributes, ip=ip, loc=loc)
+
+
+def _in_space(pointer: Value, space: int, llvm: LlvmBuilder) -> Value:
+    """The pointer with the space that it is known to point into in its type."""
+    kind = ir.Type.parse(f"!llvm.ptr<{space}>", pointer.context)
+    return pointer if pointer.type == kind else llvm.cast("llvm.addrspacecast", pointer, kind)
 
 
 def _hoist_load(pair: CopyPair) -> None:

@@ -33,7 +33,7 @@ from mlir_async_pipe.vocabulary.extents import shape_of
 
 SYNC_FALLBACK = "sync-fallback"
 NONZERO_FILL = "nonzero-fill"
-_LOADS = ("memref.load", "vector.load", "vector.maskedload", "vector.transfer_read")
+_LOADS = ("memref.load", "vector.load", "vector.maskedload", "vector.transfer_read", "llvm.load")
 # Pure, but undefined for a divisor of 0, which a condition may rule out.
 _DIVISIONS = ("div", "rem")
 

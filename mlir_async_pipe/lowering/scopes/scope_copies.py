@@ -29,7 +29,6 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
 )
 from mlir_async_pipe.lowering.scopes.scope_overlap import find_overlap
 from mlir_async_pipe.lowering.scopes.transfers import is_plain
-from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of
@@ -148,7 +147,7 @@ def _pair(
         found.kept,
         found.through,
         width.elements,
-        element_bytes(target.memory),
+        width.element_bytes,
         width.piece_bytes,
         width.narrowed_by,
     )

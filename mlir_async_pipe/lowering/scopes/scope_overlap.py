@@ -15,6 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.values.sums import subtract, without
 from mlir_async_pipe.vocabulary import Access
 
@@ -50,9 +51,11 @@ def _apart(scope: Operation, one: Access, other: Access, arithmetic: Arithmetic)
     first, second = root_of(one.memory), root_of(other.memory)
     if first.key != second.key:
         return first.owned and second.owned
+    loops = _loops(scope, one.op) + _loops(scope, other.op)
+    if is_pointer(one.memory) and is_pointer(other.memory):
+        return not loops and _bytes_apart(one, other, arithmetic)
     if one.memory != other.memory:
         return False
-    loops = _loops(scope, one.op) + _loops(scope, other.op)
     for position, (a, b) in enumerate(zip(one.indices, other.indices, strict=True)):
         distance = subtract(arithmetic.linear(a), arithmetic.linear(b))
         apart = distance.constant >= _length(other, position) or -distance.constant >= _length(
@@ -62,6 +65,18 @@ def _apart(scope: Operation, one: Access, other: Access, arithmetic: Arithmetic)
         if apart and not distance.terms and fixed:
             return True
     return False
+
+
+def _bytes_apart(one: Access, other: Access, arithmetic: Arithmetic) -> bool:
+    """The same of accesses by pointers: they begin at least as far apart as the first one is long."""
+    starts = [from_the_start(access.memory, arithmetic) for access in (one, other)]
+    if None in starts or one.extent is None or other.extent is None:
+        return False
+    (base, first), (other_base, second) = (start for start in starts if start is not None)
+    distance = subtract(second, first)
+    if base != other_base or distance.terms:
+        return False
+    return distance.constant >= one.extent[0] or -distance.constant >= other.extent[0]
 
 
 def _injective(scope: Operation, access: Access, arithmetic: Arithmetic) -> bool:

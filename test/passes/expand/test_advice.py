@@ -53,7 +53,7 @@ def loop(body: str, annotations: str, before: str = "", noalias: str = "{llvm.no
     return f"""
 func.func private @g()
 memref.global "private" @s : memref<32xf32, {WG}> = uninitialized
-llvm.mlir.global internal @p() {{addr_space = 3 : i32}} : !llvm.array<32 x f32>
+llvm.mlir.global external @p() {{addr_space = 3 : i32}} : !llvm.array<0 x f32>
 func.func @f(%A: memref<1024xf32> {noalias}, %C: memref<1024xf32> {noalias}, %n: index)
     attributes {{gpu.kernel, gpu.known_block_size = array<i32: 32, 1, 1>}} {{
   %c0 = arith.constant 0 : index

@@ -57,7 +57,7 @@ def test_threads_agree_on_what_an_op_makes(name: str, expected: str) -> None:
         ("vector.store", True),
         ("vector.transfer_write", True),
         ("memref.atomic_rmw", False),
-        ("llvm.store", False),
+        ("llvm.store", True),
         ("affine.store", False),
         ("memref.load", False),
         ("nvgpu.device_async_copy", False),

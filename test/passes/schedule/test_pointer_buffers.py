@@ -1,0 +1,219 @@
+"""Workgroup memory that goes by LLVM pointers, as numba, flydsl and Triton have it: versions of a global
+of LLVM, and loads and stores by pointers as asynchronous copies.
+
+Each kernel copies 128 floats an iteration through a tile that other threads read, with three stages, and
+gives what it gives as written, whenever copies arrive.
+
+Covers: expand/plan/buffer_plan.py, expand/write/versioned_buffers.py, expand/write/slot_accesses.py,
+lowering/scopes/copy_width.py, lowering/nvvm/nvidia_ops.py, lowering/scopes/scope_overlap.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe import lower, machine, pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
+from mlir_async_pipe.chips.target import Target
+
+SM_80 = Target.parse("nvvm:sm_80")
+SIZED = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<128 x f32>"
+LARGE = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<1024 x i8>"
+ODD = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<129 x f32>"
+EXTERNAL = "llvm.mlir.global external @s() {addr_space = 3 : i32} : !llvm.array<0 x i8>"
+BASE = "%base = llvm.mlir.addressof @s : !llvm.ptr<3>"
+WINDOW = """%all = llvm.mlir.addressof @s : !llvm.ptr<3>
+    %base = llvm.getelementptr %all[512] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"""
+LOAD = "%v = llvm.load %from {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>"
+STORE = "llvm.store %v, %p {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<3>"
+BY_COPY = """nvvm.cp.async.shared.global %p, %from, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>
+      nvvm.cp.async.commit.group
+      nvvm.cp.async.wait.group 0"""
+
+
+def kernel(
+    declared: str = SIZED,
+    base: str = BASE,
+    fill: str = f"{LOAD}\n      {STORE}",
+    element: str = "f32",
+) -> str:
+    """Thread t fills floats 4 t …, and reads those that another thread filled."""
+    return f"""
+gpu.module @m {{
+  {declared}
+  gpu.func @f(%A: !llvm.ptr<1> {{llvm.noalias}}, %B: memref<1024xf32> {{llvm.noalias}}) kernel
+      attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c4 = arith.constant 4 : index
+    %c31 = arith.constant 31 : index
+    %c128 = arith.constant 128 : index
+    %c1000 = arith.constant 1000 : index
+    %c1024 = arith.constant 1024 : index
+    %zeros = arith.constant dense<0.0> : vector<4xf32>
+    %t = gpu.thread_id x
+    %mine = arith.muli %t, %c4 : index
+    %other = arith.subi %c31, %t : index
+    %theirs = arith.muli %other, %c4 : index
+    %m64 = arith.index_cast %mine : index to i64
+    %o64 = arith.index_cast %theirs : index to i64
+    {base}
+    scf.for %i = %c0 to %c1024 step %c128 {{
+      %at = arith.addi %i, %mine : index
+      %at64 = arith.index_cast %at : index to i64
+      %some = arith.cmpi ult, %at, %c1000 : index
+      %from = llvm.getelementptr %A[%at64] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+      %p = llvm.getelementptr %base[%m64] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, f32
+      {fill}
+      gpu.barrier
+      %q = llvm.getelementptr %base[%o64] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, f32
+      %w = llvm.load %q {{alignment = 16 : i64}} : !llvm.ptr<3> -> vector<4xf32>
+      vector.store %w, %B[%at] : memref<1024xf32>, vector<4xf32>
+      gpu.barrier
+    }} {{async_pipe.num_stages = 3 : i64}}
+    gpu.return
+  }}
+}}"""
+
+
+FOUR = "\n".join(
+    f"""      %from{n} = llvm.getelementptr %from[{4 * n}] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
+      %p{n} = llvm.getelementptr %p[{4 * n}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+      %v{n} = llvm.load %from{n} : !llvm.ptr<1> -> f32
+      llvm.store %v{n}, %p{n} : f32, !llvm.ptr<3>"""
+    for n in range(4)
+)
+# Each with the sizes that one asynchronous copy of it may have.
+COPIED = {
+    "load and store": (kernel(), {16}),
+    "a copy of NVVM": (kernel(fill=BY_COPY), {16}),
+    "a part of a larger global": (kernel(LARGE, WINDOW), {16}),
+    "a global that ends between two copies": (kernel(ODD), {16}),
+    "generic pointers": (
+        kernel(
+            base=f"{BASE.replace('%base', '%near')}\n    %base = llvm.addrspacecast %near"
+            " : !llvm.ptr<3> to !llvm.ptr"
+        )
+        .replace(
+            "%base[%m64] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>",
+            "%base[%m64] : (!llvm.ptr, i64) -> !llvm.ptr",
+        )
+        .replace(
+            "%base[%o64] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>",
+            "%base[%o64] : (!llvm.ptr, i64) -> !llvm.ptr",
+        )
+        .replace("vector<4xf32>, !llvm.ptr<3>", "vector<4xf32>, !llvm.ptr")
+        .replace(": !llvm.ptr<3> -> vector", ": !llvm.ptr -> vector"),
+        {16},
+    ),
+    "zeros where it does not load": (
+        kernel(
+            fill=f"""%v = scf.if %some -> vector<4xf32> {{
+        {LOAD.replace("%v", "%u")}
+        scf.yield %u : vector<4xf32>
+      }} else {{
+        scf.yield %zeros : vector<4xf32>
+      }}
+      {STORE}"""
+        ),
+        {16},
+    ),
+    "four copies of a float": (kernel(fill=FOUR), {4}),
+    "less alignment": (kernel(fill=f"{LOAD}\n      {STORE}".replace("= 16", "= 8")), {8}),
+}
+
+
+def ran(text: str) -> tuple[Any, Any]:
+    """What pipelining reports, after the result ran as the program does; and the code's PTX."""
+    given = np.arange(1, 1025, dtype=np.float32)
+    options = {"threads": (32, 1, 1), "target": SM_80, "dynamic_shared_bytes": 4096}
+    with new_context():
+        before = machine.run(ir.Module.parse(text), "f", [given, given * 0], **options)
+        module = ir.Module.parse(text)
+        report = pipeline(module, SM_80)
+        for completion in ("eager", "late", "random:3"):
+            after = machine.run(module, "f", [given, given * 0], completion=completion, **options)
+            assert after.races == ()
+            np.testing.assert_array_equal(after.arrays[1], before.arrays[1])
+        assert before.arrays[1].any()
+        globals_ = [symbol_name(op) for op in walk(module) if op.name == "llvm.mlir.global"]
+        return report, (lower(module, target=SM_80, emit="ptx"), globals_)
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_global_of_llvm_gets_three_versions_and_asynchronous_copies(name):
+    text, sizes = COPIED[name]
+    report, (code, globals_) = ran(text)
+    (made,) = report.of("loops")
+    assert [buffer.versions for buffer in made.buffers] == [3]
+    assert made.buffers[0].slot_bytes % 16 == 0
+    assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
+    assert sum(check.unknown + check.unsafe for check in report.of("checks")) == 0
+    copies = [line for line in code.text.splitlines() if "cp.async.c" in line and "shared" in line]
+    assert copies and all(any(f", {size}" in line for size in sizes) for line in copies)
+    assert "st.shared" not in code.text
+    # The old global is gone where nobody else uses it.
+    assert globals_ == ["s_versions"]
+
+
+IN_REGISTERS = {
+    "the size is the launch's": (kernel(EXTERNAL), "may read what its iteration did not write"),
+    "a volatile load": (
+        kernel(fill=f"{LOAD.replace('load', 'load volatile')}\n      {STORE}"),
+        "volatile",
+    ),
+    "two-byte alignment": (
+        kernel(fill=f"{LOAD}\n      {STORE}".replace("= 16", "= 2")),
+        "aligned to 2",
+    ),
+    "from a memref": (
+        kernel(fill=f"%v = vector.load %M[%at] : memref<1024xf32>, vector<4xf32>\n      {STORE}")
+        .replace("%A: !llvm.ptr<1>", "%M: memref<1024xf32>")
+        .replace(
+            "%from = llvm.getelementptr %A[%at64] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32", ""
+        ),
+        "goes by a pointer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_what_cannot_be_copied_is_loaded_ahead_and_says_why(name):
+    text, reason = IN_REGISTERS[name]
+    report, (code, _) = ran(text)
+    (told,) = [entry.message for entry in report.diagnostics if entry.code == "through-registers"]
+    assert reason in told
+    assert "cp.async" not in code.text
+
+
+def test_amd_chips_copy_between_memrefs_only():
+    with new_context():
+        report = pipeline(ir.Module.parse(kernel()), Target.parse("rocdl:gfx950"))
+    (told,) = [entry.message for entry in report.diagnostics if entry.code == "through-registers"]
+    assert "'llvm.load' goes by a pointer" in told
+
+
+@pytest.mark.parametrize("apart", [16, 12])
+def test_two_copies_of_one_statement_may_not_meet(apart):
+    """Each copies 16 bytes: at 12 bytes the second one writes what the first one did."""
+    second = f"""
+        %v2 = llvm.load %far {{alignment = 4 : i64}} : !llvm.ptr<1> -> vector<4xf32>
+        %p2 = llvm.getelementptr %p[{apart}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+        llvm.store %v2, %p2 {{alignment = 4 : i64}} : vector<4xf32>, !llvm.ptr<3>"""
+    body = f"""%far = llvm.getelementptr %from[16] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
+      scf.execute_region no_inline {{
+        {LOAD}
+        {STORE}{second}
+        scf.yield
+      }}"""
+    with new_context():
+        module = ir.Module.parse(
+            kernel(LARGE, fill=body).replace("%c4 = arith.constant 4", "%c4 = arith.constant 8")
+        )
+        report = pipeline(module, SM_80, check="warn")
+        code = lower(module, target=SM_80, emit="ptx")
+    assert ("sync-fallback" in {entry.code for entry in code.diagnostics}) == (apart == 12)
+    assert [wait.count for wait in report.of("waits")][:1] == [1]
