@@ -243,14 +243,16 @@ def write_sum(build: LlvmBuilder, terms: Terms, register: str = "", constant: in
 
 
 def _erase_unused(pointers: list[Value]) -> None:
-    """Erase the arithmetic of pointers that nobody uses any more."""
-    pending = [op for pointer in pointers if (op := defining_op(pointer)) is not None]
-    erased: set[Operation] = set()
-    while pending:
-        op = pending.pop()
-        if op in erased or op.name not in _ARITHMETIC:
-            continue
+    """Erase the arithmetic of pointers that nobody uses any more, users before what they use."""
+    found: dict[Operation, None] = {}
+    for pointer in pointers:
+        chain: list[Operation] = []
+        op = defining_op(pointer)
+        while op is not None and op.name in _ARITHMETIC and op not in found:
+            chain.append(op)
+            op = defining_op(op.operands[0])
+        # Each of the chain uses the next one; what is known already comes before all its users.
+        found.update(dict.fromkeys(reversed(chain)))
+    for op in reversed(found):
         if next(iter(op.results[0].uses), None) is None:
-            pending += [made for value in op.operands if (made := defining_op(value)) is not None]
-            erased.add(op)
             op.erase()

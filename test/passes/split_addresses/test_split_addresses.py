@@ -172,6 +172,38 @@ def test_a_second_run_changes_nothing() -> None:
         assert count(module) == once
 
 
+CHAIN = """
+llvm.func @f(%p: !llvm.ptr, %n: i64) {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^loop(%zero : i64)
+^loop(%i: i64):
+  %a = llvm.getelementptr %p[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %b = llvm.getelementptr %a[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %c = llvm.getelementptr %b[3] : (!llvm.ptr) -> !llvm.ptr, f32
+  USES
+  %next = llvm.add %i, %one : i64
+  %more = llvm.icmp "slt" %next, %n : i64
+  llvm.cond_br %more, ^loop(%next : i64), ^end
+^end:
+  llvm.return
+}
+"""
+
+
+@pytest.mark.parametrize("used", ["c", "bc", "cb", "abc", "cba", "acb"])
+def test_pointers_that_are_made_of_each_other_go_once(used: str) -> None:
+    """Each is erased, with what it was made of, whichever of them were taken."""
+    uses = "\n".join(f"%v{name} = llvm.load %{name} : !llvm.ptr -> f32" for name in used)
+    for _ in range(20):
+        with new_context():
+            module = ir.Module.parse(CHAIN.replace("USES", uses))
+            split(module)
+            assert module.operation.verify()
+            pointers = [op for op in walk(module) if op.name == "llvm.getelementptr"]
+            assert all(next(iter(op.results[0].uses), None) is not None for op in pointers)
+
+
 def count(module: ir.Module) -> int:
     return sum(op.name == "llvm.getelementptr" for op in walk(module))
 
