@@ -84,7 +84,8 @@ def loop_body(header: N, sources: Iterable[N], before: After[N]) -> set[N]:
 
 
 def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
-    """One node for each strongly connected component, by its members (Kosaraju, Sharir)."""
+    """One node for each strongly connected component, by its members, a component after all that
+    lead to it (Kosaraju, Sharir)."""
     nodes = list(nodes)
     before = predecessors(nodes, after)
     component: dict[N, N] = {}
@@ -93,6 +94,14 @@ def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
             found = reached([head], lambda node: [b for b in before[node] if b not in component])
             component.update(dict.fromkeys(found, head))
     return component
+
+
+def by_components(starts: Iterable[N], after: After[N]) -> list[N]:
+    """All that can be reached, component by component, each in reverse post-order."""
+    order = post_order(starts, after)[::-1]
+    component = components(order, after)
+    rank = {head: number for number, head in enumerate(dict.fromkeys(component.values()))}
+    return sorted(order, key=lambda node: rank[component[node]])
 
 
 def post_dominators(after: dict[N, list[N]], end: N) -> dict[N, N]:

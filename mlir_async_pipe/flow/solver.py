@@ -16,11 +16,12 @@ by numbered slots into an op with regions, from the ends of its regions and out 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from heapq import heappop, heappush
 from typing import Any, ClassVar, Generic, TypeVar
 
+from mlir_async_pipe.flow.algorithms import by_components
 from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.layout import Layout
@@ -78,8 +79,13 @@ class Domain(ABC, Generic[T]):
         return self.unit
 
     def take(self, worth: T, sources: dict[int, int]) -> T:
-        """A path out of a region: nothing reads its other values any more."""
+        """A path that leaves a block or a region: nothing reads its other values any more."""
         return self.then(worth, self.hand(sources))
+
+    def along(self, edge: Edge) -> dict[int, int]:
+        """What the values take that an edge hands on; with a `take` that forgets the others, all
+        that are read after it."""
+        return {edge.target.arguments[place]: value for place, value in edge.values.items()}
 
     def is_apart(self, item: Item) -> bool:
         """Whether the regions of an op do not run in place."""
@@ -119,6 +125,7 @@ class Solver(Generic[T]):
         self._blocks: dict[Node, T] = {}
         self._through: dict[Frame, T] = {}
         self._coming: dict[Frame, T] = {}
+        self._orders: dict[Frame, tuple[list[Node], dict[Node, int]]] = {}
         frames = {root: layout.frames(root) for root in layout.roots}
         for root in layout.roots:
             for frame in reversed(frames[root]):
@@ -190,28 +197,41 @@ class Solver(Generic[T]):
         return self.conditions.frames(item, {}) if item.row.flow == "branch" else item.frames
 
     def _starts(self, frame: Frame, start: T) -> dict[Node, T]:
-        """What comes to each block of a frame that can be reached, by a work list."""
+        """What comes to each block of a frame that can be reached, by a work list: each of its
+        loops comes to rest before what follows it is looked at."""
         domain = self.domain
         starts = {frame.entry: start}
         if len(frame.nodes) == 1:
             return starts
         visits: dict[Node, int] = {}
-        work = deque(starts)
+        order, place = self._order(frame)
+        work, waiting = [0], {0}
         while work:
-            node = work.popleft()
+            number = heappop(work)
+            waiting.remove(number)
+            node = order[number]
             end = domain.then(starts[node], self._blocks[node])
             if end == domain.never:
                 continue
             for edge in node.edges:
                 target = edge.target
                 known = starts.get(target, domain.never)
-                found = domain.join(known, self._hand(end, _along, edge))
+                found = domain.join(known, self._take(end, domain.along, edge))
                 if found != known:
                     visits[target] = visits.get(target, 0) + 1
                     starts[target] = domain.widen(known, found, visits[target], len(frame.nodes))
                     self.came_from[target] = node
-                    work.append(target)
+                    if place[target] not in waiting:
+                        waiting.add(place[target])
+                        heappush(work, place[target])
         return starts
+
+    def _order(self, frame: Frame) -> tuple[list[Node], dict[Node, int]]:
+        """The blocks of a frame, loop after loop, and the place of each."""
+        if frame not in self._orders:
+            order = by_components([frame.entry], _successors)
+            self._orders[frame] = order, {node: number for number, node in enumerate(order)}
+        return self._orders[frame]
 
     # -- from outside to inside ---------------------------------------------------------
 
@@ -252,6 +272,10 @@ class Solver(Generic[T]):
             self._coming[frame] = self._hand(inside, _arguments, frame)
 
 
+def _successors(node: Node) -> list[Node]:
+    return [edge.target for edge in node.edges]
+
+
 # What is handed on, to which token values and slots (-1 for number 0, -2 for number 1, …) ------------
 
 
@@ -274,8 +298,3 @@ def _leaving(node: Node) -> dict[int, int]:
 def _results(item: Item) -> dict[int, int]:
     """Out of the op."""
     return {value: ~number for number, value in item.results.items()}
-
-
-def _along(edge: Edge) -> dict[int, int]:
-    """To the next block of a region."""
-    return {edge.target.arguments[place]: value for place, value in edge.values.items()}

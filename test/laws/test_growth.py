@@ -6,14 +6,14 @@ taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for wh
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
 Covers: dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
-checker/roots.py, checker/footprints.py, reports/outline.py
+checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
@@ -103,6 +103,22 @@ def run(name: str, module: ir.Module, session: Session) -> None:
         found.run(module.operation, found.options(), session)
 
 
+def calls_in(work: Callable[[], object]) -> int:
+    """How many functions are called while it runs."""
+    counted = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
 @cache
 def calls(shape: str, size: int) -> dict[str, int]:
     """The number of calls in each step over a module of that size."""
@@ -112,17 +128,45 @@ def calls(shape: str, size: int) -> dict[str, int]:
         module = ir.Module.parse(build(size))
         session = Session()
         for name in STEPS:
-
-            def count(frame: object, event: str, argument: object, name: str = name) -> None:
-                if event in ("call", "c_call"):
-                    counted[name] += 1
-
-            sys.setprofile(count)
-            try:
-                run(name, module, session)
-            finally:
-                sys.setprofile(None)
+            counted[name] = calls_in(partial(run, name, module, session))
     return counted
+
+
+def loops_of_blocks(loops: int) -> str:
+    """Loops one after the other, each of which commits one group or two in an iteration."""
+    token = "!nvgpu.device.async.token"
+    group = "nvgpu.device_async_create_group {async_pipe.empty}"
+    lines = [f"%t = {group}", f"cf.br ^h0(%t : {token})"]
+    for n in range(loops):
+        lines += [
+            f"^h{n}(%x{n}: {token}):",
+            f"%g{n} = {group}",
+            f"%p{n} = arith.cmpi eq, %i, %j : index",
+            f"cf.cond_br %p{n}, ^a{n}, ^b{n}",
+            f"^a{n}:",
+            f"%k{n} = {group}",
+            f"cf.br ^b{n}",
+            f"^b{n}:",
+            f"nvgpu.device_async_wait %x{n}",
+            f"%q{n} = arith.cmpi ult, %i, %j : index",
+            f"cf.cond_br %q{n}, ^h{n}(%g{n} : {token}), ^h{n + 1}(%g{n} : {token})",
+        ]
+    text = "\n".join([*lines, f"^h{loops}(%last: {token}):", "return"])
+    return f"func.func @f(%i: index, %j: index) {{\n{text}\n}}"
+
+
+@pytest.mark.parametrize("mode", ("static", "dynamic"))
+def test_counts_in_graphs_of_blocks_grow_with_the_blocks(mode: str) -> None:
+    def calls_of(loops: int) -> int:
+        with new_context():
+            module = ir.Module.parse(loops_of_blocks(loops))
+            found = passes.find("async-pipe-count-waits")
+            options, session = found.options(mode=mode), Session(witnesses=False)
+            return calls_in(lambda: found.run(module.operation, options, session))
+
+    calls_of(1)
+    one, two, four = (calls_of(8 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 
 @pytest.mark.parametrize("name", STEPS)

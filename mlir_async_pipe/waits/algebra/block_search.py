@@ -23,7 +23,6 @@ from mlir_async_pipe.waits.algebra.count_rows import (
     FRESH_ROW,
     Row,
 )
-from mlir_async_pipe.waits.algebra.liveness import live_values
 from mlir_async_pipe.waits.algebra.passages import BlockPassage, Passage
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class BlockGraph:
         self._expanded: set[Place] = set()
         self._exits: list[Place] = []
         self._always = always
-        self._live = live_values(summaries, frame)
+        self._live = summaries.events.values.live_in(frame)
         self._local = summaries.scopes.local.get(frame, ())
 
     def search(self, start: dict[int, int], came_from: CameFrom | None = None) -> dict[int, int]:

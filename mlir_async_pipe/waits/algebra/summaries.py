@@ -52,7 +52,6 @@ class Summaries:
         # complete: one group less may stay in flight.
         self.foreign = -1 if events.queue.scope == "function" else 0
         self.passages: dict[tuple[Frame, Key], Passage] = {}
-        self.live: dict[Frame, dict[Node, set[int]]] = {}
         self.made_loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
         self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
 

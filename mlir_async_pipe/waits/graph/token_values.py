@@ -66,6 +66,7 @@ class TokenValues:
         self._work: list[tuple[int, Any]] = []
         self._uses: list[tuple[int, Node]] = []
         self._predecessors: dict[Frame, dict[Node, list[tuple[Node, Edge]]]] = {}
+        self._live: dict[Frame, dict[Node, set[int]]] = {}
         self._loops: dict[Item, _LoopHandles] = {}
         self._exits: dict[Node, tuple[Any, int]] = {}
         self._passed: dict[Node, tuple[Any, list[range | None]]] = {}
@@ -121,6 +122,22 @@ class TokenValues:
             if here is not None:
                 found[here] = None
         return list(found)
+
+    def live_in(self, frame: Frame) -> dict[Node, set[int]]:
+        """The token values that each block of a frame sees from the blocks before it."""
+        if frame not in self._live:
+            live = self._live[frame] = {}
+            used = self.used_elsewhere
+            seen = {value for node in frame.nodes for value in node.values if value in used}
+            for value in seen | frame.captured:
+                home = self.defs[value].node
+                work = self.used_in(value, frame)
+                while work:
+                    node = work.pop()
+                    if node is not home and value not in live.setdefault(node, set()):
+                        live[node].add(value)
+                        work.extend(source for source, _ in self.edges_into(node))
+        return self._live[frame]
 
     def handle(self, number: int) -> Any:
         """The SSA value with a number."""

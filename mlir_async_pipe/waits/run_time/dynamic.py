@@ -174,6 +174,7 @@ class _Plan:
             lambda op: self.callees.groups(op, queue),
             OPEN if queue.scope == "function" else NEWEST,
             max(record.count for _, record in waits) + OLDEST_ABOVE,
+            self.analysis.values.live_in,
         )
         made = self._events(queue, waits, numbers)
         events = [event for event in made if self._is_followed(event.op)]

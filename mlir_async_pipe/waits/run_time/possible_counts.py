@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.solver import Domain
 from mlir_async_pipe.vocabulary import Queue
 
@@ -45,7 +45,8 @@ class PossibleAges(Domain[Ageing]):
     """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
 
     `called` says how many groups a call commits at least (no more are counted at run time),
-    `foreign` is the age of a token from elsewhere.
+    `foreign` is the age of a token from elsewhere, `live` has the tokens that the blocks of a frame
+    see from those before them.
     """
 
     has_values = True
@@ -57,11 +58,13 @@ class PossibleAges(Domain[Ageing]):
         called: Callable[[Any], int],
         foreign: int,
         oldest: int,
+        live: Callable[[Frame], dict[Node, set[int]]],
     ) -> None:
         self.tracked = tracked
         self.queue = queue
         self.called = called
         self.foreign = foreign
+        self.live = live
         self._ceiling = 1 << (oldest + 3)
         self.unit = self.outside = Ageing(NEWEST, {})
         self.never = Ageing(0, {})
@@ -80,7 +83,8 @@ class PossibleAges(Domain[Ageing]):
             mine = event.queue == self.queue
             groups = self.called(event.op) if event.kind == "call" else int(mine)
             ages = self.foreign if event.kind == "call" else NEWEST if mine else NEVER
-            return Ageing(self._older(NEWEST, groups), self._made(event.results.values(), ages))
+            most = self._bounded(NEWEST << min(groups, self._ceiling.bit_length()))
+            return Ageing(most, self._made(event.results.values(), ages))
         if event.sources:
             return Ageing(NEWEST, {event.number: dict.fromkeys(event.sources, NEWEST)})
         ages = OPEN if event.kind == "copy" else self.foreign
@@ -138,6 +142,11 @@ class PossibleAges(Domain[Ageing]):
         """Nothing else is seen outside."""
         return Ageing(worth.groups, {to: worth.row(of) for to, of in sources.items()})
 
+    def along(self, edge: Edge) -> dict[int, int]:
+        """All that is alive goes on."""
+        live = self.live(edge.target.frame).get(edge.target, set())
+        return {value: value for value in live & self.tracked} | super().along(edge)
+
     def is_apart(self, item: Item) -> bool:
         """Tokens are followed where counters can be carried along."""
         return not item.row.carries
@@ -155,18 +164,19 @@ class PossibleAges(Domain[Ageing]):
 
     def _all_older(self, ages: int, groups: int) -> int:
         """What ages may become while one of some numbers of groups is committed."""
+        few, many = sorted((ages & ~NEVER, groups), key=int.bit_count)
         found = 0
-        while groups:
-            number = groups.bit_length() - NEWEST.bit_length()
-            found |= self._older(ages, number)
-            groups ^= NEWEST << number
-        return found
+        while few:
+            lowest = few & -few
+            found |= many * lowest
+            few ^= lowest
+        return self._bounded(found // NEWEST) | (ages & NEVER)
 
-    def _older(self, ages: int, groups: int) -> int:
-        older = (ages & ~NEVER) << min(groups, self._ceiling.bit_length())
-        if older >= self._ceiling:
-            older = (older & (self._ceiling - 1)) | (self._ceiling >> 1)
-        return older | (ages & NEVER)
+    def _bounded(self, ages: int) -> int:
+        """All above the oldest are one."""
+        if ages < self._ceiling:
+            return ages
+        return (ages & (self._ceiling - 1)) | (self._ceiling >> 1)
 
 
 def counts_in(ages: int) -> list[int]:

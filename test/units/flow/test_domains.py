@@ -16,7 +16,7 @@ from mlir_async_pipe.waits.redundant.kept_groups import KeptGroups
 from mlir_async_pipe.waits.run_time.possible_counts import MADE, NEWEST, OPEN, Ageing, PossibleAges
 from mlir_async_pipe.waits.tokens.histories import NOTHING, History, Known
 
-AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5)
+AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5, lambda frame: {})
 KEPT = KeptGroups(4, lambda item: item)
 # A domain, and the paths of which all others are made.
 DOMAINS = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.flow.algorithms import reached, walked
+from mlir_async_pipe.flow.algorithms import by_components, reached, walked
 
 GRAPH = {"a": ["b", "c"], "b": ["d"], "c": ["d", "a"], "d": ["e"], "e": []}
 
@@ -36,3 +36,11 @@ def test_a_walk_that_is_left_asks_no_further() -> None:
 
 def test_nothing_is_reached_from_nowhere() -> None:
     assert reached([], GRAPH.__getitem__) == set()
+
+
+def test_loops_come_before_what_follows_them() -> None:
+    nested = {"a": ["x", "b"], "b": ["c"], "c": ["b", "d"], "d": ["a"], "x": ["y"], "y": ["x", "z"]}
+    order = by_components(["a"], lambda node: nested.get(node, []))
+    assert order[0] == "a" and set(order[:4]) == {"a", "b", "c", "d"}
+    assert order[4:] == ["x", "y", "z"]
+    assert by_components(["y"], lambda node: nested.get(node, [])) == ["y", "x", "z"]
