@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,16 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
     return Kernel(name, target, made.module, m * n * k // count, None if masked else peer)
 
 
+def in_place(kernel: Kernel) -> Kernel:
+    """The kernel with its fragments loaded in the iteration that multiplies them."""
+
+    def text() -> str:
+        stages = "async_pipe.num_stages"
+        return kernel.text().replace(stages, f'async_pipe.fragments = "in-place", {stages}')
+
+    return replace(kernel, name=f"{kernel.name} in place", text=text)
+
+
 def attention(features: int, label: str, **more: Any) -> Kernel:
     """Flash attention of `examples/generate_attention.py`, two products an iteration, and Triton's."""
     made = Attention(features=features, **more)
@@ -70,6 +80,7 @@ SM_80 = "nvvm:sm_80"
 SQUARE = (128, 128, 32)
 KERNELS: tuple[Kernel, ...] = (
     *(gemm(SM_80, SQUARE, "f16", stages) for stages in range(2, 7)),
+    *(in_place(gemm(SM_80, SQUARE, "f16", stages)) for stages in (3, 4)),
     gemm(SM_80, SQUARE, "f16", 4, nested=True, label="nested"),
     gemm(SM_80, SQUARE, "f16", 3, edges=True, label="S=3 edges"),
     *(gemm(SM_80, (128, 128, 64), "f16", stages) for stages in (3, 4)),

@@ -37,6 +37,35 @@ still in flight as soon as one wait lets one group more be.
 
 """
 
+# Why kernels of a target take more instructions than Triton's, for the page.
+LONGER = {
+    "rocdl:gfx942": """\
+A lane copies 4 bytes straight to LDS there: 16 copies an iteration, each with an address, stand against
+4 loads of 16 bytes and 4 writes. Through registers, what is loaded two iterations ahead is handed from
+one iteration to the next in 16 moves; Triton unrolls its loop by two instead.""",
+    "rocdl:gfx950": """\
+Slots of three buffers are counted, and waits and branches stand, in each iteration; Triton unrolls its
+loop by four and has them once.""",
+}
+# What a row says that only looking at the code explains.
+NOTES = {
+    "nvvm:sm_80": """\
+Fragments are loaded a step of products ahead by default. In place (`async_pipe.fragments = "in-place"`)
+the 13 loads of the first step come before its first product, which makes a run of 15 to 17; whether
+the last copies stand before or after the last product is ptxas's choice: S = 3 and S = 5 have a run of
+16, S = 4 one of 28, S = 6 one of 30. Copies spread among the products or all of them at the end of the
+PTX give the same code. With slots counted by a comparison and a choice, instead of a mask, S = 4 has 126
+instructions and a run of 16 in place, but 128 instead of 125 a step ahead; so the mask stays.
+
+128x128x64, tf32 and 256x128x64 hold so many accumulators that few registers are left for the fragments
+of the next step: they are loaded in place. With `async_pipe.fragments = "ahead"` the runs are 14, 4 and
+6, with all 255 registers, and 12, 0 and 4 bytes of them spilt.
+
+Attention's runs are its softmax: each product of the weights needs the maximum of a row, over lanes, and
+the exponentials of all its scores. At 128 features Triton loads Q from workgroup memory again in each
+iteration.""",
+}
+
 
 def document(stored: Stored) -> str:
     """The page."""
@@ -48,7 +77,21 @@ def document(stored: Stored) -> str:
         passes = _passes(rows)
         if passes:
             parts += ["### Bank conflicts", passes]
+        if target in NOTES:
+            parts += ["### Notes", NOTES[target]]
+        found = longer(rows)
+        if found:
+            parts += ["### Longer than Triton's", "\n".join(found), LONGER[target]]
     return "\n\n".join(parts) + "\n"
+
+
+def longer(stored: Stored) -> list[str]:
+    """The kernels that take more instructions an iteration than Triton's, a line each."""
+    return [
+        f"* {name.partition(' ')[2]}: {_shown(sides['ours']['all'])} beside {_shown(sides['Triton']['all'])}"
+        for name, sides in stored.items()
+        if "Triton" in sides and sides["ours"]["all"] > sides["Triton"]["all"]
+    ]
 
 
 def table(stored: Stored, *, classes: bool = False) -> str:

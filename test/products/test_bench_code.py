@@ -152,6 +152,23 @@ def test_the_page_is_made_of_the_stored_figures(bench) -> None:
     assert (ROOT / "docs" / "code.md").read_text() == bench("code_table").document(stored)
 
 
+def test_kernels_that_are_longer_than_tritons_are_named_with_the_reason(bench) -> None:
+    page = bench("code_table")
+    sides = {"ours": {"all": 71.5}, "Triton": {"all": 51.0}}
+    rows = {"rocdl:gfx942 a": sides, "rocdl:gfx942 b": {**sides, "ours": {"all": 51.0}}}
+    assert page.longer(rows) == ["* a: 71.5 beside 51"]
+    assert "### Longer than Triton's\n\n* a: 71.5 beside 51\n\nA lane" in page.document(rows)
+    with pytest.raises(KeyError):
+        page.document({"nvvm:sm_80 a": sides})
+
+
+def test_none_of_our_nvidia_kernels_is_longer_than_tritons(bench) -> None:
+    stored = json.loads((ROOT / "bench" / "code.json").read_text())
+    rows = {name: sides for name, sides in stored.items() if name.startswith("nvvm:")}
+    assert sum("Triton" in sides for sides in rows.values()) >= 25
+    assert bench("code_table").longer(rows) == []
+
+
 @pytest.mark.parametrize("tile", [(128, 128, 32), (128, 128, 64), (64, 64, 32), (64, 32, 64)])
 @pytest.mark.parametrize("target", ["rocdl:gfx942", "rocdl:gfx950"])
 def test_lanes_of_amd_chips_meet_no_bank_twice(bench, target: str, tile: tuple) -> None:
