@@ -16,11 +16,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
-    Operation,
     Value,
     defining_op,
-    parent,
-    source_op,
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
@@ -201,11 +198,3 @@ def _disjoint_windows(a: Root, b: Root) -> bool:
     first, second = (a, b) if a.offset <= b.offset else (b, a)
     assert first.offset is not None and second.offset is not None
     return first.size is not None and first.offset + first.size <= second.offset
-
-
-def enclosing_function(value: Value) -> Operation | None:
-    """The function-like op around a value's definition."""
-    op: Operation | None = source_op(value)
-    while op is not None and op.name not in FUNCTION_OPS:
-        op = parent(op)
-    return op
