@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from generate_attention import ROWS, WARPS, Attention  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
+from generate_hopper_gemm import HopperGemm  # noqa: E402
 from nvidia_tiles import TYPES  # noqa: E402
 
 
@@ -60,6 +61,20 @@ def in_place(kernel: Kernel) -> Kernel:
     return replace(kernel, name=f"{kernel.name} in place", text=text)
 
 
+def tensors(tile: tuple[int, int, int], b: str, types: str = "f16", groups: int = 1) -> Kernel:
+    """A GEMM of `examples/generate_hopper_gemm.py`, and Triton's by tensor descriptors."""
+    m, n, k = tile
+    made = HopperGemm(tile_m=m, tile_n=n, b=b, types=types, warpgroups=groups)
+    assert not made.problems(), made.problems()
+    peer = {
+        "kernel": "tensor copies", "target": SM_90, "tile": tile, "types": types, "b": b,
+        "stages": made.stages, "warps": 4 * groups,
+    }  # fmt: skip
+    # One instruction of wgmma is that of four warps.
+    name = f"GEMM {m}x{n}x{k} {types} TMA, B by {b}"
+    return Kernel(name, SM_90, made.module, m * n * k // groups, peer)
+
+
 def attention(features: int, label: str, **more: Any) -> Kernel:
     """Flash attention of `examples/generate_attention.py`, two products an iteration, and Triton's."""
     made = Attention(features=features, **more)
@@ -76,7 +91,7 @@ def file(name: str, path: str) -> Kernel:
     return Kernel(name, SM_80, partial((ROOT / path).read_text))
 
 
-SM_80 = "nvvm:sm_80"
+SM_80, SM_90 = "nvvm:sm_80", "nvvm:sm_90a"
 SQUARE = (128, 128, 32)
 KERNELS: tuple[Kernel, ...] = (
     *(gemm(SM_80, SQUARE, "f16", stages) for stages in range(2, 7)),
@@ -92,6 +107,9 @@ KERNELS: tuple[Kernel, ...] = (
     gemm(SM_80, SQUARE, "bf16", 3),
     gemm(SM_80, SQUARE, "tf32", 3),
     gemm(SM_80, (128, 128, 64), "s8", 3),
+    *(tensors((128, 128, 64), b) for b in "kn"),
+    tensors((128, 128, 64), "k", "bf16"),
+    *(tensors((128, 256, 64), b, groups=2) for b in "kn"),
     attention(64, "S=2", stages=2),
     *(attention(features, "S=3") for features in (64, 128)),
     *(attention(features, "K and V apart", schedule="apart") for features in (64, 128)),

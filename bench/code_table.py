@@ -29,9 +29,10 @@ change makes worse (`bench/code.json` has the figures). Nothing is timed: these 
 
 Triton's GEMM is that of its matmul tutorial without masks, B given row by row of C's columns
 (`bench/triton_gemm.py`), its attention that of its tutorial on fused attention
-(`bench/triton_attention.py`); their PTX is assembled by the same ptxas.
+(`bench/triton_attention.py`), its GEMM with TMA one by tensor descriptors (`bench/triton_tma.py`);
+their PTX is assembled by the same ptxas.
 
-Every NVIDIA kernel of the list is run as PTX on the CPU too (`test/products/test_ptx_bench.py`): it gives
+Every kernel of the list for sm_80 is run as PTX on the CPU too (`test/products/test_ptx_bench.py`): it gives
 NumPy's numbers with copies that land at once, as late as waits allow, and at random, and reads what is
 still in flight as soon as one wait lets one group more be.
 

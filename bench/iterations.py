@@ -20,9 +20,9 @@ from math import prod
 SASS = (
     ("products", r"[HIQD]?(?:G|BG|O)?MMA\b"),
     ("fragments", r"LDSM\b"),
-    ("copies", r"LDGSTS\b"),
-    ("commits", r"LDGDEPBAR\b"),
-    ("waits", r"DEPBAR\b"),
+    ("copies", r"LDGSTS\b|UTMALDG\b"),
+    ("commits", r"LDGDEPBAR\b|SYNCS\.ARRIVE\b"),
+    ("waits", r"(?:WARPGROUP\.)?DEPBAR\b|SYNCS\.PHASECHK\b"),
     ("barriers", r"BAR\b"),
     ("branches", r"BRA\b|EXIT\b|BSYNC\b|BSSY\b|WARPSYNC\b"),
     ("moves", r"IMAD\.MOV|U?MOV\b|U?SEL\b|U?PRMT\b|R2UR\b|S2U?R\b|CS2R\b"),
@@ -49,8 +49,8 @@ NAMES = tuple(dict.fromkeys(name for table in TABLES.values() for name, _ in tab
 
 _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
 _SASS_SHAPE = {"16816": 16 * 8 * 16, "1688": 16 * 8 * 8, "16832": 16 * 8 * 32, "1684": 16 * 8 * 4}
-_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)|MMA\.(\d+)")
-_WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]+)|vmcnt\((\d+)\)|s_wait_asynccnt (\w+)")
+_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)|MMA\.(\d+)(?!\d*x)")
+_WAIT = re.compile(r"DEPBAR\.LE (?:SB0|gsb0), (0x[0-9a-f]+)|vmcnt\((\d+)\)|s_wait_asynccnt (\w+)")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
         found = Counter(class_of(text, vendor) for text in body)
         jumps = sum(text.startswith(("s_branch", "BRA")) for text in body)
         products = found["products"]
-        in_flight = max(waits_in(body), default=0) if found["copies"] else 0
+        in_flight = max(waits_in(body), default=0)
         barriers = found["barriers"] / (products or 1)
         return (
             bool(found["copies"]),

@@ -11,16 +11,21 @@ import sys
 import triton
 import triton_attention
 import triton_gemm
+import triton_tma
 from triton.backends.compiler import GPUTarget
 
-SOURCES = {"gemm": triton_gemm.source, "attention": triton_attention.source}
+SOURCES = {
+    "gemm": triton_gemm.source,
+    "attention": triton_attention.source,
+    "tensor copies": triton_tma.source,
+}
 
 
 def compiled(request: dict) -> dict:
     """The code of one request: PTX or AMDGCN, and what the block needs."""
     vendor, chip = request["target"].split(":")
     target = (
-        GPUTarget("cuda", int(chip.removeprefix("sm_")), 32)
+        GPUTarget("cuda", int(chip.removeprefix("sm_").rstrip("a")), 32)
         if vendor == "nvvm"
         else GPUTarget("hip", chip, 64)
     )

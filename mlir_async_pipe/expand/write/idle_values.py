@@ -16,7 +16,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     create,
     defining_op,
-    is_used,
     operations,
     terminator,
 )
@@ -44,7 +43,7 @@ def _needed(loop: Operation, arguments: list[Value]) -> set[Value]:
     *ops, end = operations(loop.regions[0].blocks[0])
     next_of = dict(zip(arguments, end.operands, strict=True))
     waiting = [v for op in ops if not is_pure(op) or len(op.regions) for v in captured(op)]
-    waiting += [a for a, r in zip(arguments, loop.results, strict=True) if is_used(r)]
+    waiting += [a for a, r in zip(arguments, loop.results, strict=True) if list(r.uses)]
     needed: set[Value] = set()
     while waiting:
         value = waiting.pop()

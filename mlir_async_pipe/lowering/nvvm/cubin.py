@@ -3,6 +3,8 @@
     DEPBAR.LE SB0, 0x1      cp.async.wait_group 1: at most one group in flight
     BAR.SYNC                a barrier of the block
     LDGSTS                  a copy from global to shared memory
+    WARPGROUP.DEPBAR.LE gsb0, 0x1      wgmma.wait_group 1
+    SYNCS.PHASECHK, SYNCS.ARRIVE.TRANS64, UTMALDG    try_wait, arrive.expect_tx, a tensor copy
 
 nvdisasm names the targets of branches, so a loop is what stands between a label and a later
 branch back to it: an exact check of the final code without a GPU.
@@ -24,9 +26,10 @@ from mlir_async_pipe.session.diagnostics import LoweringError
 class MachineLoop:
     """One loop of the machine code, without the loops inside it.
 
-    `waits` are the counts of its DEPBARs (groups) in order; `barriers`, `copies` (LDGSTS) and
-    `multiplications` (tensor core instructions) are numbers of instructions, of all
-    `instructions` that the loop has.
+    `waits` are the counts of its DEPBARs (groups) in order, `product_waits` those of products of
+    warpgroups; `barriers`, `copies` (LDGSTS) and `multiplications` (tensor core instructions) are
+    numbers of instructions, of all `instructions` that the loop has, and so are `tensor_copies`,
+    the `expects` that announce their bytes, and the `phase_waits` for them.
     """
 
     waits: tuple[int, ...]
@@ -34,6 +37,10 @@ class MachineLoop:
     copies: int
     multiplications: int
     instructions: int
+    product_waits: tuple[int, ...] = ()
+    tensor_copies: int = 0
+    expects: int = 0
+    phase_waits: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,12 @@ class MachineKernel:
     waits: tuple[int, ...]
     barriers: int
     loops: tuple[MachineLoop, ...]
+    product_waits: tuple[int, ...] = ()
 
     @property
     def pipelined_loops(self) -> tuple[MachineLoop, ...]:
         """The loops that copy asynchronously."""
-        return tuple(loop for loop in self.loops if loop.copies)
+        return tuple(loop for loop in self.loops if loop.copies or loop.tensor_copies)
 
 
 _SECTION = re.compile(r"^\.text\.([\w$.]+):$")
@@ -56,6 +64,7 @@ _LABEL = re.compile(r"^(\.L_\w+):$")
 _INSTRUCTION = re.compile(r"^/\*[0-9a-f]+\*/\s+(?P<text>[^;]+);")
 _BRANCH = re.compile(r"\bBRA\b.*`\((?P<label>\.L_\w+)\)")
 _WAIT = re.compile(r"\bDEPBAR\.LE SB0, 0x(?P<count>[0-9a-f]+)")
+_PRODUCT_WAIT = re.compile(r"\bDEPBAR\.LE gsb0, 0x(?P<count>[0-9a-f]+)")
 _TENSOR = re.compile(r"\b[A-Z]*(?:MMA|GMMA)\b")
 
 
@@ -146,15 +155,24 @@ def _bodies(instructions: list[str], spans: list[tuple[int, int]]) -> tuple[tupl
 def _kernel(name: str, instructions: list[str], spans: list[tuple[int, int]]) -> MachineKernel:
     whole = _loop(tuple(instructions))
     loops = tuple(_loop(body) for body in _bodies(instructions, spans))
-    return MachineKernel(name, whole.waits, whole.barriers, loops)
+    return MachineKernel(name, whole.waits, whole.barriers, loops, whole.product_waits)
 
 
 def _loop(body: tuple[str, ...]) -> MachineLoop:
-    waits = tuple(int(match["count"], 16) for text in body if (match := _WAIT.search(text)))
+    def counts(pattern: re.Pattern[str]) -> tuple[int, ...]:
+        return tuple(int(match["count"], 16) for text in body if (match := pattern.search(text)))
+
+    def number(opcode: str) -> int:
+        return sum(opcode in text for text in body)
+
     return MachineLoop(
-        waits,
-        sum("BAR.SYNC" in text for text in body),
-        sum("LDGSTS" in text for text in body),
+        counts(_WAIT),
+        number("BAR.SYNC"),
+        number("LDGSTS"),
         sum(bool(_TENSOR.search(text)) for text in body),
         len(body),
+        counts(_PRODUCT_WAIT),
+        number("UTMALDG"),
+        number("SYNCS.ARRIVE.TRANS64"),
+        number("PHASECHK.TRANS64.TRYWAIT"),
     )

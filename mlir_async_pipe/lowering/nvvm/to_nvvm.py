@@ -31,6 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
+from mlir_async_pipe.lowering.nvvm.cluster_addresses import keep_cluster_addresses
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -207,8 +208,12 @@ def _convert(to: ToNvvm) -> None:
             code="bindings-incomplete",
             advice="pip install 'mlir-async-pipe[nvidia]'",
         ) from error
+    # Before and after eleven conversions, not after each: that took a fifth of their time.
+    manager.enable_verifier(False)
     try:
+        root.verify()
         manager.run(root)
+        root.verify()
     except ir.MLIRError as error:
         first = next(iter(error.error_diagnostics), None)
         raise LoweringError(
@@ -266,5 +271,6 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("converted", in_each(_check_converted), ("convert",), "MLIR has converted what it can"),
     Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
     Step("masked", in_each(settle_masked_loads), ("convert",), "masked loads are LLVM's"),
+    Step("cluster", in_each(keep_cluster_addresses), ("convert",), "casts of memory are LLVM's"),
     Step("addresses", in_each(split_all), ("masked",), "all loads and stores are LLVM's"),
 )

@@ -1,0 +1,50 @@
+"""A GEMM of Triton's by tensor descriptors, whole tiles, as `examples/generate_hopper_gemm.py` writes it."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.compiler import ASTSource
+
+TYPES = {"f16": "fp16", "bf16": "bf16"}
+
+
+@triton.jit
+def gemm(
+    a, b, c, k_size, c_row,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BY_K: tl.constexpr,
+):  # fmt: skip
+    m = tl.program_id(1) * BM
+    n = tl.program_id(0) * BN
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, k_size, BK):
+        left = a.load([m, k])
+        if BY_K:
+            right = b.load([n, k]).T
+        else:
+            right = b.load([k, n])
+        total = tl.dot(left, right, total)
+    rows = m + tl.arange(0, BM)
+    columns = n + tl.arange(0, BN)
+    tl.store(c + rows[:, None] * c_row + columns[None, :], total)
+
+
+def source(request: dict) -> ASTSource:
+    """The kernel for one request."""
+    m, n, k = request["tile"]
+    kind = TYPES[request["types"]]
+    b_box = f"{n}, {k}" if request["b"] == "k" else f"{k}, {n}"
+    constants = {"BM": m, "BN": n, "BK": k, "BY_K": request["b"] == "k"}
+    signature = {
+        "a": f"tensordesc<{kind}[{m}, {k}]>",
+        "b": f"tensordesc<{kind}[{b_box}]>",
+        "c": "*fp32",
+        "k_size": "i32",
+        "c_row": "i32",
+    }
+    return ASTSource(
+        fn=gemm,
+        signature={**signature, **dict.fromkeys(constants, "constexpr")},
+        constexprs=constants,
+        attrs={(number,): [["tt.divisibility", 16]] for number in (2, 3, 4)},
+    )

@@ -1,0 +1,33 @@
+"""Addresses of a block's own shared memory, where an op takes one of the cluster.
+
+    %c = llvm.addrspacecast %p : ptr<3> to ptr<7>   -->   %i = llvm.ptrtoint %p : ptr<3> to i64
+                                                          %c = llvm.inttoptr %i : i64 to ptr<7>
+
+The window of a block lies in that of its cluster, and the same number names the same byte in both
+(PTX ISA, state spaces: shared::cta and shared::cluster). LLVM goes by the generic address instead,
+which costs a read of the window's base and 64-bit arithmetic for each tensor copy.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, before, create, walk
+
+_OF_BLOCK, _OF_CLUSTER = "!llvm.ptr<3>", "!llvm.ptr<7>"
+
+
+def keep_cluster_addresses(gpu_module: Operation) -> None:
+    """Write each cast of a block's shared memory to its cluster's as the number that it is."""
+    i64 = ir.IntegerType.get_signless(64, gpu_module.context)
+    for op in walk(gpu_module):
+        if op.name != "llvm.addrspacecast":
+            continue
+        source, cast = op.operands[0], op.results[0]
+        if str(source.type) != _OF_BLOCK or str(cast.type) != _OF_CLUSTER:
+            continue
+        number = create("llvm.ptrtoint", [source], [i64], ip=before(op), loc=op.location)
+        address = create(
+            "llvm.inttoptr", list(number.results), [cast.type], ip=before(op), loc=op.location
+        )
+        cast.replace_all_uses_with(address.results[0])
+        op.erase()

@@ -1,0 +1,118 @@
+"""The GEMM by tensor copies and wgmma: NumPy's product on the machine, exact waits in the cubin.
+
+Covers: examples/generate_hopper_gemm.py, lowering/nvvm/cluster_addresses.py,
+lowering/nvvm/cubin.py, expand/write/ring_slots.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.paths import ROOT
+from mlir_async_pipe import lower, machine, pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+from generate_hopper_gemm import HopperGemm
+
+SMALL = HopperGemm(tile_m=64, tile_n=64)
+SHAPES = {
+    "k": SMALL,
+    "n": replace(SMALL, b="n", tile_n=128),
+    "bf16": replace(SMALL, types="bf16", stages=4),
+    "none in flight": replace(SMALL, in_flight=0),
+    "two parts": replace(SMALL, tile_m=128, stages=2),
+    "persistent": replace(SMALL, persistent=True),
+}
+LARGE = {
+    "128x128x64": HopperGemm(),
+    "128x128x64 by n": HopperGemm(b="n"),
+    "128x256x64": HopperGemm(tile_n=256, warpgroups=2),
+    "128x256x64 by n, bf16": HopperGemm(tile_n=256, warpgroups=2, b="n", types="bf16"),
+}
+
+
+def as_operand(made: HopperGemm, values: np.ndarray) -> np.ndarray:
+    """Small integers in the operands' type; bfloat16 is the upper half of float32."""
+    if made.types == "f16":
+        return values.astype(np.float16)
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def multiply(made: HopperGemm, completion: str, tiles: tuple[int, int] = (1, 1), k: int = 200):
+    """What the pipelined kernel gives, whether that is right, and what raced."""
+    rows, columns = tiles[0] * made.tile_m, tiles[1] * made.tile_n
+    numbers = np.random.default_rng(0)
+    a, b = (numbers.integers(-3, 4, (n, k)).astype(np.float32) for n in (rows, columns))
+    given = b if made.b == "k" else np.ascontiguousarray(b.T)
+    grid = (2, 1, 1) if made.persistent else (tiles[1], tiles[0], 1)
+    with new_context():
+        module = ir.Module.parse(made.module())
+        pipeline(module, check="none")
+        arrays = [
+            as_operand(made, a),
+            as_operand(made, given),
+            np.zeros((rows, columns), np.float32),
+        ]
+        result = machine.run(
+            module, None, [*arrays, k], threads=made.threads, grid=grid, completion=completion
+        )
+    return np.array_equal(result.arrays[2], a @ b.T), set(result.race_codes)
+
+
+@pytest.mark.parametrize("completion", machine.COMPLETIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_product_is_numpy_s(shape: str, completion: str) -> None:
+    tiles = (3, 2) if SHAPES[shape].persistent else (1, 1)
+    assert multiply(SHAPES[shape], completion, tiles) == (True, set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", LARGE)
+def test_the_product_of_a_large_tile_is_numpy_s(shape: str) -> None:
+    assert multiply(LARGE[shape], "late") == (True, set())
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", LARGE)
+def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) -> None:
+    made = LARGE[shape]
+    with new_context():
+        module = ir.Module.parse(made.module())
+        pipeline(module, target="nvvm:sm_90a", check="none")
+        (kernel,) = lower(module, target="nvvm:sm_90a", emit="cubin").kernels
+    (loop,) = [found for found in kernel.machine.loops if found.multiplications]
+    # One product stays in flight in the loop, none after it.
+    assert (loop.product_waits, kernel.machine.product_waits) == ((1,), (1, 0))
+    copies = 2 if made.b == "k" else 1 + made.tile_n // 64
+    assert (loop.tensor_copies, loop.expects) == (copies, 1)
+    # A wait for a phase asks again and again: a loop of its own inside.
+    assert sum(found.phase_waits for found in kernel.machine.loops) == 1
+    assert (loop.barriers, loop.multiplications) == (1, 4 * made.parts)
+    assert kernel.resources.spill_store_bytes == 0
+    # Triton's loop for 128x128x64 has 81 instructions. Serialised products would wait each.
+    assert loop.instructions < 95
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+def test_no_generic_address_is_made_of_a_tile() -> None:
+    with new_context():
+        module = ir.Module.parse(SMALL.module())
+        pipeline(module, target="nvvm:sm_90a", check="none")
+        text = lower(module, target="nvvm:sm_90a", emit="ptx").text
+    assert text.count("cp.async.bulk.tensor") == 6
+    assert not re.search(r"cvta\S*shared", text)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tile_m": 96}, {"tile_n": 96}, {"tile_n": 512}, {"stages": 0}, {"warpgroups": 3}]
+)
+def test_what_cannot_be_made_is_said(wrong: dict[str, int]) -> None:
+    assert replace(SMALL, **wrong).problems()
