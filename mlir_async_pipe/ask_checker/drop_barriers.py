@@ -14,7 +14,7 @@ first. What is left is minimal: without any one of them the kernel is not proven
 among many is needed among fewer).
 
 What orders more than the checker compares stays: barriers of kernels with atomic accesses, whose
-results depend on their order although they never race, or with mbarriers, which no path follows.
+results depend on their order although they never race, or with mbarriers, which are judged apart.
 """
 
 from __future__ import annotations

@@ -253,6 +253,8 @@ class _Run:
         self, explorer: Explorer, *, exhausted: bool, only: frozenset[int] | None = None
     ) -> Outcome:
         judge, sites = explorer.effects.judge, explorer.effects.sites
+        # What stopped the run early counts, whoever judges the memory later: the rest is not known.
+        stopped_by = tuple(judge.findings.values()) if self.until_found else ()
         explorer.effects.owners.judge_blocks()
         explorer.effects.owners.judge_aliases()
         for step in lost_steps(self.flow) if exhausted else explorer.lost:
@@ -262,7 +264,7 @@ class _Run:
         if exhausted:
             self._exhausted(judge, sites, only)
         judge_async_proxy(judge, sites, self.flow, self.threads)
-        findings = tuple(judge.findings.values())
+        findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(
             findings,

@@ -13,10 +13,15 @@ import numpy as np
 import pytest
 
 from helpers.check_harness import check_module
+from helpers.machine_programs import parse
 from helpers.paths import ROOT
+from helpers.tensor_kernels import Ring
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import enclosing, walk
+from mlir_async_pipe.checker.kernel import check_kernel, surroundings
+from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
@@ -187,6 +192,32 @@ def test_an_mbarrier_keeps_the_barriers_of_its_kernel() -> None:
     with new_context():
         assert dropped(module_of([init, BARRIER, arrive])) == 0
         assert dropped(module_of([store(), BARRIER, read(1)])) == 1
+
+
+RINGS = (Ring(), Ring(reader="products"), Ring(specialised=True))
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_what_stops_early_proves_nothing_that_the_whole_check_does_not(ring: Ring) -> None:
+    with new_context():
+        text = str(parse(ring.text()))
+        number = len(all_barriers(ir.Module.parse(text)))
+        assert dropped(ir.Module.parse(text)) == 0
+        for left_out in range(number + 1):
+            module = ir.Module.parse(text)
+            for op in all_barriers(module)[left_out : left_out + 1]:
+                op.erase()
+            (kernel,) = kernels(module.operation)
+            around = surroundings(module.operation, [kernel])
+            target = Target.parse("nvvm:sm_90a")
+            whole, early = (
+                check_kernel(kernel, around, target, until_found=stops) for stops in (False, True)
+            )
+            assert bool(early.findings) >= bool(whole.findings)
+
+
+def all_barriers(module: Any) -> list[Any]:
+    return [op for op in walk(module) if op.name in (BARRIER, "nvvm.barrier0", "nvvm.barrier")]
 
 
 def test_trials_bound_the_work() -> None:
