@@ -120,7 +120,7 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
         found = Counter(class_of(text, vendor) for text in body)
         jumps = sum(text.startswith(("s_branch", "BRA")) for text in body)
         products = found["products"]
-        in_flight = max(waits_in(body), default=0)
+        in_flight = max(waits_in(body), default=0) if found["copies"] else 0
         barriers = found["barriers"] / (products or 1)
         return (
             bool(found["copies"]),

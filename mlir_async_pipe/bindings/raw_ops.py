@@ -82,6 +82,9 @@ def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
     return next((above for above in ancestors(op) if above.name in names), None)
 
 
+# A size, stride or offset of a type or an attribute that is not known.
+DYNAMIC = -(2**63)
+
 FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func")
 SYMBOL_TABLES = ("builtin.module", "gpu.module")
 KERNEL_ATTRIBUTES = ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
@@ -146,6 +149,11 @@ def result_number(value: Value) -> int:
 def users(value: Value) -> list[Operation]:
     """The ops that use `value`, each once for every use."""
     return [use.owner.operation for use in value.uses]
+
+
+def is_used(value: Value) -> bool:
+    """Whether an op uses `value`."""
+    return next(iter(value.uses), None) is not None
 
 
 def terminator(block: Block) -> Operation:

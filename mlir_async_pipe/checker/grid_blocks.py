@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
-    Value,
     is_function,
+    is_used,
     symbol_name,
 )
 from mlir_async_pipe.checker import forms
@@ -72,7 +72,7 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
     for block in flow.blocks:
         for step in block.steps:
-            if isinstance(step, Run) and any(_is_used(result) for result in step.op.results):
+            if isinstance(step, Run) and any(is_used(result) for result in step.op.results):
                 known = id_of(step.op)
                 if step.op.name == "gpu.global_id":
                     found.add(thread_dimension(step.op))
@@ -80,12 +80,8 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
                     found.add(known.axis)
     if kernel.name == "gpu.launch":
         arguments = list(kernel.regions[0].blocks[0].arguments)[:3]
-        found |= {n for n, a in enumerate(arguments) if _is_used(a)}
+        found |= {n for n, a in enumerate(arguments) if is_used(a)}
     return found
-
-
-def _is_used(value: Value) -> bool:
-    return next(iter(value.uses), None) is not None
 
 
 def block_axis(atom: Atom) -> int | None:

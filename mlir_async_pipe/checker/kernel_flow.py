@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import has_body, operations, terminator
@@ -114,7 +115,7 @@ class Builder:
         if len(mapped) > 1:
             nodes = {node.block: node for node in mapped}
             connect(region, nodes, lambda node: terminator(node.block))
-        loops = natural_loops(region.entry, _successors) if len(mapped) > 1 else {}
+        loops = natural_loops(region.entry, attrgetter("successors")) if len(mapped) > 1 else {}
         headers = {header: self.loop(place=region.item.op) for header in loops}
         for node, current in mapped.items():
             ops = operations(node.block)
@@ -260,10 +261,6 @@ class Builder:
         self.depth -= 1
         after.steps.append(Bracket("end call", op, frame))
         return after
-
-
-def _successors(node: Node) -> list[Node]:
-    return [edge.target for edge in node.edges]
 
 
 def _moves(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.vocabulary.memory_layout import (
@@ -23,7 +24,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
 )
 
 # What MLIR prints as `?` in sizes, strides and offsets.
-DYNAMIC = -(2**63)
 
 
 class Frame(NamedTuple):

@@ -22,13 +22,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
     parent,
+    source_op,
 )
 from mlir_async_pipe.dependence.distance import subscripts_equal
 from mlir_async_pipe.dependence.footprint import footprint, static_shape
 from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.loops.annotations import PRIVATE
-from mlir_async_pipe.values.memory_roots import Root, enclosing_function
+from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import declaration_of
@@ -191,9 +192,9 @@ def declared_private(root: Root) -> bool:
         return PRIVATE in op.attributes
     if root.kind != "attribution":
         return False
-    function = enclosing_function(root.value)
+    function = source_op(root.value)
     name = "workgroup_attrib_attrs"
-    if function is None or name not in function.attributes:
+    if name not in function.attributes:
         return False
     inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
     number = ir.BlockArgument(root.value).arg_number - inputs

@@ -19,6 +19,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
     Operation,
     Value,
     constant_value,
@@ -251,9 +252,6 @@ def _rank(memory: Value) -> int | None:
 
 def _base_of(memory: Value) -> Any:
     return root_of(memory).key
-
-
-DYNAMIC = -(2**63)
 
 
 def _through_subview(

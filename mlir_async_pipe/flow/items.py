@@ -106,6 +106,11 @@ class Node:
     condition: Any = None
     terminator: Any = None
 
+    @property
+    def successors(self) -> list[Node]:
+        """The blocks at the ends of its edges."""
+        return [edge.target for edge in self.edges]
+
 
 @dataclass(eq=False, slots=True)
 class Frame:

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mlir_async_pipe.flow.algorithms import by_components
@@ -229,7 +230,7 @@ class Solver(Generic[T]):
     def _order(self, frame: Frame) -> tuple[list[Node], dict[Node, int]]:
         """The blocks of a frame, loop after loop, and the place of each."""
         if frame not in self._orders:
-            order = by_components([frame.entry], _successors)
+            order = by_components([frame.entry], attrgetter("successors"))
             self._orders[frame] = order, {node: number for number, node in enumerate(order)}
         return self._orders[frame]
 
@@ -270,10 +271,6 @@ class Solver(Generic[T]):
         for frame in frames:
             inside = domain.then(start, self.entered[frame])
             self._coming[frame] = self._hand(inside, _arguments, frame)
-
-
-def _successors(node: Node) -> list[Node]:
-    return [edge.target for edge in node.edges]
 
 
 # What is handed on, to which token values and slots (-1 for number 0, -2 for number 1, …) ------------

@@ -17,7 +17,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops.annotations import STAGE, is_pipelined_inside
 from mlir_async_pipe.loops.transactions import has_transactions, is_phase_op
-from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary import is_barrier, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 
@@ -94,19 +94,14 @@ def barriers_of(body: Body) -> list[Operation]:
     """The barriers of a body, and its statements that hold one which runs in every thread that
     runs the statement."""
     holders = [s.op for s in body.statements if len(s.op.regions) and _surely_meets(s.op)]
-    return [*filter(_is_barrier, body.synchronisation), *holders]
-
-
-def _is_barrier(op: Operation) -> bool:
-    row = row_of(op)
-    return row is not None and row.barrier is not None
+    return [*filter(is_barrier, body.synchronisation), *holders]
 
 
 def _surely_meets(op: Operation) -> bool:
     """Whether the blocks that run first, of ops in which one surely runs, hold a barrier."""
     row = REGION_ROWS.get(op.name)
     if row is None or row.flow not in ("once", "while"):
-        return _is_barrier(op)
+        return is_barrier(op)
     return any(map(_surely_meets, operations(op.regions[0].blocks[0])))
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, symbol_name, walk
-from mlir_async_pipe.lowering.scopes.kernel_attribute import is_kernel
+from mlir_async_pipe.bindings.raw_ops import Operation, is_kernel, symbol_name, walk
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 
 Kind = Literal["pointer", "offset", "size", "stride", "number", "other"]

@@ -145,7 +145,6 @@ _SCALARS: dict[str, tuple[Any, Any]] = {
     **{f"ui{b}": (np.dtype(f"uint{b}"), np.dtype(f"uint{b}")) for b in (8, 16, 32, 64)},
 }
 
-INDEX = Kind("index", np.dtype(np.int64), np.dtype(np.int64))
 BOOL = Kind("i1", np.dtype(np.bool_), np.dtype(np.uint8))
 POINTER_NAME = "!llvm.ptr"
 

@@ -8,8 +8,9 @@
 
 with one wait and one barrier at the top of the iteration. A loop without such copies takes its
 loads from global memory ahead instead, into registers (global -> register -> whatever the loop
-makes of it: values travel S - 1 iterations, buffers keep one version), and one without these its
-loads of fragments from workgroup memory. `async_pipe.stage_through` asks for one of the forms.
+makes of it: values travel S - 1 iterations, or S - 2 and then through a buffer, `early_stores`),
+and one without these its loads of fragments from workgroup memory. `async_pipe.stage_through` asks
+for one of the forms.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
@@ -28,6 +31,7 @@ from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
 from mlir_async_pipe.schedule.by_transactions import decide_transactions
 from mlir_async_pipe.schedule.decision import Decision, Slot
+from mlir_async_pipe.schedule.early_stores import with_early_stores
 from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.schedule.issue_order import (
     DEFAULT,
@@ -41,6 +45,8 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_store
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ def decide_by_count(
     found: LoopAnnotations,
     session: Session,
     options: IssueOptions = DEFAULT,
+    around: Surroundings | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Decision | None:
     """The schedule of a loop that carries `num_stages`; None leaves it as it is.
 
@@ -111,11 +119,19 @@ def decide_by_count(
         else Slot(arranged.stage[s.number], arranged.order[s.number], False)
         for s in body.statements
     )
-    return Decision(body, slots, found.wait_at or "iteration")
+    decision = Decision(body, slots, found.wait_at or "iteration")
+    if around is None or not ahead.why:
+        return decision
+    return with_early_stores(decision, first, found, around, limits)
 
 
 def through_registers(
-    loop: Operation, stages: int, found: LoopAnnotations, session: Session
+    loop: Operation,
+    stages: int,
+    found: LoopAnnotations,
+    session: Session,
+    around: Surroundings,
+    limits: Limits,
 ) -> Decision | None:
     """The schedule that stages through registers, for a loop that was to copy asynchronously;
     None if it has no loads from global memory that could run ahead on their own."""
@@ -125,7 +141,7 @@ def through_registers(
     quiet = Session(target=session.target)
     try:
         asked = replace(found, stage_through="registers")
-        decision = decide_by_count(body, stages, asked, quiet)
+        decision = decide_by_count(body, stages, asked, quiet, DEFAULT, around, limits)
     except InputError:
         return None
     told = quiet.diagnostics.items

@@ -1,22 +1,27 @@
 """Loops whose copies cannot be asynchronous stage their loads through registers instead.
 
 expand: refused, smem-limit    -->    remark through-registers; expand the schedule that loads
-                                      into registers, where buffers keep one version
+                                      into registers, where buffers keep one version or two
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations
+from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
 from mlir_async_pipe.schedule.decision import write
 from mlir_async_pipe.schedule.hand_inwards import hand_inwards
+from mlir_async_pipe.schedule.schedule_pass import limits_of
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
@@ -33,7 +38,9 @@ def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: S
     with session.measured(schedule.name):
         schedule.run(module, scheduling, session)
     with session.measured(expand.name):
-        _expand_or_fall_back(lambda: expand.run(module, expanding, session), open_forms, session)
+        limits = limits_of(scheduling, target_for(scheduling, session))
+        run = partial(expand.run, module, expanding, session)
+        _expand_or_fall_back(run, open_forms, limits, session)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ def _candidates(module: Any, num_stages: int) -> list[Candidate]:
 
 
 def _expand_or_fall_back(
-    expand: Callable[[], None], candidates: list[Candidate], session: Session
+    expand: Callable[[], None], candidates: list[Candidate], limits: Limits, session: Session
 ) -> None:
     """Expand; where a loop is refused for its versions, let it go through registers and try
     again. Raises what `expand` raises for loops that cannot."""
@@ -71,7 +78,10 @@ def _expand_or_fall_back(
             if candidate is None:
                 raise
             refused = len(session.diagnostics.items)
-            decision = through_registers(candidate.loop, candidate.stages, candidate.found, session)
+            around = Surroundings(limits.chip)
+            decision = through_registers(
+                candidate.loop, candidate.stages, candidate.found, session, around, limits
+            )
             if decision is None:
                 raise
             left.remove(candidate)

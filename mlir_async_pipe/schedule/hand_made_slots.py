@@ -39,7 +39,7 @@ from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.sums import ZERO
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, is_barrier
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
@@ -156,6 +156,6 @@ def reduce_to_one(found: HandMadeSlots, session: Session) -> None:
     )
     lose_slot(found.root.value, loop)
     *body, end = operations(loop.regions[0].blocks[0])
-    barriers = [op for op in body if (row := row_of(op)) is not None and row.barrier is not None]
+    barriers = [op for op in body if is_barrier(op)]
     if barriers and barriers[-1] != body[-1]:
         write_fence([found.root.space], before(end), loop.location)

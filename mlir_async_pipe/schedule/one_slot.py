@@ -11,6 +11,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
     Operation,
     Value,
     again,
@@ -21,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     users,
 )
-from mlir_async_pipe.expand.write.slot_views import DYNAMIC, carried_attributes, retyped
+from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import accesses, operand_groups, row_of
 

@@ -21,9 +21,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
@@ -116,7 +117,9 @@ def decide(
         asked = IssueOptions(
             options.issue, options.cost, target_for(options, session), options.overlap_outer
         )
-        return decide_by_count(body, options.num_stages or found.num_stages, found, session, asked)
+        stages = options.num_stages or found.num_stages
+        limits = limits_of(options, asked.target)
+        return decide_by_count(body, stages, found, session, asked, around, limits)
     return _decide_by_arrays(loop, body, found)
 
 
@@ -206,6 +209,12 @@ def _check_op_form(body: Body) -> None:
             )
 
 
+def limits_of(options: ScheduleOptions, target: Target | None) -> Limits:
+    """What the buffers of a loop may take."""
+    chip = None if target is None else target.chip
+    return Limits(options.smem_limit or (chip.workgroup_bytes if chip else None), chip=chip)
+
+
 def _decide_by_latency(
     body: Body, options: ScheduleOptions, session: Session, around: Surroundings
 ) -> Decision | None:
@@ -219,7 +228,7 @@ def _decide_by_latency(
             f"option 'max-stages' is {options.max_stages}, expected 1 or more",
             code="bad-option-value",
         )
-    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    limit = limits_of(options, target).workgroup_bytes
     asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
     found = schedule_by_latency(body, asked, session, around)
     if found is None:

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC
 from mlir_async_pipe.values.integer_ops import product
-
-SPLIT = "affine.delinearize_index"
-JOIN = "affine.linearize_index"
-DYNAMIC = -(2**63)
 
 
 @dataclass(frozen=True)

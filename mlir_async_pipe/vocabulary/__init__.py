@@ -99,6 +99,12 @@ def row_of(op: Any) -> Row | None:
     return row if row is None or row.whole is None or row.whole(op) else None
 
 
+def is_barrier(op: Any) -> bool:
+    """Whether an op is a barrier of all threads of the block."""
+    row = row_of(op)
+    return row is not None and row.barrier is not None
+
+
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
     row = ROWS.get(op.name)

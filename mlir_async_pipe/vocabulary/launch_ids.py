@@ -18,6 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
     is_block_argument,
+    is_used,
     walk,
 )
 
@@ -139,12 +140,8 @@ def axes_read(roots: Iterable[Operation]) -> frozenset[int]:
                 found.add(known.axis)
             elif op.name == "gpu.launch":
                 arguments = op.regions[0].blocks[0].arguments
-                found |= {n % 3 for n in (3, 4, 5, 9, 10, 11) if _is_used(arguments[n])}
+                found |= {n % 3 for n in (3, 4, 5, 9, 10, 11) if is_used(arguments[n])}
     return frozenset(found)
-
-
-def _is_used(value: Value) -> bool:
-    return next(iter(value.uses), None) is not None
 
 
 def axis_attribute(axis: str, context: Any) -> Any:

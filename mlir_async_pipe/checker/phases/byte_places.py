@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phases.amounts import (
     UNIT_BYTES,
@@ -31,8 +32,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, VIEW_OPS
-
-DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 class Place(NamedTuple):

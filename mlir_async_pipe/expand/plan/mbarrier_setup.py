@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops.transactions import Transaction, number_of_mbarriers, operand, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import is_barrier
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 
 
@@ -99,7 +99,7 @@ def _setup(
     if start is None or order.index(start) < order.index(last):
         raise _shared(create, last, "they are initialised where the loop may not have been yet")
     between = order[order.index(last) + 1 : order.index(start)]
-    meets = [n for n, op in enumerate(between) if _is_barrier(op)]
+    meets = [n for n, op in enumerate(between) if is_barrier(op)]
     return MbarrierSetup(
         create,
         number_of_mbarriers(create.results[0].type),
@@ -143,8 +143,3 @@ def _shared(create: Operation, user: Operation, why: str) -> PipelineError:
         notes=(("here", user),),
         advice="make mbarriers for each loop",
     )
-
-
-def _is_barrier(op: Operation) -> bool:
-    row = row_of(op)
-    return row is not None and bool(row.barrier)

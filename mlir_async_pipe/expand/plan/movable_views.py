@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation
-from mlir_async_pipe.dependence.regions import DYNAMIC
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation
 from mlir_async_pipe.vocabulary import VIEW_OPS
 
 REINTERPRET = "memref.reinterpret_cast"

@@ -13,6 +13,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
+    is_used,
     operations,
     users,
 )
@@ -51,7 +52,7 @@ def _join(members: list[Operation]) -> None:
     results = [result for member in members for result in member.results]
     for result, value in zip(results, yielded, strict=True):
         _use_inside(members, result, value)
-    kept = [n for n, result in enumerate(results) if list(result.uses)]
+    kept = [n for n, result in enumerate(results) if is_used(result)]
     zeros = [
         value
         for member in members

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     create,
     defining_op,
+    is_used,
     operations,
     terminator,
 )
@@ -43,7 +44,7 @@ def _needed(loop: Operation, arguments: list[Value]) -> set[Value]:
     *ops, end = operations(loop.regions[0].blocks[0])
     next_of = dict(zip(arguments, end.operands, strict=True))
     waiting = [v for op in ops if not is_pure(op) or len(op.regions) for v in captured(op)]
-    waiting += [a for a, r in zip(arguments, loop.results, strict=True) if list(r.uses)]
+    waiting += [a for a, r in zip(arguments, loop.results, strict=True) if is_used(r)]
     needed: set[Value] = set()
     while waiting:
         value = waiting.pop()

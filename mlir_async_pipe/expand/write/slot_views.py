@@ -15,6 +15,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
     Operation,
     Value,
     again,
@@ -23,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
 )
-from mlir_async_pipe.dependence.regions import DYNAMIC
 from mlir_async_pipe.expand.plan.movable_views import REINTERPRET
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.integer_ops import product

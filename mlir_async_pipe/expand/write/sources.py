@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.raw_ops import Value, is_used
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
 from mlir_async_pipe.expand.write.kernel_units import KernelUnit, KernelUnits
@@ -128,7 +128,7 @@ class Sources:
         pending = [
             argument
             for argument, result in zip(arguments, self.loop.results, strict=True)
-            if (argument in used or list(result.uses)) and self.of(argument) is None
+            if (argument in used or is_used(result)) and self.of(argument) is None
         ]
         while pending:
             argument = pending.pop()
@@ -157,7 +157,7 @@ class Sources:
         for wait, late in self.synchronisation.after_prologue():
             self._need_register(self.token(wait), wait.stage, late)
         for argument, result in zip(self.arguments, self.loop.results, strict=True):
-            if list(result.uses):
+            if is_used(result):
                 # The result is the argument of one more iteration, read after the epilogue.
                 self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
 

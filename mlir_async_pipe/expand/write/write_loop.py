@@ -18,7 +18,7 @@ register instead of two.
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, is_used
 from mlir_async_pipe.bindings.structured_ops import (
     at_end_of,
     take_results,
@@ -183,7 +183,7 @@ class LoopWriter:
     def _results(self, after: Part) -> list[Value]:
         """The argument of one more iteration, as a user after the epilogue sees it."""
         return [
-            after.value(argument, self.last_stage) if list(result.uses) else initial
+            after.value(argument, self.last_stage) if is_used(result) else initial
             for argument, result, initial in zip(
                 self.sources.arguments, self.loop.results, self.sources.initial, strict=True
             )

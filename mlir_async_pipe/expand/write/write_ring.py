@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     clone,
     create,
+    is_used,
     operations,
     parent,
     set_integer,
@@ -263,7 +264,7 @@ class RingWriter:
             op.erase()
         issuing = {op for t in self.plan.transactions for op in (t.expect, *t.copies)}
         for op in reversed(self.plan.issue.ops):
-            if op in issuing or not any(list(result.uses) for result in op.results):
+            if op in issuing or not any(map(is_used, op.results)):
                 op.erase()
 
     def _wait_for_tiles(self, slot: Value, phase: Value) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
     Operation,
     Value,
     constant_value,
@@ -22,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import Chip, CopyForm
 from mlir_async_pipe.lowering.rocdl.other_lanes import check_follows
 from mlir_async_pipe.lowering.rocdl.wave_layout import (
-    DYNAMIC,
     Block,
     WaveLayout,
     prove,

@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     integer_attribute,
     is_function,
+    is_used,
     operations,
     walk,
 )
@@ -170,7 +171,7 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
             _retype_function(op, i32)
     # Last first: a copy's token has no users once its group is gone.
     for op in reversed(makers):
-        if any(len(list(result.uses)) for result in op.results):
+        if any(map(is_used, op.results)):
             op.results[0].replace_all_uses_with(constant(0, i32, before(op), op.location))
         op.erase()
 

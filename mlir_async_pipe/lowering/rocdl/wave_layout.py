@@ -21,6 +21,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
     Operation,
     Value,
     ancestors,
@@ -36,7 +37,6 @@ from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 LARGEST_ENUMERATION = 1 << 20
-DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ stays, outside the condition, as do its counts.
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, is_used, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.rocdl.rocdl_waits import is_group
 from mlir_async_pipe.session import passes
@@ -23,7 +23,7 @@ EMPTY = "async_pipe.empty"
 def drop_empty_groups(root: Operation, chip: Chip, session: Session) -> None:
     """Erase the empty groups that nothing names, then count all token waits again."""
     empty = [op for op in walk(root) if is_group(op) and EMPTY in op.attributes]
-    unnamed = [op for op in empty if not any(len(list(r.uses)) for r in op.results)]
+    unnamed = [op for op in empty if not any(map(is_used, op.results))]
     if not unnamed or _has_bare_waits(root):
         return
     for op in unnamed:

@@ -19,8 +19,3 @@ def name_kernels(root: Operation) -> None:
         if op.name == "gpu.func" and _BUILT in op.attributes:
             op.attributes[_PARSED] = op.attributes[_BUILT]
             del op.attributes[_BUILT]
-
-
-def is_kernel(function: Operation) -> bool:
-    """Whether a gpu.func is a kernel, however it came to be one."""
-    return _BUILT in function.attributes or _PARSED in function.attributes

@@ -19,6 +19,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     functions,
+    is_used,
     operations,
     walk,
 )
@@ -42,7 +43,7 @@ def _of_function(function: Operation, target: Target | None) -> list[Operation]:
         row, queue = row_of(op), queue_of(op, target)
         if row is None or queue is None or queue.scope != "function":
             continue
-        if row.commits == "group" and not any(list(result.uses) for result in op.results):
+        if row.commits == "group" and not any(map(is_used, op.results)):
             marks.append((op, queue))
             if queue not in waiting:
                 waiting[queue] = _waits_on(function, queue, target)
