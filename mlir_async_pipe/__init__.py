@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.api import pipeline as pipeline
     from mlir_async_pipe.bindings import use as use
     from mlir_async_pipe.builder import Pipeline as Pipeline
+    from mlir_async_pipe.builder import RolePipeline as RolePipeline
     from mlir_async_pipe.builder import copy_tile as copy_tile
     from mlir_async_pipe.chips.target import Target as Target
     from mlir_async_pipe.composition import as_pass as as_pass
@@ -35,6 +36,7 @@ _EXPORTS = {
     "check": "mlir_async_pipe.api",
     "lower": "mlir_async_pipe.api",
     "Pipeline": "mlir_async_pipe.builder",
+    "RolePipeline": "mlir_async_pipe.builder",
     "copy_tile": "mlir_async_pipe.builder",
     "as_pass": "mlir_async_pipe.composition",
     "patterns": "mlir_async_pipe.composition",

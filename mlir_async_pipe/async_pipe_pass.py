@@ -30,6 +30,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 CHECK = "async-pipe-check"
 DROP_BARRIERS = "async-pipe-drop-barriers"
@@ -117,7 +118,8 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
 def _is_by_hand(op: Operation) -> bool:
     """Whether a pipeline was written slot by slot, with counts and barriers to be found."""
     row = row_of(op)
-    return BARRIERS in op.attributes or (row is not None and row.slots != 0)
+    written = BARRIERS in op.attributes or CURSOR in op.attributes
+    return written or (row is not None and row.slots != 0)
 
 
 def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:

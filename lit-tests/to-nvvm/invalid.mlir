@@ -136,3 +136,18 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @tensor_copy(%map : !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>)
+      workgroup(%tile : memref<64xf32, #wg>) kernel {
+    %c0 = arith.constant 0 : index
+    %full = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = #wg>
+    // expected-error @+2 {{sm_80 has no copies that complete on an mbarrier: 'nvgpu.tma.async.load' [no-tensor-copies]}}
+    // expected-note @+1 {{sm_90 and later have}}
+    nvgpu.tma.async.load %map[%c0], %full[%c0] to %tile : !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>, !nvgpu.mbarrier.group<memorySpace = #wg> -> memref<64xf32, #wg>
+    gpu.return
+  }
+}

@@ -38,7 +38,7 @@ from mlir_async_pipe.builder.participants import (
     writer,
 )
 from mlir_async_pipe.builder.protocol import Protocol
-from mlir_async_pipe.builder.ring import Buffer, Ring, Slot, buffer_of
+from mlir_async_pipe.builder.ring import Buffer, Ring, Slot, as_given, buffer_of
 from mlir_async_pipe.loops.annotations import BARRIERS
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -118,7 +118,7 @@ class Pipeline:
         slots = self._take("produce")
         try:
             with self.issue(), located(), _under(when):
-                yield _as_given(slots)
+                yield as_given(slots)
         finally:
             self._protocol.leave(slots)
         self.commit()
@@ -134,7 +134,7 @@ class Pipeline:
         slots = self._take("consume")
         try:
             with located():
-                yield _as_given(slots)
+                yield as_given(slots)
         finally:
             self._protocol.leave(slots)
         self.consumer_release()
@@ -163,7 +163,7 @@ class Pipeline:
         slots = self._take("loop")
         written = pipelined_loop.Loop((lower, upper, step), load, use, init, options)
         try:
-            results = written.write(_as_given(slots), self.depth, self._shares_by_barrier)
+            results = written.write(as_given(slots), self.depth, self._shares_by_barrier)
             if all(slot.filled for slot in slots) and self._ring is not None:
                 self._ring.overwritten()
             return results
@@ -287,8 +287,3 @@ def _under(condition: Value | None) -> Iterator[None]:
     branch = write_if(condition, (), None, ir.InsertionPoint.current, here())
     with at_end_of(branch.regions[0]):
         yield
-
-
-def _as_given(slots: tuple[Slot, ...]) -> Slots:
-    """One memref as itself, several as a tuple."""
-    return slots if len(slots) > 1 else slots[0] if slots else None

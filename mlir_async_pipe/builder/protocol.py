@@ -24,8 +24,10 @@ Role = Literal["produce", "consume", "loop"]
 class Protocol:
     """What was asked of one pipeline so far."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, apart: bool = False) -> None:
+        """`apart`: others produce than consume, in any order of the text."""
         self._depth = depth
+        self._apart = apart
         self._form: Literal["", "slots", "loop"] = ""
         self._begun: Place | None = None
         self._ended: Place | None = None
@@ -54,7 +56,7 @@ class Protocol:
             if role == "produce":
                 raise _still_open("another slot is produced", place)
         self._come_to_block()
-        if self._taken == self._depth:
+        if self._taken == self._depth and not self._apart:
             raise misuse(
                 f"{self._depth + 1} slots of a pipeline of depth {self._depth} are taken before "
                 "one is released",
@@ -71,7 +73,7 @@ class Protocol:
         for role, place in self._open:
             if role == "produce":
                 raise _still_open("a slot is consumed", place)
-        if self._produced == 0:
+        if self._produced == 0 and not self._apart:
             raise misuse(
                 "a slot is consumed, and none was produced before",
                 code="consume-without-produce",

@@ -22,7 +22,9 @@ from mlir_async_pipe.builder.participants import entry
 from mlir_async_pipe.builder.windows import window
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 SPACE = "#gpu.address_space<workgroup>"
@@ -42,6 +44,16 @@ class Buffer:
         """The type of memory that has these tiles along the outer dimensions."""
         sizes = "x".join(map(str, (*outer, *self.shape)))
         return f"memref<{sizes}x{self.element}, {SPACE}>"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one tile."""
+        return product(self.shape) * element_bytes(ir.Type.parse(self.type()))
+
+
+def as_given(slots: tuple[Slot, ...]) -> Any:
+    """What a `with` yields: one memref as itself, several as a tuple."""
+    return slots if len(slots) > 1 else slots[0] if slots else None
 
 
 class Slot(ir.Value):
@@ -82,7 +94,12 @@ class Ring:
     """The memory of all buffers of a pipeline in one kernel."""
 
     def __init__(
-        self, buffers: list[Buffer], op: Operation, slots: int, group: tuple[Value, int] | None
+        self,
+        buffers: list[Buffer],
+        op: Operation,
+        slots: int,
+        group: tuple[Value, int] | None = None,
+        alignment: int = ALIGNMENT,
     ) -> None:
         """`slots`: how many there are (1 for a loop, whose buffers get versions); `group`: which
         of how many warps or threads runs, where each has tiles of its own."""
@@ -91,14 +108,17 @@ class Ring:
         self._buffers = buffers
         self._entry = entry(op)
         outer = (*((slots,) if slots > 1 else ()), *((group[1],) if group else ()))
-        self._memory = [self._allocate(buffer.type(outer)) for buffer in buffers]
+        self._memory = [self._allocate(buffer.type(outer), alignment) for buffer in buffers]
         counted = ROLES if slots > 1 and buffers else ()
-        self._cursors = {role: self._cursor() for role in counted}
+        self._cursors = {role: self.cell("index") for role in counted}
 
     def views(self, role: str) -> list[Value]:
         """The tiles in the slot that comes next to `role`, and on to the one after it."""
-        offsets = [self._advance(role)] if role in self._cursors else []
-        offsets += [self._group[0]] if self._group else []
+        return self.tiles(self.advance(role)[0] if role in self._cursors else None)
+
+    def tiles(self, slot: Value | None) -> list[Value]:
+        """The tiles in a slot; None where there is one only."""
+        offsets = [*([] if slot is None else [slot]), *([self._group[0]] if self._group else [])]
         return [
             window(memory, [*offsets, *[0] * len(buffer.shape)], buffer.shape)
             if offsets
@@ -111,34 +131,36 @@ class Ring:
         for memory in self._memory:
             source_op(memory).attributes[PRIVATE] = ir.UnitAttr.get()
 
-    def _advance(self, role: str) -> Value:
-        cursor, ip, loc = self._cursors[role], ir.InsertionPoint.current, here()
+    def advance(self, role: str) -> tuple[Value, Value]:
+        """The number of the slot that comes next, and whether it is the last one of the ring."""
+        cell, ip, loc = self._cursors[role], ir.InsertionPoint.current, here()
         write = IntegerWriter(ip, loc)
-        slot = create("memref.load", [cursor], [write.index], ip=ip, loc=loc).results[0]
+        slot = create("memref.load", [cell], [write.index], ip=ip, loc=loc).results[0]
         following = write.add(slot, 1)
         wraps = write.compare("eq", following, self.slots)
         following = write.select(wraps, write.constant(0), following)
-        create("memref.store", [following, cursor], ip=ip, loc=loc)
-        return slot
+        create("memref.store", [following, cell], ip=ip, loc=loc)
+        return slot, wraps
 
-    def _allocate(self, kind: str) -> Value:
-        i64 = ir.IntegerType.get_signless(64)
-        attributes = {
-            "alignment": ir.IntegerAttr.get(i64, ALIGNMENT),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-        }
-        return self._at_entry("memref.alloc", (), kind, attributes)
-
-    def _cursor(self) -> Value:
+    def cell(self, element: str, start: int = 0) -> Value:
+        """Memory for one number, which begins with `start` and becomes a value."""
         attributes = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
             CURSOR: ir.UnitAttr.get(),
         }
-        cell = self._at_entry("memref.alloca", (), "memref<index>", attributes)
-        zero = IntegerWriter(self._entry, here()).constant(0)
-        create("memref.store", [zero, cell], ip=self._entry, loc=here())
+        cell = self._at_entry("memref.alloca", f"memref<{element}>", attributes)
+        value = IntegerWriter(self._entry, here()).constant(start, ir.Type.parse(element))
+        create("memref.store", [value, cell], ip=self._entry, loc=here())
         return cell
 
-    def _at_entry(self, name: str, operands: Any, kind: str, attributes: dict[str, Any]) -> Value:
+    def _allocate(self, kind: str, alignment: int) -> Value:
+        i64 = ir.IntegerType.get_signless(64)
+        attributes = {
+            "alignment": ir.IntegerAttr.get(i64, alignment),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        }
+        return self._at_entry("memref.alloc", kind, attributes)
+
+    def _at_entry(self, name: str, kind: str, attributes: dict[str, Any]) -> Value:
         results = [ir.Type.parse(kind)]
-        return create(name, operands, results, attributes, ip=self._entry, loc=here()).results[0]
+        return create(name, (), results, attributes, ip=self._entry, loc=here()).results[0]

@@ -90,6 +90,11 @@ def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[V
     return window(source, at, list(kinds[1].shape)), mask
 
 
+def is_tensor_map(source: Value) -> bool:
+    """Whether a value describes a tensor for copies by tensor maps."""
+    return str(source.type).startswith("!nvgpu.tensormap.descriptor")
+
+
 def check_open(slot: Slot) -> None:
     """Raises UsageError (slot-closed) for a slot whose `with` has ended."""
     if slot.closed:

@@ -33,7 +33,7 @@ from mlir_async_pipe.builder.participants import (
     writer,
 )
 from mlir_async_pipe.builder.ring import Slot
-from mlir_async_pipe.builder.tile_checks import Tile, check_tile, tile_at
+from mlir_async_pipe.builder.tile_checks import Tile, check_open, check_tile, is_tensor_map, tile_at
 from mlir_async_pipe.values.alignment import access_alignment, static_strides
 from mlir_async_pipe.values.divisors import divisor
 from mlir_async_pipe.values.integer_ops import product
@@ -63,7 +63,8 @@ def copy_tile(
 
     `slot`: what `Pipeline.produce` gives, or any workgroup memory of the same shape.
     `at`: `source` is a whole array, and the tile begins at these subscripts of it (an array of
-    more dimensions than the slot gives one element along the first of them).
+    more dimensions than the slot gives one element along the first of them). With a
+    `RolePipeline` the source is a tensor map, whose box is the tile.
     `threads`: how many copy it together, in x, y and z; those of the pipeline, else of the kernel.
     `mask`: for each dimension how many of its elements are there, None for all; the others are
     not read, and become zeros. "edges": as many as the array has from `at` on.
@@ -72,6 +73,10 @@ def copy_tile(
 
     Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument).
     """
+    if at is not None and isinstance(slot, Slot) and is_tensor_map(source):
+        check_open(slot)
+        slot.pipe.copy_box(source, slot, at)
+        return
     if at is not None:
         source, mask = tile_at(source, slot, at, mask)
     tile = check_tile(source, slot, mask, align)

@@ -62,7 +62,7 @@ class Chip:
     the back end uses by default, `threads` the largest block. `thread_registers` and
     `block_registers` are the vector registers of 32 bits that a thread and a block may have.
     `resident_threads` and `resident_blocks` are those that a multiprocessor (or compute unit) holds
-    at once, 0 where that is not known here.
+    at once, 0 where that is not known here. `tensor_copies`: it copies by tensor maps.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Chip:
     threads: int = 1024
     resident_threads: int = 0
     resident_blocks: int = 0
+    tensor_copies: bool = False
 
     def registers_of_thread(self, threads: int | None) -> int:
         """Registers of 32 bits that a thread may have in a block of that many threads (None: not
@@ -107,6 +108,8 @@ def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, i
         features=features,
         resident_threads=resident[0],
         resident_blocks=resident[1],
+        # PTX ISA, cp.async.bulk.tensor: sm_90 or later.
+        tensor_copies=int(name.removeprefix("sm_").rstrip("a")) >= 90,
     )
 
 

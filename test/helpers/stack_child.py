@@ -82,10 +82,44 @@ def main(stack: str) -> None:
         code = mlir_async_pipe.lower(module, target="rocdl:gfx950", emit="isa")
         expect(len(code.waits) > 0, True)
 
+    def written() -> None:
+        text = (
+            "gpu.module @m { gpu.func @k(%a : memref<?x64xf32> {llvm.noalias}, %b : memref<64xf32>) "
+            "kernel attributes {known_block_size = array<i32: 64, 1, 1>} { %t = gpu.thread_id x "
+            "%zero = arith.constant 0.0 : f32 %c7 = arith.constant 7 : index gpu.return } }"
+        )
+        module = ir.Module.parse(text)
+        kernel = module.body.operations[0].regions[0].blocks[0].operations[0]
+        block = kernel.regions[0].blocks[0]
+        thread, zero, rows, end = (op.operation for op in block.operations)
+
+        def op(name: str, *operands: Any) -> Any:
+            kinds = [ir.F32Type.get()] if name != "memref.store" else []
+            made = ir.Operation.create(name, results=kinds, operands=list(operands))
+            return made.results[0] if kinds else None
+
+        def add(row: Any, slot: Any, total: Any) -> Any:
+            return op("arith.addf", total, op("memref.load", slot, thread.results[0]))
+
+        with ir.InsertionPoint(end), ir.Location.unknown():
+            pipe = mlir_async_pipe.Pipeline(3)
+            pipe.buffer(64, "f32")
+
+            def copy(row: Any, slot: Any) -> None:
+                mlir_async_pipe.copy_tile(block.arguments[0], slot, at=(row, 0))
+
+            total = pipe.loop(0, rows.results[0], 1, copy, add, ir.Value(zero.results[0]))
+            op("memref.store", total, block.arguments[1], thread.results[0])
+        report = mlir_async_pipe.pipeline(module, target=TARGET)
+        expect([entry.count for entry in report.of("waits")], [1, 1, 0])
+        x = np.arange(7 * 64, dtype=np.float32).reshape(7, 64)
+        run = machine.run(module, "k", [x, np.zeros(64, np.float32)], completion="late")
+        expect((len(run.races), bool(np.array_equal(run.arrays[1], x.sum(0)))), (0, True))
+
     found: dict[str, str] = {}
     steps: dict[str, Callable[[], object]] = {
         "parse": parse, "pipeline": pipelined, "counts": counts, "check": check,
-        "machine": run, "as_pass": raise_loops, "patterns": patterns, "ptx": ptx, "isa": isa,
+        "machine": run, "object": written, "as_pass": raise_loops, "patterns": patterns, "ptx": ptx, "isa": isa,
     }  # fmt: skip
     for name, step in steps.items():
         with new_context():

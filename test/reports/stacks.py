@@ -25,11 +25,11 @@ from mlir_async_pipe.bindings.stack import STACKS
 PAGE = ROOT / "docs" / "embedding.md"
 BEGIN, END = "<!-- stacks.py -->\n", "<!-- end -->"
 HEAD = (
-    "| stack | version | parse, pipeline, counts, check | machine | `as_pass` | `patterns` | PTX | ISA |\n"
-    "|---|---|---|---|---|---|---|---|\n"
+    "| stack | version | parse, pipeline, counts, check | machine | `Pipeline` | `as_pass` | `patterns` | PTX | ISA |\n"
+    "|---|---|---|---|---|---|---|---|---|\n"
 )
-COLUMNS = (("parse", "pipeline", "counts", "check"), ("machine",), ("as_pass",), ("patterns",))
-COLUMNS = (*COLUMNS, ("ptx",), ("isa",))
+COLUMNS = (("parse", "pipeline", "counts", "check"), ("machine",), ("object",), ("as_pass",))
+COLUMNS = (*COLUMNS, ("patterns",), ("ptx",), ("isa",))
 
 
 def python_of(folder: Path, stack: str) -> Path | None:
@@ -78,7 +78,7 @@ def main() -> None:
     for stack in options.stacks:
         python = python_of(options.folder, stack)
         if python is None:
-            table += f"| {stack} | | not tried: {_distribution(stack)} | | | | | |\n"
+            table += f"| {stack} | | not tried: {_distribution(stack)} | | | | | | |\n"
         else:
             table += row(stack, tried(python, stack))
     print(table, end="")

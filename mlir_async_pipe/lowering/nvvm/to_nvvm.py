@@ -64,6 +64,7 @@ from mlir_async_pipe.lowering.scopes.masked_llvm_loads import settle_masked_load
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
@@ -231,6 +232,19 @@ def _make_dynamic_external(to: ToNvvm) -> None:
                 set_integer(op, "alignment", max(known, least), 64)
 
 
+def _check_tensor_copies(to: ToNvvm) -> None:
+    """Raise LoweringError (no-tensor-copies) at the first copy that completes on an mbarrier."""
+    for op in walk(to.root) if not to.chip.tensor_copies else ():
+        row = row_of(op)
+        if row is not None and row.completion == "mbarrier":
+            raise LoweringError(
+                f"{to.chip.name} has no copies that complete on an mbarrier: '{op.name}'",
+                code="no-tensor-copies",
+                at=op,
+                advice="sm_90 and later have; without roles all threads copy, by cp.async",
+            )
+
+
 def _require_sizes(to: ToNvvm) -> None:
     for gpu_module in gpu_modules(to.root):
         require_sizes(gpu_module, to.sizes[symbol_name(gpu_module)])
@@ -241,6 +255,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
     Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
     Step("spaces", on_root(check_copy_spaces), (), "the copies are those that the user wrote"),
+    Step("tensors", _check_tensor_copies, (), "the copies are those that the user wrote"),
     Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
     Step("abstract", _lower_abstract_ops, ("spaces", "align"), "copies may be as wide as can be"),
     Step("caches", _hint_caches, ("abstract",), "all copies are made, in loops of scf"),

@@ -8,7 +8,8 @@
       memref.store %next, %c[]
     }
 
-A cursor that is used in a region which can be handed nothing more stays in memory, with a remark.
+The phase that goes with a number, a `memref<i1>`, likewise. A cursor that is used in a region which can
+be handed nothing more stays in memory, with a remark.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
-# On an allocation of one index: it holds the number of a slot.
+# On an allocation of one index or i1: it holds the number of a slot, or a phase.
 CURSOR = "async_pipe.cursor"
 
 
@@ -50,11 +51,11 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
                 code="cursor-in-memory",
                 at=cell,
             )
-    # By blocks, which stay where loops are made anew.
-    by_block: dict[Block, list[Operation]] = {}
+    # By blocks, which stay where loops are made anew, and by what they hold.
+    alike: dict[tuple[Block, str], list[Operation]] = {}
     for cell in filter(_can_be_carried, cells):
-        by_block.setdefault(cell.block, []).append(cell)
-    for block, held in by_block.items():
+        alike.setdefault((cell.block, str(cell.results[0].type)), []).append(cell)
+    for (block, _), held in alike.items():
         _promote(block.owner.operation, held)
 
 
@@ -80,7 +81,8 @@ def _promote(root: Operation, cells: list[Operation]) -> None:
         ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0]), root.location
     )
     # What a cell holds before its first store is nobody's to read.
-    _Cursors(skeleton, memory).run([entry.constant(0)] * len(cells))
+    kind = ir.MemRefType(memory[0].type).element_type
+    _Cursors(skeleton, memory, kind).run([entry.constant(0, kind)] * len(cells))
     erase(cells)
 
 
@@ -97,8 +99,8 @@ def _stores(op: Operation) -> bool:
 class _Cursors(Carrier):
     """Carries what all cells hold."""
 
-    def __init__(self, skeleton: Skeleton, memory: list[Value]) -> None:
-        super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
+    def __init__(self, skeleton: Skeleton, memory: list[Value], kind: Any) -> None:
+        super().__init__(skeleton, kind)
         self._memory = memory
 
     def over(self, op: Operation, variables: Variables) -> Variables:

@@ -1,0 +1,192 @@
+"""`RolePipeline`: one thread copies by tensor maps, others consume, and they meet at mbarriers.
+
+    pipe = RolePipeline(3, consumers=64)      a block of 96: threads 0 … 63 consume, 64 produces
+    with pipe.producer():                     scf.if %thread == 64
+        with pipe.produce() as slot:              try_wait %empty[s], phase; expect %full[s], bytes
+            copy_tile(tensor_map, slot, at=…)     nvgpu.tma.async.load … %full[s]
+    with pipe.consumer():                     scf.if %thread < 64
+        with pipe.consume() as slot:              try_wait %full[s], phase
+            use(slot)                             use; nvgpu.mbarrier.arrive %empty[s]
+
+A phase is over when the slots begin anew, so it flips there (docs/phases.md). The producer's first
+wait is for parity 1, which an mbarrier in its first phase lets pass: all slots are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.builder.caller import here, located, misuse
+from mlir_async_pipe.builder.participants import kernel, threads_of
+from mlir_async_pipe.builder.protocol import Protocol, Role
+from mlir_async_pipe.builder.ring import ROLES, Buffer, Ring, Slot, as_given, buffer_of
+from mlir_async_pipe.builder.role_barriers import Mbarriers
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+
+# The producer has a warp of its own.
+WARP = 32
+# What a copy by tensor map needs of its destination, in bytes.
+ALIGNMENT = 128
+
+
+class RolePipeline:
+    """A ring of `depth` slots between a thread that produces and `consumers` that consume.
+
+    `depth`: slots, 2 or more. `consumers`: threads, whole warps of them; the block has one warp more.
+    For NVIDIA chips from sm_90 on; the lowering for others refuses the copies.
+
+    Raises UsageError (bad-argument).
+    """
+
+    def __init__(self, depth: int, consumers: int) -> None:
+        if depth < 2 or consumers < WARP or consumers % WARP:
+            raise misuse(
+                f"depth {depth} with {consumers} consumers, expected 2 slots or more and whole warps",
+                code="bad-argument",
+            )
+        self.depth = depth
+        self.consumers = consumers
+        self._buffers: list[Buffer] = []
+        self._protocol = Protocol(depth, apart=True)
+        self._role: Role | None = None
+        self._ring: Ring | None = None
+
+    def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
+        """Have a tile of this shape in each slot, a multiple of 128 bytes.
+
+        Raises UsageError (bad-argument), (buffer-too-late) after the first slot was taken.
+        """
+        self._protocol.may_have_buffer()
+        self._buffers.append(buffer_of(shape, dtype))
+
+    @contextmanager
+    def producer(self) -> Iterator[None]:
+        """What the producing thread does. Raises UsageError (role-missing) inside of a role."""
+        with self._as("produce", "eq"):
+            yield
+
+    @contextmanager
+    def consumer(self) -> Iterator[None]:
+        """What the consuming threads do. Raises UsageError (role-missing) inside of a role."""
+        with self._as("consume", "ult"):
+            yield
+
+    @contextmanager
+    def produce(self) -> Iterator[Any]:
+        """Wait for a free slot; each of its tiles is to be copied by `copy_tile(tensor_map, slot, at=…)`.
+
+        Raises UsageError (role-missing) outside of `producer`, (tile-missing) where a tile was not.
+        """
+        self._protocol.produce()
+        slots, number = self._take("produce")
+        self._mbarriers.expect(number, self._bytes)
+        try:
+            with located():
+                yield as_given(slots)
+        finally:
+            self._protocol.leave(slots)
+        if not all(slot.filled for slot in slots):
+            raise misuse(
+                "a tile of the slot is not copied, so that its consumers would wait forever",
+                code="tile-missing",
+                notes=(("the slot was taken here", slots[0].place),),
+            )
+
+    @contextmanager
+    def consume(self) -> Iterator[Any]:
+        """Wait for the oldest slot, then give it back.
+
+        Raises UsageError (role-missing) outside of `consumer`.
+        """
+        self._protocol.consume()
+        slots, number = self._take("consume")
+        try:
+            with located():
+                yield as_given(slots)
+        finally:
+            self._protocol.leave(slots)
+        self._mbarriers.give_back(number)
+
+    def tail(self) -> None:
+        """Wait, as the producer, until all slots have been given back.
+
+        Raises UsageError (role-missing) outside of `producer`.
+        """
+        self._in_role("produce")
+        for _ in range(self.depth):
+            self._next("produce")
+
+    def copy_box(self, source: Value, slot: Slot, at: Sequence[Any]) -> None:
+        """Copy the box of a tensor map into a tile, as `copy_tile` does."""
+        self._mbarriers.copy(source, slot, at, self._number)
+        slot.filled = True
+
+    @property
+    def _bytes(self) -> int:
+        return sum(buffer.bytes for buffer in self._buffers)
+
+    @contextmanager
+    def _as(self, role: Role, predicate: str) -> Iterator[None]:
+        if self._role is not None:
+            raise misuse("a role inside of a role", code="role-missing")
+        self._begin()
+        ip = ir.InsertionPoint.current
+        build = IntegerWriter(ip, here())
+        mine = build.compare(predicate, self._mbarriers.number, self.consumers)
+        branch = write_if(mine, (), None, ip, here())
+        self._role = role
+        try:
+            with at_end_of(branch.regions[0]):
+                yield
+        finally:
+            self._role = None
+
+    def _in_role(self, role: Role) -> None:
+        if self._role != role:
+            raise misuse(
+                f"'{role}' outside of its role",
+                code="role-missing",
+                advice=f"with pipe.{role}r(): …",
+            )
+
+    def _take(self, role: Role) -> tuple[tuple[Slot, ...], Value]:
+        self._in_role(role)
+        number = self._next(role)
+        assert self._ring is not None
+        place = self._protocol.held_at
+        self._number = number
+        return tuple(Slot(view, self, place) for view in self._ring.tiles(number)), number
+
+    def _next(self, role: Role) -> Value:
+        """Wait for the slot that comes next; its number."""
+        assert self._ring is not None
+        slot, wraps = self._ring.advance(role)
+        cell, ip, loc = self._phases[role], ir.InsertionPoint.current, here()
+        build = IntegerWriter(ip, loc)
+        phase = create("memref.load", [cell], [wraps.type], ip=ip, loc=loc).results[0]
+        create("memref.store", [build.binary("arith.xori", phase, wraps), cell], ip=ip, loc=loc)
+        barriers = self._mbarriers.empty if role == "produce" else self._mbarriers.full
+        self._mbarriers.wait(barriers, slot, phase)
+        return slot
+
+    @plain_values()
+    def _begin(self) -> None:
+        """The ring and its mbarriers, once."""
+        if self._ring is not None:
+            return
+        if not self._buffers:
+            raise misuse("a pipeline with roles has buffers", code="bad-argument")
+        if any(buffer.bytes % ALIGNMENT for buffer in self._buffers):
+            raise misuse(f"tiles that are no multiples of {ALIGNMENT} bytes", code="bad-argument")
+        op = kernel()
+        sizes = threads_of(op, self.consumers + WARP)
+        self._ring = Ring(self._buffers, op, self.depth, alignment=ALIGNMENT)
+        starts = zip(ROLES, (1, 0), strict=True)
+        self._phases = {role: self._ring.cell("i1", start) for role, start in starts}
+        self._mbarriers = Mbarriers(op, self.depth, self.consumers, sizes)

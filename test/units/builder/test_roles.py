@@ -1,0 +1,169 @@
+"""A thread that copies by tensor maps and threads that consume: right in every order, on the machine.
+
+Covers: builder/roles.py, builder/role_barriers.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlir_async_pipe
+from helpers.object_kernels import COMPLETIONS, kernel
+from mlir_async_pipe import RolePipeline, copy_tile, machine
+from mlir_async_pipe.bindings import ir, load
+from mlir_async_pipe.bindings.raw_ops import create
+from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
+
+MAP = (
+    "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, "
+    "oob = zero, interleave = none>"
+)
+SCHEDULES = ("lockstep", "forward", "backward", "random")
+
+
+def described(pointer: Any) -> Any:
+    kind = [ir.Type.parse(MAP)]
+    ip, loc = ir.InsertionPoint.current, ir.Location.unknown()
+    name = "builtin.unrealized_conversion_cast"
+    return create(name, [pointer], kind, ip=ip, loc=loc).results[0]
+
+
+def mirrored(depth: int, *, tail: bool = True) -> Any:
+    """Two consumer warps write each tile of 64 from its end to its begin; two rings of a slot."""
+    arith, memref, scf = (load(f"dialects.{name}") for name in ("arith", "memref", "scf"))
+    arguments = ["!llvm.ptr", "!llvm.ptr", "memref<?x64xf32>"]
+    with kernel(arguments, known=False) as k:
+        sources = [described(pointer) for pointer in list(k.arguments)[:2]]
+        result = k.arguments[2]
+        pipe = RolePipeline(depth, consumers=64)
+        for _ in sources:
+            pipe.buffer(64, "f32")
+        zero, one, n = k.number(0), k.number(1), memref.dim(result, k.number(0))
+        thread = k.thread()
+        with pipe.producer():
+            loop = scf.ForOp(zero, n, one)
+            with ir.InsertionPoint(loop.body):
+                at = arith.muli(loop.induction_variable, k.number(64))
+                with pipe.produce() as slots:
+                    for source, slot in zip(sources, slots, strict=True):
+                        copy_tile(source, slot, at=[at])
+                scf.yield_([])
+            if tail:
+                pipe.tail()
+        with pipe.consumer():
+            loop = scf.ForOp(zero, n, one)
+            with ir.InsertionPoint(loop.body):
+                with pipe.consume() as slots:
+                    mirror = arith.subi(k.number(63), thread)
+                    total = arith.addf(*(memref.load(slot, [mirror]) for slot in slots))
+                memref.store(total, result, [loop.induction_variable, thread])
+                scf.yield_([])
+        return k.module
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("tiles", [1, 2, 7])
+def test_right_in_every_order(depth: int, tiles: int) -> None:
+    module = mirrored(depth)
+    random = np.random.default_rng(0)
+    arrays = [random.random(tiles * 64, dtype=np.float32) for _ in range(2)]
+    expected = (arrays[0] + arrays[1]).reshape(tiles, 64)[:, ::-1]
+    with module.context:
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_90")
+        assert "memref.alloca" not in str(module)
+        for completion in COMPLETIONS:
+            for schedule in SCHEDULES:
+                done = machine.run(
+                    module,
+                    "k",
+                    [*arrays, np.zeros((tiles, 64), np.float32)],
+                    completion=completion,
+                    schedule=schedule,
+                )
+                assert done.races == (), (completion, schedule)
+                np.testing.assert_array_equal(done.arrays[2], expected)
+
+
+def test_as_code_for_sm_90() -> None:
+    module = mirrored(3)
+    with module.context:
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_90")
+        text = mlir_async_pipe.lower(module, target="nvvm:sm_90", emit="ptx").text
+    for expected in ("mbarrier.try_wait.parity", "cp.async.bulk.tensor.1d", ".reqntid 96"):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("target", "emit", "code"),
+    [("nvvm:sm_80", "ptx", "no-tensor-copies"), ("rocdl:gfx950", "isa", "foreign-op")],
+)
+def test_chips_without_tensor_copies_refuse_at_the_users_line(
+    target: str, emit: Any, code: str
+) -> None:
+    module = mirrored(3)
+    with module.context:
+        mlir_async_pipe.pipeline(module, target=target)
+        with pytest.raises(LoweringError) as caught:
+            mlir_async_pipe.lower(module, target=target, emit=emit)
+    assert caught.value.code == code
+    assert caught.value.diagnostic.place.file == __file__
+
+
+def produce_outside(pipe: RolePipeline) -> None:
+    with pipe.produce():
+        pass
+
+
+def consume_as_producer(pipe: RolePipeline) -> None:
+    with pipe.producer(), pipe.consume():
+        pass
+
+
+def tail_of_consumer(pipe: RolePipeline) -> None:
+    with pipe.consumer():
+        pipe.tail()
+
+
+def role_in_role(pipe: RolePipeline) -> None:
+    with pipe.producer(), pipe.consumer():
+        pass
+
+
+def no_copy(pipe: RolePipeline) -> None:
+    with pipe.producer(), pipe.produce():
+        pass
+
+
+def odd_tile(pipe: RolePipeline) -> None:
+    pipe.buffer(3, "f32")
+    with pipe.producer():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("misused", "code"),
+    [
+        (produce_outside, "role-missing"),
+        (consume_as_producer, "role-missing"),
+        (tail_of_consumer, "role-missing"),
+        (role_in_role, "role-missing"),
+        (no_copy, "tile-missing"),
+        (odd_tile, "bad-argument"),
+        (lambda pipe: RolePipeline(1, 64), "bad-argument"),
+        (lambda pipe: RolePipeline(2, 33), "bad-argument"),
+    ],
+)
+def test_misuse_is_said_at_the_users_line(
+    misused: Callable[[RolePipeline], object], code: str
+) -> None:
+    with kernel([], known=False):
+        pipe = RolePipeline(2, consumers=64)
+        pipe.buffer(64, "f32")
+        with pytest.raises(UsageError) as caught:
+            misused(pipe)
+    assert caught.value.code == code
+    assert caught.value.diagnostic.place.file == __file__
