@@ -14,7 +14,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
-    attribute,
     create,
     is_function,
     operations,
@@ -84,13 +83,18 @@ def thread_number(sizes: tuple[int, ...], write: IntegerWriter) -> Value | int:
     stride = 1
     for axis, size in zip("xyz", sizes, strict=True):
         if size > 1:
-            dimension = {"dimension": attribute(f"#gpu<dim {axis}>", write.context)}
-            kind = [write.index]
-            made = create("gpu.thread_id", (), kind, dimension, ip=write.ip, loc=write.location)
-            part = write.multiply(made.results[0], stride)
+            part = write.multiply(_thread_id(axis, write), stride)
             number = part if number is None else write.add(number, part)
         stride *= size
     return 0 if number is None else number
+
+
+def _thread_id(axis: str, write: IntegerWriter) -> Value:
+    """%id = gpu.thread_id x; its attribute is `#gpu<dim x>` in most stacks, in others `#gpu.dim<x>`."""
+    example = ir.Module.parse(f"%0 = gpu.thread_id {axis}", write.context)
+    dimension = {"dimension": example.body.operations[0].operation.attributes["dimension"]}
+    kinds = [write.index]
+    return create("gpu.thread_id", (), kinds, dimension, ip=write.ip, loc=write.location).results[0]
 
 
 def writer() -> IntegerWriter:

@@ -89,7 +89,8 @@ class FlyDsl(Hook):
         name = ", ".join(names)
         try:
             target = Target.parse(f"rocdl:{chip}")
-            made = pipelined(name, text, Wish(self.num_stages, target, _named, None, self.noalias))
+            wish = Wish(self.num_stages, target, _named, None, self.noalias, keep_registers=True)
+            made = pipelined(name, text, wish)
             code = _for_the_stack(made.module, target) if made.loops else ""
         except AsyncPipeError as error:
             self.reports.append(KernelReport(name, 0, (error.diagnostic,), before=text))

@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
 )
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.hooks.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.write_annotations import annotate
 from mlir_async_pipe.session import passes
@@ -56,8 +57,9 @@ class KernelReport:
 @dataclass(frozen=True)
 class Wish:
     """What is asked of the loops of a module: numbers of stages, by kernels as they are `named`
-    for a symbol; the block size if it is known, whether buffers never overlap, and bytes of
-    workgroup memory (0: what the chip has)."""
+    for a symbol; the block size if it is known, whether buffers never overlap, bytes of
+    workgroup memory (0: what the chip has), and whether values that are loaded ahead stay in their
+    registers: the loads are issued once theirs is free, and loops unrolled until it comes round."""
 
     num_stages: Stages
     target: Target
@@ -65,6 +67,7 @@ class Wish:
     threads: tuple[int, int, int] | None = None
     noalias: bool = False
     smem_limit: int = 0
+    keep_registers: bool = False
 
     def stages(self, loops: Sequence[Operation]) -> list[int]:
         """The stages of each loop."""
@@ -123,6 +126,8 @@ def pipelined(
             if not _choose(module, wish, session):
                 return KernelReport(name, 0, session.report().diagnostics, before=before)
             report = api.pipeline(module, wish.target, smem_limit=wish.smem_limit)
+            if wish.keep_registers:
+                unroll_shifts(module)
         except AsyncPipeError as error:
             said = (*session.report().diagnostics, error.diagnostic)
             return KernelReport(name, 0, said, before=before)
@@ -145,7 +150,9 @@ def _state(function: Operation, wish: Wish) -> None:
 
 def _mark_noalias(function: Operation) -> None:
     """Say of each memref and pointer that a kernel is given that no other one overlaps it."""
-    arguments = list(function.regions[0].blocks[0].arguments)
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    # Workgroup attributions stand behind them.
+    arguments = list(function.regions[0].blocks[0].arguments)[: len(kind.inputs)]
     given: list[Any] = [{} for _ in arguments]
     if _ARGUMENTS in function.attributes:
         given = [ir.DictAttr(entry) for entry in ir.ArrayAttr(function.attributes[_ARGUMENTS])]
@@ -167,18 +174,21 @@ def _choose(module: Any, wish: Wish, session: Session) -> bool:
     chosen = False
     for number, loop in enumerate(find_loops(module, annotated=False)):
         stages = wanted[number]
-        if stages and helped[stages][number]:
+        form = helped[stages][number] if stages else ""
+        if form == "loads" and wish.keep_registers:
+            annotate(loop, num_stages=stages, issue="last")
+        elif form:
             annotate(loop, num_stages=stages)
-            chosen = True
+        chosen = chosen or bool(form)
     return chosen
 
 
-def _helped(module: Any, stages: int, wish: Wish, session: Session) -> list[bool]:
-    """For each loop whether this many stages can be written for it."""
+def _helped(module: Any, stages: int, wish: Wish, session: Session) -> list[str]:
+    """For each loop how this many stages can be written for it: by "copies", "loads" or not ("")."""
     trial = Session(target=wish.target)
     suggest = passes.find("async-pipe-suggest")
     options = suggest.options(stages, wish.target.chip.name, wish.smem_limit)
     suggest.run(module, options, trial)
     report = trial.report()
     session.diagnostics.items += [d for d in report.diagnostics if d.code == "no-suggestion"]
-    return [bool(entry.form) for entry in report.of("suggestions")]
+    return [entry.form for entry in report.of("suggestions")]

@@ -48,6 +48,22 @@ def stand_in_for_torch() -> None:
     sys.modules["torch"] = torch
 
 
+def lower_rest(text: str, jit_function: Any) -> None:
+    """Hand a module to what the stack does from where loops go, as if its own passes had made it."""
+    from flydsl._mlir import ir
+    from flydsl.compiler.backends import get_backend
+
+    from mlir_async_pipe.bindings import new_context
+
+    fragments, binary = get_backend()._pipeline_parts(compile_hints={})
+    first = next(n for n, part in enumerate(fragments) if part.startswith("gpu.module(convert-scf"))
+    with new_context() as context, ir.Location.unknown(context):
+        module = ir.Module.parse(text)
+        options = {"verifier": True, "print_after_all": False}
+        jit_function._run_pipeline(module, fragments[first:], **options)
+        jit_function._run_pipeline(module, [binary], **options)
+
+
 def main(options: dict[str, Any]) -> None:
     """The child's side."""
     try:
@@ -75,7 +91,10 @@ def main(options: dict[str, Any]) -> None:
         options.get("num_stages", 3), noalias=options.get("noalias", True)
     )
     with hook:
-        flydsl_kernels.compile_all()
+        if "module" in options:
+            lower_rest(options["module"], jit_function)
+        else:
+            flydsl_kernels.compile_all()
     assert jit_function._run_pipeline is without_linker
     found = {
         made.kernel: {

@@ -1,6 +1,6 @@
 """flydsl's kernels that are compiled inside the hook do what they do without it, a stage ahead.
 
-Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, hooks/replaced_names.py,
+Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, hooks/replaced_names.py, hooks/unrolled_shifts.py,
 examples/embedding/flydsl_kernels.py
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helpers.flydsl_child import compiled
+from helpers.paths import ROOT
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir, new_context
 
@@ -90,6 +91,33 @@ def test_the_stack_s_own_code_leaves_more_loads_in_flight(name: str) -> None:
     plain = compiled(json.dumps({"num_stages": 0}))[name]
     assert plain["loops"] == 0
     assert in_flight(compiled()[name]["isa"]) >= in_flight(plain["isa"]) + 1
+
+
+def test_no_load_is_waited_for_in_the_loop_that_was_issued_last() -> None:
+    """Two tiles of two loads each are ahead: a wait leaves the younger one in flight. The loop is
+    unrolled once, so that no load has to arrive to be moved to another register."""
+    made = compiled()["matmul"]
+    loops = [loop for loop in loops_of(made["isa"]) if loop.count("global_load") == 4]
+    assert [re.findall(r"vmcnt\((\d+)\)", loop) for loop in loops] == [["2", "2"]]
+
+
+def test_copies_between_memrefs_are_asynchronous_and_counted() -> None:
+    """Kernels of the stack go by pointers; one that does not gets copies to LDS."""
+    text = (ROOT / "examples" / "add_one.mlir").read_text()
+    text = text.replace(" {async_pipe.num_stages = 3 : i64}", "")
+    (made,) = compiled(json.dumps({"module": text, "num_stages": 3})).values()
+    assert made["loops"] == 1
+    assert "through-registers" not in made["codes"]
+    assert "global_load_lds_dwordx4" in made["isa"]
+    waits = [int(count) for count in re.findall(r"vmcnt\((\d+)\)", made["isa"])]
+    assert max(waits) > 0
+    arguments = [numbers(8192), np.zeros(8192, np.float32)]
+    with new_context():
+        for completion in machine.COMPLETIONS:
+            module = ir.Module.parse(made["module"])
+            done = machine.run(module, None, arguments, threads=128, completion=completion)
+            assert done.races == ()
+            np.testing.assert_array_equal(done.arrays[1], arguments[0] + 1)
 
 
 def test_stages_are_asked_for_by_the_name_of_the_python_function() -> None:

@@ -34,6 +34,24 @@ def test_the_place_is_the_innermost_frame_outside_of_the_bindings(frames, place)
     assert (found.file, found.line) == place
 
 
+class Unlike:
+    """A location of bindings that end the process when they are asked for the file of no file."""
+
+    def is_a_file(self) -> bool:
+        return False
+
+    @property
+    def filename(self) -> str:
+        raise RuntimeError
+
+    def __str__(self) -> str:
+        return 'loc(fused["a.py":3:4, unknown])'
+
+
+def test_only_locations_of_files_are_asked_for_their_file():
+    assert Place.at(Unlike()) == Place("a.py", 3, 4)
+
+
 def test_a_place_of_a_file_needs_no_frames():
     with new_context() as context:
         assert Place.of(ir.Location.file("gemm.mlir", 14, 5, context)) == Place("gemm.mlir", 14, 5)
