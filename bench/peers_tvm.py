@@ -17,11 +17,9 @@ TVM needs no GPU for this. Without apache-tvm the script says so and measures no
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib.util
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,7 +37,9 @@ from tvm_pipelines import (  # noqa: E402
     THREE_STAGES,
     TWO_STAGES,
     Pipeline,
+    inject_seconds,
     of_program,
+    parsed,
     split,
 )
 from tvm_trace import PARTS, Trace, trace  # noqa: E402
@@ -91,27 +91,6 @@ def main() -> int:
 # -- TVM --------------------------------------------------------------------------------------
 
 
-def parsed(functions: Iterable[str]) -> Any:
-    """The IRModule of a few functions in TVMScript."""
-    import tvm
-    from tvm.script import tirx
-
-    names = {"T": tirx}
-    found = [tvm.script.from_source(function, names) for function in functions]
-    return tvm.IRModule({f"f{number}": function for number, function in enumerate(found)})
-
-
-def tvm_seconds(module: Any) -> float:
-    """Processor seconds of InjectSoftwarePipeline alone."""
-    from tvm import s_tir
-
-    inject = s_tir.transform.InjectSoftwarePipeline()
-    gc.collect()
-    start = time.process_time()
-    inject(module)
-    return time.process_time() - start
-
-
 def tvm_trace(pipeline: Pipeline) -> Trace:
     """What TVM's result executes."""
     from tvm import s_tir
@@ -159,12 +138,12 @@ def outcome(
 def time_table(loops: int) -> None:
     """Microseconds a loop, and the time a loop at `loops` divided by that at a quarter."""
     print(f"\n{'InjectSoftwarePipeline':36}{'us a loop':>12}{'growth':>10}")
-    tvm_seconds(parsed([TWO_STAGES.function()]))
+    inject_seconds(parsed([TWO_STAGES.function()]))
     for label, pipeline in (("two stages", TWO_STAGES), ("three stages", THREE_STAGES)):
         for one_function in (False, True):
             sizes = {n: module_of(pipeline, n, one_function) for n in (loops // 4, loops)}
             small, large = (
-                min(tvm_seconds(module) for _ in range(3)) / n for n, module in sizes.items()
+                min(inject_seconds(module) for _ in range(3)) / n for n, module in sizes.items()
             )
             where = "one function" if one_function else "a function each"
             print(f"{label + ', ' + where:36}{large * 1e6:12.0f}{large / small:10.2f}")

@@ -10,7 +10,11 @@ Reads and writes of a block are left to TVM, which finds them in the text.
 
 from __future__ import annotations
 
+import gc
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from helpers.pipeline_programs import LENGTH, Access, Program, Schedule
 
@@ -90,6 +94,27 @@ class Pipeline:
     def _buffer(self, function: str, extents: tuple[int, ...]) -> str:
         shape = ", ".join(map(str, extents))
         return f'{function}(({shape},), "{self.dtype}")'
+
+
+def parsed(functions: Iterable[str]) -> Any:
+    """The IRModule of a few functions in TVMScript."""
+    import tvm
+    from tvm.script import tirx
+
+    names = {"T": tirx}
+    found = [tvm.script.from_source(function, names) for function in functions]
+    return tvm.IRModule({f"f{number}": function for number, function in enumerate(found)})
+
+
+def inject_seconds(module: Any) -> float:
+    """Processor seconds of InjectSoftwarePipeline alone."""
+    from tvm import s_tir
+
+    inject = s_tir.transform.InjectSoftwarePipeline()
+    gc.collect()
+    start = time.process_time()
+    inject(module)
+    return time.process_time() - start
 
 
 def split(buffers: tuple[str, ...]) -> list[tuple[str, tuple[int, ...]]]:

@@ -20,7 +20,7 @@ class Roots:
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments any
         memory of its caller, whatever they assert of each other."""
-        if frame and root.kind == "argument":
+        if frame and root.kind in ("argument", "address"):
             root = replace(root, kind="unknown", noalias=False)
         own = frame if root.kind in ("allocation", "unknown", "argument") else 0
         key = (root.kind, root.key, own)

@@ -1,6 +1,7 @@
 """From a memref value to the memory behind it: its root, through any chain of views.
 
     %s = memref.subview %buffer[%i, 0] …      root_of(%s) is the root of %buffer
+    %p = llvm.inttoptr %argument              an address that the function is given
 
 Two roots are distinct memory if they come from different allocations, attributions or
 globals, lie in different memory spaces, or one is a function argument with `llvm.noalias`.
@@ -16,15 +17,23 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
+    Operation,
     Value,
     defining_op,
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, binding_number, global_name
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESSES_IN,
+    POINTER_STEPS,
+    binding_number,
+    global_name,
+)
 
 Space = Literal["global", "workgroup", "private"]
-Kind = Literal["allocation", "attribution", "global", "argument", "binding", "dynamic", "unknown"]
+Kind = Literal[
+    "allocation", "attribution", "global", "argument", "binding", "address", "dynamic", "unknown"
+]
 
 
 @dataclass(frozen=True)
@@ -90,19 +99,23 @@ def root_of(memory: Value) -> Root:
         number = binding_number(op)
         if number is not None:
             return Root("binding", number, current, space_of(current))
+        argument = _address_argument(op)
+        if argument is not None:
+            return Root("address", argument, current, space_of(current))
         if op.name == "gpu.dynamic_shared_memory":
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         return Root("unknown", current, current, space_of(current))
 
 
 # Memory that a kernel is given; no two are known to be apart, unless one is marked so.
-GIVEN = ("argument", "binding")
+GIVEN = ("argument", "binding", "address")
 
 
 def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bool:
     """Whether two roots may be (parts of) the same memory; True when that is not known.
 
-    `assume_noalias_arguments`: what a kernel is given, arguments and bindings, is all apart."""
+    `assume_noalias_arguments`: what a kernel is given, arguments, bindings and addresses, is all
+    apart."""
     if a.kind == b.kind and a.key == b.key:
         return not _disjoint_windows(a, b)
     if a.space != b.space and all(r.kind != "unknown" or _names_its_space(r) for r in (a, b)):
@@ -168,6 +181,17 @@ def _argument_root(argument: Value) -> Root:
     return Root(
         "argument", argument, argument, space_of(argument), noalias=_is_noalias(function, number)
     )
+
+
+def _address_argument(op: Operation | None) -> Value | None:
+    """The function argument that an op takes a pointer out of: a number, or a field of a struct.
+    The fields of one struct may be one memory, as the two pointers of a memref's descriptor are."""
+    while op is not None and op.name in ADDRESSES_IN:
+        source = op.operands[0]
+        op = defining_op(source)
+        if op is None:
+            return source if _argument_root(source).kind == "argument" else None
+    return None
 
 
 def _input_count(function: Any) -> int:

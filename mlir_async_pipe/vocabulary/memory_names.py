@@ -58,6 +58,8 @@ POINTER_STEPS: dict[str, Shown] = {
     "llvm.addrspacecast": "same",
     "llvm.bitcast": "same",
 }
+# What takes a pointer out of a value that holds it, as an argument may be one.
+ADDRESSES_IN = ("llvm.inttoptr", "llvm.extractvalue")
 # An address as an integer; that of a memref is where its allocation begins.
 ADDRESS_OPS: dict[str, Shown] = {
     "memref.extract_aligned_pointer_as_index": "window",

@@ -74,6 +74,25 @@ def call(name: str, operand: Form, by: int) -> Form:
     return forms.of_atom(Atom("call", (name, (operand, Form(by)))))
 
 
+class TakeApartError(Exception):
+    """An unknown is better followed as another form, made of a quotient and a remainder."""
+
+    def __init__(self, atom: Atom, form: Form, quotient: Atom) -> None:
+        super().__init__(str(atom))
+        self.atom, self.form, self.quotient = atom, form, quotient
+
+
+def _take_apart(form: Form, by: int) -> None:
+    """Of (n + c) div 64 there is more to say if n is 64 q + r - c."""
+    if len(form.terms) != 1:
+        return
+    ((atom, coefficient),) = form.terms
+    if coefficient == 1 and atom.kind == "size" and isinstance(atom.key, int):
+        quotient, rest = (Atom(kind, (atom, by)) for kind in ("quotient", "remainder"))
+        terms = frozenset({(quotient, by), (rest, 1)})
+        raise TakeApartError(atom, Form(-form.constant, terms), quotient)
+
+
 Operator = Callable[["Amounts", Typed, list[Amount], Knowledge], Amount]
 
 
@@ -168,9 +187,12 @@ class Amounts(Domain[Amount, Knowledge]):
     def _divided(self, op: Typed, a: Form, by: int, known: Knowledge) -> Amount:
         if _may_be_negative(a, known):
             return _opaque(op, a, Form(by))
-        parts = (a.constant, *(coefficient for _, coefficient in a.terms))
-        if all(part % by == 0 for part in parts):
-            return Form(a.constant // by, frozenset((x, c // by) for x, c in a.terms))
+        if by == 1:
+            return a
+        found = known.parts(a, by)
+        if found is not None and found[1] // by == found[2] // by:
+            return forms.add(found[0], Form(found[1] // by))
+        _take_apart(a, by)
         return call("div", a, by)
 
     @_numbers_first
@@ -179,8 +201,13 @@ class Amounts(Domain[Amount, Knowledge]):
         a, b = _forms(v)
         if b.terms or b.constant <= 0 or _may_be_negative(a, known):
             return _opaque(op, a, b)
-        residue = known.residue(a, b.constant)
-        return call("rem", a, b.constant) if residue is None else residue
+        residue, by = known.residue(a, b.constant), b.constant
+        if residue is not None:
+            return residue
+        found = known.parts(a, by)
+        if found is not None and found[1] // by == found[2] // by:
+            return normal(forms.subtract(a, forms.scale(found[0], by)))
+        return call("rem", a, by)
 
     @_numbers_first
     def and_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:

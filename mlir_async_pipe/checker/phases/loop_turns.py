@@ -11,47 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import lcm
 
-from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import form_of, normal
 from mlir_async_pipe.checker.phases.path_state import PathState, Turn
 from mlir_async_pipe.checker.phases.ranges_of_sums import mentions
-from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
+from mlir_async_pipe.checker.step_graph import Flow
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96
 # Numbers that a loop of unknown length carries are told apart up to here.
-LARGEST_CARRIED = 64
-LARGEST_MODULUS = 1 << 10
-
-
-def modulus_of(flow: Flow, needed: set[int]) -> int:
-    """What iteration numbers are known modulo: twice what needed ones are divided by."""
-    found = 1
-    for step in (step for block in flow.blocks for step in block.steps):
-        if not isinstance(step, Run) or step.op.name not in OPERATORS or len(step.operands) < 2:
-            continue
-        number = constant_value(step.op.operands[1])
-        if number is None or number < 0 or needed.isdisjoint(step.results):
-            continue
-        by = {"div": number, "rem": number, "and_": number + 1, "shr": 1 << min(number, 16)}
-        divisor = by.get(OPERATORS[step.op.name].method, 1)
-        if 1 < divisor <= LARGEST_MODULUS and lcm(found, divisor) <= LARGEST_MODULUS:
-            found = lcm(found, divisor)
-    return 2 * found
+LARGEST_CARRIED = 16
 
 
 @dataclass
 class LoopTurns:
-    """The loops of one kernel; those of many iterations are followed one by one if `exact`."""
+    """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
+    are followed one by one if `exact`, else there are `some_long`."""
 
     flow: Flow
     modulus: int
     exact: bool
+    some_long: bool = False
 
     def enter(self, state: PathState, number: int) -> None:
         """The first iteration begins."""
@@ -67,13 +49,13 @@ class LoopTurns:
         if not total.terms:
             self._enter_long(state, number, upper, total.constant, step)
             return
-        atom = Atom("loop", (number, None if lower.terms else lower.constant))
-        low, high = state.known.bounds(total)
+        atom = Atom("loop", number)
+        low, high = state.known.bounds(state.known.coarse(total))
         state.forget(atom)
-        if not lower.terms:
-            state.known.residues[atom] = lower.constant % self.modulus, self.modulus
-        state.known.learn(forms.subtract(upper, forms.of_atom(atom)), low, high)
-        state.turns[number] = Turn(forms.of_atom(atom), step, atom)
+        state.known.residues[atom] = 0, self.modulus
+        done = forms.scale(forms.of_atom(atom), step)
+        state.known.learn(state.known.coarse(forms.subtract(total, done)), low, high)
+        state.turns[number] = Turn(forms.add(lower, done), step, atom)
 
     def _enter_long(
         self, state: PathState, number: int, upper: Form, total: int, step: int
@@ -83,7 +65,7 @@ class LoopTurns:
         state.forget(atom)
         state.known.residues[atom] = total % self.modulus, self.modulus
         state.known.learn(forms.of_atom(atom), LONG_LOOP * step, None)
-        state.doubtful = True
+        state.doubtful = self.some_long = True
         state.turns[number] = Turn(forms.subtract(upper, forms.of_atom(atom)), step, atom)
 
     def _bounds(self, state: PathState, number: int) -> tuple[Form, Form, int] | None:
@@ -108,7 +90,7 @@ class LoopTurns:
         """The next iteration begins; the values `carried` are assigned."""
         turn = state.turns.get(number, Turn(None))
         if turn.unknown is not None:
-            by = -turn.step if turn.unknown.kind == "rest" else turn.step
+            by = -turn.step if turn.unknown.kind == "rest" else 1
             _advance(state, turn.unknown, by)
         elif turn.value is not None:
             following = normal(forms.add(form_of(turn.value), Form(turn.step)))

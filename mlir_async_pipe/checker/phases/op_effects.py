@@ -44,6 +44,8 @@ from mlir_async_pipe.vocabulary.products import descriptor_span, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 
 MBARRIER_BYTES = 8
+# Operands that say nothing of workgroup memory.
+_ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 
 
 @dataclass
@@ -119,10 +121,16 @@ class OpEffects:
         return self._generic(run)
 
     def reads(self, run: Run) -> tuple[int, ...]:
-        """The values that an op looks at which does something, or makes a name of memory."""
-        row = row_of(run.op)
-        names = run.op.name in MBARRIER_OPS or (row is not None and row.swizzled)
-        return run.operands if names or self.prepare(run) is not None else ()
+        """The values that an op looks at which does something, or makes a name of memory: where
+        in global memory a copy is does not matter."""
+        row, rule = row_of(run.op), MBARRIER_OPS.get(run.op.name)
+        names = rule is not None or (row is not None and row.swizzled)
+        if not names and self.prepare(run) is None:
+            return ()
+        known = rule or row
+        groups = operand_groups(run.op, known) if known is not None else {}
+        left_out = {n for name in _ELSEWHERE for n in groups.get(name, ())}
+        return tuple(value for n, value in enumerate(run.operands) if n not in left_out)
 
     # mbarriers ----------------------------------------------------------------------------
 

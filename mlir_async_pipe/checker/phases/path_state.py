@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Value
@@ -82,6 +83,24 @@ class PathState:
     def spot(self) -> Spot:
         """What effects look at."""
         return Spot(self.memory, self.known, self.mask, self.get)
+
+    def take_apart(self, atom: Atom, form: Form, quotient: Atom) -> None:
+        """An argument of the kernel becomes `by` quotients and a remainder, minus a constant."""
+        by = dict(form.terms)[quotient]
+        low, high = self.known.bounds(Form(-form.constant, frozenset({(atom, 1)})))
+        self.known.forget(atom)
+        ends = (None if end is None else end // by for end in (low, high))
+        self.known.learn(Form(0, frozenset({(quotient, 1)})), *ends)
+        number = atom.key
+        assert isinstance(number, int)
+        for other, value in [(number, self.get(number)), *self.env.items()]:
+            if isinstance(value, Form):
+                factor = dict(value.terms).get(atom, 0)
+                rest = Form(value.constant, value.terms - {(atom, factor)})
+                if factor:
+                    self.env[other] = forms.add(rest, forms.scale(form, factor))
+                elif mentions(value, atom):
+                    self.env[other] = None
 
     def forget(self, atom: Atom) -> None:
         """An unknown gets another value: nothing is known of it and of what it made."""

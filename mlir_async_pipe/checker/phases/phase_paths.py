@@ -13,18 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from math import lcm
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.graph_facts import live_values, needed_values
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.loop_turns import LoopTurns, modulus_of
+from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, Spot
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
-from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    LARGEST_MODULUS,
+    ModulusError,
+    UndecidedError,
+)
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import (
@@ -69,32 +75,44 @@ def follow(
         return Followed((), "may-alias", ())
     effects = OpEffects(sites, touched)
     numbers = PathNumbers(flow, effects, size)
-    short = _followed(PhasePaths(flow, effects, numbers, exact=False))
-    if not short.reason and all(fault.certain for fault in short.faults):
+    loops, short = _followed(flow, effects, numbers, exact=False)
+    proven = not short.reason and not short.faults
+    if proven or not loops.some_long:
         return short
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    exact = _followed(PhasePaths(flow, effects, numbers, exact=True))
+    _, exact = _followed(flow, effects, numbers, exact=True)
     is_better = not exact.reason or any(fault.certain for fault in exact.faults)
     return exact if is_better else short
 
 
-def _followed(paths: PhasePaths) -> Followed:
-    reason = ""
-    try:
-        paths.run()
-    except NotFollowedError as stopped:
-        reason = stopped.reason
-    return Followed(tuple(paths.faults), reason, tuple(paths.effects.ops))
+def _followed(
+    flow: Flow, effects: OpEffects, numbers: PathNumbers, *, exact: bool
+) -> tuple[LoopTurns, Followed]:
+    """Follow all paths, with what iteration numbers are known modulo as small as it may be."""
+    modulus, reason = 1, "budget"
+    while modulus <= LARGEST_MODULUS**2:
+        loops = LoopTurns(flow, modulus, exact)
+        paths = PhasePaths(flow, effects, numbers, loops)
+        try:
+            paths.run()
+            reason = ""
+            break
+        except ModulusError as needed:
+            modulus = lcm(modulus, needed.modulus)
+        except NotFollowedError as stopped:
+            reason = stopped.reason
+            break
+    return loops, Followed(tuple(paths.faults), reason, tuple(effects.ops))
 
 
 @dataclass
 class PhasePaths:
-    """The paths of one kernel; loops of many iterations are followed one by one if `exact`."""
+    """The paths of one kernel."""
 
     flow: Flow
     effects: OpEffects
     numbers: PathNumbers
-    exact: bool
+    loops: LoopTurns
     faults: dict[FoundFault, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,7 +121,6 @@ class PhasePaths:
         self.live = live_values(flow, self.needed)
         self.plans = [self._plans(block) for block in flow.blocks]
         self.seen: list[set[Hashable]] = [set() for _ in flow.blocks]
-        self.loops = LoopTurns(flow, modulus_of(flow, self.needed), self.exact)
         acting = {
             block.number
             for block in flow.blocks
@@ -149,6 +166,9 @@ class PhasePaths:
         except UndecidedError as open_condition:
             for half in state.known.halves(open_condition.form):
                 self.work.append((block.number, position, state.copy(half)))
+        except TakeApartError as better:
+            state.take_apart(better.atom, better.form, better.quotient)
+            self.work.append((block.number, position, state))
         except PhaseFault as fault:
             doubt = state.doubtful or state.mask is None or state.memory.some_met
             found = replace(fault.found, certain=fault.found.certain and not doubt)

@@ -22,6 +22,8 @@ from mlir_async_pipe.checker.forms import Atom, Form
 Range = tuple[int | None, int | None]
 Direction = frozenset[tuple[Atom, int]]
 OPEN: Range = (None, None)
+# Slots times two, usually; of larger ones nothing is told.
+LARGEST_MODULUS = 64
 
 
 class UndecidedError(Exception):
@@ -30,6 +32,14 @@ class UndecidedError(Exception):
     def __init__(self, form: Form) -> None:
         super().__init__(str(form))
         self.form = form
+
+
+class ModulusError(Exception):
+    """The numbers of loops must be known modulo `modulus`, which is more than is kept of them."""
+
+    def __init__(self, modulus: int) -> None:
+        super().__init__(str(modulus))
+        self.modulus = modulus
 
 
 @lru_cache(maxsize=1 << 14)
@@ -115,12 +125,37 @@ class Knowledge:
 
     def at_least_one(self, form: Form) -> bool:
         """Whether a form is 1 or more. Raises UndecidedError."""
-        low, high = self.bounds(form)
-        if low is not None and low >= 1:
-            return True
-        if high is not None and high <= 0:
-            return False
-        raise UndecidedError(form)
+        for same in (form, self.coarse(form)):
+            low, high = self.bounds(same)
+            if low is not None and low >= 1:
+                return True
+            if high is not None and high <= 0:
+                return False
+        raise UndecidedError(same)
+
+    def coarse(self, form: Form) -> Form:
+        """A form that is 1 or more exactly where this one is, without what is too small to matter:
+        q - k + 1 for 64 q - 64 k + r + 1 with r from 0 to 63."""
+        by = gcd(*(c for atom, c in form.terms if atom.kind != "remainder"))
+        found = self.parts(form, by)
+        if found is None:
+            return form
+        large, low, high = found
+        # by D + s >= 1 for all s if D >= t; for none if D <= u.
+        least, most = -((low - 1) // by), -high // by
+        return forms.add(large, Form(1 - least)) if most == least - 1 else form
+
+    def parts(self, form: Form, by: int) -> tuple[Form, int, int] | None:
+        """A form as `by` times one without constant, plus what is from a least to a largest number;
+        None if that is nothing else than the form, or not bounded."""
+        if by < 2:
+            return None
+        large = frozenset((a, c // by) for a, c in form.terms if c % by == 0)
+        small = frozenset((a, c) for a, c in form.terms if c % by)
+        low, high = self.bounds(Form(form.constant, small))
+        if not large or low is None or high is None:
+            return None
+        return Form(0, large), low, high
 
     def halves(self, form: Form) -> list[Knowledge]:
         """What is known where a form is 1 or more, and where it is not."""
@@ -167,6 +202,8 @@ class Knowledge:
     def _residue_of(self, atom: Atom, modulus: int) -> int | None:
         if atom in self.residues:
             residue, known = self.residues[atom]
+            if known % modulus and modulus <= LARGEST_MODULUS:
+                raise ModulusError(modulus)
             return residue % modulus if known % modulus == 0 else None
         if atom.kind != "call":
             return None
@@ -228,14 +265,14 @@ def _smaller(one: int | None, other: int) -> int:
 def first_range(atom: Atom) -> Range:
     """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
     loop's number not below the first one."""
-    if atom.kind in ("size", "carried"):
+    if atom.kind in ("size", "carried", "loop"):
         return 0, None
     if atom.kind == "bit":
         return 0, 1
     if atom.kind == "rest":
         total: int = atom.key[1]  # type: ignore[index]
         return None, total
-    if atom.kind == "loop":
-        low: int | None = atom.key[1]  # type: ignore[index]
-        return low, None
+    if atom.kind == "remainder":
+        by: int = atom.key[1]  # type: ignore[index]
+        return 0, by - 1
     return OPEN

@@ -19,6 +19,7 @@ from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import PipelineError
 
 SM_80 = Target.parse("nvvm:sm_80")
 SIZED = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<128 x f32>"
@@ -217,3 +218,76 @@ def test_two_copies_of_one_statement_may_not_meet(apart):
         code = lower(module, target=SM_80, emit="ptx")
     assert ("sync-fallback" in {entry.code for entry in code.diagnostics}) == (apart == 12)
     assert [wait.count for wait in report.of("waits")][:1] == [1]
+
+
+# What a kernel is given, as front ends give it: the pointer itself, its number, or a struct of it.
+GIVEN = {
+    "pointers": ("!llvm.ptr<1>", "%{to} = llvm.bitcast %{at} : !llvm.ptr<1> to !llvm.ptr<1>"),
+    "numbers": ("i64", "%{to} = llvm.inttoptr %{at} : i64 to !llvm.ptr<1>"),
+    "structs": (
+        "!llvm.struct<(ptr<1>, ptr<1>, i64)>",
+        "%{to} = llvm.extractvalue %{at}[1] : !llvm.struct<(ptr<1>, ptr<1>, i64)>",
+    ),
+    "numbers in structs": (
+        "!llvm.struct<(i64, i64)>",
+        "%{to}n = llvm.extractvalue %{at}[0] : !llvm.struct<(i64, i64)>\n"
+        "    %{to} = llvm.inttoptr %{to}n : i64 to !llvm.ptr<1>",
+    ),
+}
+
+
+def given(name: str, first: str = "a0", second: str = "b0", unpacked: str = "") -> str:
+    """The kernel, from memory %A to memory %B that it gets out of the arguments `first`, `second`."""
+    kind, form = GIVEN[name]
+    names = "\n    ".join(form.format(to=to, at=at) for to, at in (("A", first), ("B", second)))
+    return (
+        kernel(base=f"{BASE}\n    {unpacked or names}")
+        .replace(
+            "%A: !llvm.ptr<1> {llvm.noalias}, %B: memref<1024xf32> {llvm.noalias}",
+            f"%a0: {kind}, %b0: {kind}",
+        )
+        .replace(
+            "vector.store %w, %B[%at] : memref<1024xf32>, vector<4xf32>",
+            "%to = llvm.getelementptr %B[%at64] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32\n"
+            "      llvm.store %w, %to {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>",
+        )
+    )
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_a_kernel_is_given_is_apart_where_the_caller_says_so(name):
+    with new_context():
+        with pytest.raises(PipelineError) as refused:
+            pipeline(ir.Module.parse(given(name)), SM_80)
+        assert refused.value.code == "unproven-independence"
+        notes = refused.value.diagnostic.notes
+        assert any("assume-noalias-arguments" in note.message for note in notes)
+        report = pipeline(ir.Module.parse(given(name)), SM_80, assume_noalias_arguments=True)
+    assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
+    assert sum(check.unknown + check.unsafe for check in report.of("checks")) == 0
+
+
+@pytest.mark.parametrize("name", [name for name in GIVEN if name != "pointers"])
+def test_one_argument_is_never_apart_from_itself(name):
+    """Not even two fields of it: a memref's descriptor has its memory twice."""
+    with new_context(), pytest.raises(PipelineError, match="may read what"):
+        text = given(name, "a0", "a0").replace(
+            "%Bn = llvm.extractvalue %a0[0]", "%Bn = llvm.extractvalue %a0[1]"
+        )
+        pipeline(ir.Module.parse(text), SM_80, assume_noalias_arguments=True)
+
+
+COMPUTED = {
+    "a sum": "%n = llvm.add %a0, %b0 : i64\n    %B = llvm.inttoptr %n : i64 to !llvm.ptr<1>",
+    "loaded": "%h = llvm.inttoptr %b0 : i64 to !llvm.ptr<1>\n"
+    "    %B = llvm.load %h : !llvm.ptr<1> -> !llvm.ptr<1>",
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_a_computed_address_may_be_any_memory(name):
+    text = given(
+        "numbers", unpacked=f"%A = llvm.inttoptr %a0 : i64 to !llvm.ptr<1>\n    {COMPUTED[name]}"
+    )
+    with new_context(), pytest.raises(PipelineError, match="may read what"):
+        pipeline(ir.Module.parse(text), SM_80, assume_noalias_arguments=True)

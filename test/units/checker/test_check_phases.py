@@ -149,3 +149,26 @@ def test_a_loop_of_very_many_tiles_is_proven() -> None:
     assert verdict(checked(Ring(slots=3, ahead=2, tiles=100000, executions=1))) == "safe"
     wrong = changed(Ring(slots=3, ahead=2, tiles=100000, executions=1), barrier="")
     assert codes(checked(wrong)) == {"phase-overtaken"}
+
+
+STEPS = """
+  %n64 = arith.constant 64 : index
+  %up = arith.addi %n, %c63 : index
+  %tiles = arith.divui %up, %n64 : index
+  %full ="""
+
+
+def test_tiles_that_are_counted_by_a_division() -> None:
+    """The loop runs from 0 to n by 64; the prologue and the refills compare tiles."""
+    text = Ring(slots=3, ahead=2, executions=1, counted=False).text()
+    text = text.replace("%tiles: index", "%n: index").replace("\n  %full =", STEPS, 1)
+    head = "%r:3 = scf.for %i = %c0 to %tiles step %c1"
+    assert head in text
+    stepped = text.replace(head, "%r:3 = scf.for %from_n = %c0 to %n step %n64")
+    stepped = stepped.replace(
+        "%tile = arith.addi %first, %i",
+        "%i = arith.divui %from_n, %n64 : index\n%tile = arith.addi %first, %i",
+    )
+    assert verdict(check_module(parse(stepped)).report) == "safe"
+    wrong = stepped.replace("%up = arith.addi %n, %c63", "%up = arith.addi %n, %c0")
+    assert "deadlock" in codes(check_module(parse(wrong)).report)

@@ -6,6 +6,7 @@ checker/phases/path_numbers.py
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -18,9 +19,9 @@ from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, of_array
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, TakeApartError, of_array
 from mlir_async_pipe.checker.phases.byte_places import Place, region_of_view, value_of
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, ModulusError, UndecidedError
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.numbers import NUMBERS
 
@@ -68,6 +69,48 @@ def test_halves_part_the_numbers_where_the_form_is_one_or_more(seed: int) -> Non
         known = decided
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_too_small_to_matter_is_left_out(seed: int) -> None:
+    """Law: the coarse form is 1 or more exactly where the form is, for every remainder."""
+    draw = random.Random(seed)
+    by = draw.choice((2, 4, 64))
+    rest = Atom("remainder", (N, by))
+    asked = forms.add(
+        form(draw.randint(-99, 99), by, draw.choice((-by, -2 * by))), forms.of_atom(rest)
+    )
+    coarse = Knowledge().coarse(asked)
+    for n, k, r in itertools.product(range(6), range(6), range(by)):
+        at = {N: n, K: k, rest: r}
+        values = [f.constant + sum(at[a] * c for a, c in f.terms) for f in (asked, coarse)]
+        assert (values[0] >= 1) == (values[1] >= 1)
+    if coarse != asked:
+        assert rest not in dict(coarse.terms)
+
+
+def test_a_divided_argument_is_taken_apart() -> None:
+    """n + 63 = 64 q + r: then (n - 1) div 64 + 1 is what (n + 63) div 64 is, and n > 64 a matter
+    of q."""
+    known = Knowledge()
+    by = 64
+    text = """func.func @f(%a: index, %b: index) {
+      %c = arith.divui %a, %b : index
+      return
+    }"""
+    with new_context():
+        module = parse(text)
+        division = typed(next(op for op in walk(module.operation) if op.name == "arith.divui"))
+        size = Atom("size", 0)
+        up = Form(63, frozenset({(size, 1)}))
+        with pytest.raises(TakeApartError) as found:
+            AMOUNTS.evaluate(division, [up, by], known)
+        made = forms.add(found.value.form, Form(63))
+        quotient = forms.of_atom(found.value.quotient)
+        known.learn(quotient, 0, None)
+        assert AMOUNTS.evaluate(division, [made, by], known) == quotient
+        down = forms.add(found.value.form, Form(63 + 64))
+        assert AMOUNTS.evaluate(division, [down, by], known) == forms.add(quotient, Form(1))
+
+
 def test_a_loop_goes_on_and_its_ranges_with_it() -> None:
     known = Knowledge(residues={K: (5, 6)})
     known.learn(form(0, 1, -1), 3, None)
@@ -112,7 +155,7 @@ def test_an_op_on_a_form_is_the_op_on_its_numbers(name: str) -> None:
                 known.learn(form(0, 1), 5, 40)
                 try:
                     made = AMOUNTS.evaluate(one, [form(1, 1), b], known)
-                except UndecidedError:
+                except (UndecidedError, ModulusError):
                     continue
                 for n in range(5, 41):
                     if n % 12 != start % 12:
