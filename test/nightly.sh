@@ -33,6 +33,7 @@ judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed
 judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
 judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
 judge tensors test/reports/tensor_loops_report.py --loops 400 --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"
+judge phases test/reports/phase_report.py --loops 300 --mutants 900 --made 200 --seed "$seed" --jobs "$jobs" --json "$out/phases.json"
 judge amd test/reports/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
 ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" test/laws/test_second_machine.py
 # Files that read this variable take more samples of their laws; the random pipelines are those

@@ -37,6 +37,7 @@ gpu.module @kernels {
       // expected-remark @+1 {{the wait leaves 1 in flight instead of 0: every access after it is covered all the same [relaxed-wait]}}
       nvvm.cp.async.wait.group 0
       gpu.barrier
+      // expected-note @+1 {{with one more 'memref.load' reads what 'nvgpu.device_async_copy' may still be writing}}
       %x = memref.load %rows[%from, %mirror] : memref<2x64xf32, #wg>
       memref.store %x, %C[%i, %t] : memref<16x64xf32>
       gpu.barrier

@@ -25,11 +25,15 @@ def is_product(op: Any) -> bool:
     return op.name in PRODUCTS
 
 
+# How many groups nvgpu.warpgroup.mma leaves in flight; one where it does not say.
+PRODUCTS_LEFT = "waitGroup"
+
+
 def products_left(op: Any) -> int | None:
     """How many groups a product that commits and waits by itself leaves in flight."""
     if op.name != "nvgpu.warpgroup.mma":
         return None
-    left = integer_attribute(op, "waitGroup")
+    left = integer_attribute(op, PRODUCTS_LEFT)
     return 1 if left is None else left
 
 

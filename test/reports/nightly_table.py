@@ -104,11 +104,17 @@ def tensors(found: list[dict[str, Any]]) -> Rows:
         yield row["kind"], f"{row['loops']}, of which {row['wrong']} wrong"
 
 
+def phases(found: dict[str, Any]) -> Rows:
+    """Tensor copies in hand-written forms, and mutants of them, for checker and machine."""
+    yield from ((name, str(number)) for name, number in found["figures"].items())
+
+
 REPORTS: dict[str, Callable[[Any], Rows]] = {
     "pipelines": pipelines,
     "mutants": mutants,
     "ptx": ptx,
     "tensors": tensors,
+    "phases": phases,
     "amd": amd,
 }
 

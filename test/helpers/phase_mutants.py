@@ -1,0 +1,144 @@
+"""Random loops of tensor copies in all forms, and mutants of them made by program: lines left out,
+predicates, counts and numbers changed. The machine says which of them fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+
+import numpy as np
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from helpers.tensor_loops import random_loop
+from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, TOGETHER, changed
+from mlir_async_pipe import machine, pipeline
+from mlir_async_pipe.bindings import ir
+
+# What a mutant may leave out.
+_LINES = re.compile(
+    r"nvgpu\.mbarrier\.(?:init|try_wait|arrive)|nvgpu\.tma\.async\.load|gpu\.barrier|nvvm\.fence"
+    r"|nvvm\.wgmma\.wait"
+)
+_CHANGES = (
+    ("predicate = %go", "predicate = %leader"),
+    ("predicate = %go", "predicate = %in"),
+    ("arith.andi %in, %leader", "arith.andi %in, %in"),
+    ("predicate = %leader", "predicate = %true"),
+    ("arith.cmpi ult, %j, %tiles", "arith.cmpi ule, %j, %tiles"),
+    ("%full[%at]", "%full[%c0]"),
+    ("%full[%slot]", "%full[%c0]"),
+    ("arith.cmpi eq, %s1, %slots", "arith.cmpi eq, %s1, %ahead"),
+    ("arith.addi %slot, %ahead", "arith.addi %slot, %c0"),
+    ("%slot, %phase_, %next", "%slot_, %phase, %next"),
+    ("arith.divui %tile, %slots", "arith.divui %tile, %c2"),
+    ("arith.cmpi eq, %odd, %c1", "arith.cmpi eq, %odd, %c0"),
+    ("scf.yield %slot_,", "scf.yield %slot,"),
+)
+
+
+def random_ring(seed: int, *, specialised: bool = False) -> Ring:
+    """A loop with as many slots as docs/phases.md asks for, or one more."""
+    draw = random.Random(seed)
+    products = draw.random() < 0.25
+    ahead, in_flight = draw.choice((1, 2, 3)), draw.choice((0, 1, 2)) if products else 0
+    order = draw.choice(("after", "before"))
+    least = in_flight + 1 if specialised else ahead + in_flight + (order == "before")
+    slots = least + draw.choice((0, 0, 1))
+    return Ring(
+        slots=slots,
+        ahead=ahead,
+        in_flight=in_flight,
+        tiles=draw.choice((2 * slots + 1, draw.randint(1, 2 * slots + 2))),
+        executions=draw.choice((1, 2)),
+        specialised=specialised,
+        reader="products" if products else "loads",
+        leader=draw.choice(("thread", "elect", "branch")),
+        counted=draw.random() < 0.5,
+        parity=draw.choice(("carried", "divided")),
+        order=order,
+    )
+
+
+def made_by_the_expander(seed: int) -> str:
+    """The pipeline of a random loop with one slot."""
+    module = parse(random_loop(seed).text())
+    pipeline(module, check="none")
+    return str(module)
+
+
+def random_mutant(seed: int) -> tuple[str, Ring, str]:
+    """A kind of mutant, the loop, and its text, which parses: enough tiles and executions to fail."""
+    draw = random.Random(f"mutant {seed}")
+    while True:
+        found = _drawn(seed, draw)
+        try:
+            parse(found[2])
+        except ir.MLIRError:
+            continue
+        return found
+
+
+def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring, str]:
+    ring = random_ring(seed, specialised=draw.random() < 0.2)
+    ring = dataclasses.replace(ring, tiles=2 * ring.slots + 1, executions=2)
+    kind = draw.choice(("part", "line", "change", "slots"))
+    if kind == "slots" and ring.slots > 1:
+        fewer = dataclasses.replace(ring, slots=ring.slots - 1)
+        return kind, fewer, fewer.text()
+    if kind == "part":
+        tables = [EVERYWHERE, APART if ring.specialised else TOGETHER]
+        table = draw.choice([*tables, PRODUCT] if ring.reader == "products" else tables)
+        name = draw.choice(sorted(table))
+        mutant = changed(ring, **table[name][0])
+        return name, mutant, mutant.text()
+    text = ring.text()
+    if kind == "change":
+        possible = [change for change in _CHANGES if change[0] in text]
+        before, after = draw.choice(possible)
+        places = [found.start() for found in re.finditer(re.escape(before), text)]
+        at = draw.choice(places)
+        return f"{before} -> {after}", ring, text[:at] + after + text[at + len(before) :]
+    lines = text.split("\n")
+    number = draw.choice([n for n, line in enumerate(lines) if _LINES.search(line)])
+    name = _LINES.findall(lines[number])[0]
+    given = re.match(r"\s*(%\w+) = ", lines[number])
+    left = [] if given is None else [lines[number]]
+    return f"no {name}", ring, "\n".join([*lines[:number], *left, *lines[number + 1 :]])
+
+
+def checked(text: str) -> tuple[str, str]:
+    """What the checker says ("safe", "unknown", "unsafe"), and with which codes or reasons."""
+    report = check_module(parse(text)).report
+    (found,) = report.of("checks")
+    if found.unsafe:
+        named = {hazard.code for hazard in report.of("hazards") if hazard.verdict == "unsafe"}
+        return "unsafe", " ".join(sorted(named))
+    return ("unknown", " ".join(sorted(found.reasons))) if found.unknown else ("safe", "")
+
+
+def failure(ring: Ring, text: str, seed: int) -> str:
+    """How the machine makes a kernel fail, "" if it does not: by a race, or by results that depend
+    on the completion. (One that always gives the same wrong numbers reads what it asked for.)"""
+    results = []
+    schedules = ("lockstep", "forward", "backward", "random")
+    for number, completion in enumerate(("late", "eager", f"random:{seed}")):
+        result = machine.run(
+            parse(text),
+            None,
+            ring.arguments(),
+            threads=ring.threads,
+            completion=completion,
+            schedule=schedules[(seed + number) % 4],
+        )
+        if result.races:
+            return " ".join(sorted(result.race_codes))
+        results.append([np.array(array) for array in result.arrays])
+    same = all(
+        np.array_equal(one, other)
+        for later in results[1:]
+        for one, other in zip(results[0], later, strict=True)
+    )
+    return "" if same else "results differ"

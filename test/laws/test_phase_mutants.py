@@ -1,0 +1,61 @@
+"""A sample of the report on phases: right loops are proven, and whatever the machine makes fail the
+checker names.
+
+`python test/reports/phase_report.py` does the same to hundreds of loops and mutants.
+
+Covers: checker/phases/phase_paths.py, checker/phases/arrivals.py, checker/phases/async_memory.py,
+test/reports/phase_report.py, test/reports/nightly_table.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from reports import nightly_table
+from reports.phase_report import (
+    Judged,
+    is_clean,
+    judge_made,
+    judge_mutant,
+    judge_right,
+    summary,
+)
+
+
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_right_loops_are_proven_and_run(seed: int) -> None:
+    found = judge_right(seed)
+    assert found.fails == ""
+    assert found.verdict == ("unknown" if found.roles else "safe"), found.codes
+
+
+@pytest.mark.parametrize("seed", range(7000, 7030))
+def test_no_failing_mutant_is_missed(seed: int) -> None:
+    found = judge_mutant(seed)
+    assert not found.missed, (found.kind, found.fails, found.text)
+    if found.fails and not found.roles:
+        assert found.verdict == "unsafe"
+
+
+@pytest.mark.parametrize("seed", range(7000, 7012))
+def test_pipelines_of_the_expander_are_proven(seed: int) -> None:
+    found = judge_made(seed)
+    assert found.verdict == "safe", (found.codes, found.text)
+
+
+def test_the_figures_count_what_is_wrong() -> None:
+    found = [
+        Judged("right", 0, False, "safe", "", ""),
+        Judged("right", 1, True, "unknown", "specialised", ""),
+        Judged("no wait", 2, False, "unsafe", "read-in-flight", "read-in-flight"),
+        Judged("no wait", 3, True, "unknown", "specialised", "read-in-flight"),
+    ]
+    figures = summary(found)
+    assert is_clean(figures) and figures["mutants, failing, named"] == 1
+    assert figures["mutants with roles, failing, unknown"] == 1
+    missed = Judged("slots", 4, False, "safe", "", "source-overwritten", "module {}")
+    accused = Judged("made", 5, False, "unsafe", "deadlock", "", "module {}")
+    for wrong, name in ((missed, "missed"), (accused, "made by the expander, accused")):
+        figures = summary([*found, wrong])
+        assert not is_clean(figures) and figures[name] == 1
+    assert dict(nightly_table.phases({"figures": figures}))["missed"] == "0"

@@ -1,0 +1,167 @@
+"""Tensor copies at scale: right loops in all forms, and mutants of them, for checker and machine.
+
+    python test/reports/phase_report.py --loops 300 --mutants 600 --made 200 --seed 1 --json FILE
+
+A mutant *fails* if the machine finds a race or a deadlock in one of three completions, or if these
+give different results. What fails and is neither `unsafe` nor `unknown` for the checker is *missed*; a right
+loop that it calls unsafe is *accused*. Either makes the exit code 1. Loops with roles of their own
+are unknown to the checker (`specialised`), and counted apart. Pipelines that the expander made of
+random loops (`made`) are judged by the checker alone; `tensor_loops_report.py` runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers.phase_mutants import (
+    checked,
+    failure,
+    made_by_the_expander,
+    random_mutant,
+    random_ring,
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One kernel: its kind ("right" of a right one), the checker's verdict and codes, how it fails
+    ("" if it does not), and its text if somebody is wrong."""
+
+    kind: str
+    seed: int
+    roles: bool
+    verdict: str
+    codes: str
+    fails: str
+    text: str = ""
+
+    @property
+    def missed(self) -> bool:
+        """Whether the checker has let pass what fails."""
+        return bool(self.fails) and self.verdict == "safe"
+
+    @property
+    def accused(self) -> bool:
+        """Whether the checker calls a right loop unsafe."""
+        return self.kind in ("right", "made") and self.verdict == "unsafe"
+
+
+def judge_right(seed: int) -> Judged:
+    """A loop that is right by the rules; every third one has roles of its own."""
+    ring = random_ring(seed, specialised=seed % 3 == 2)
+    return _judged("right", seed, ring.specialised, ring, ring.text())
+
+
+def judge_mutant(seed: int) -> Judged:
+    """A loop with one thing wrong."""
+    kind, ring, text = random_mutant(seed)
+    return _judged(kind, seed, ring.specialised, ring, text)
+
+
+def judge_made(seed: int) -> Judged:
+    """A pipeline that the expander made."""
+    text = made_by_the_expander(seed)
+    verdict, codes = checked(text)
+    return Judged("made", seed, False, verdict, codes, "", "" if verdict == "safe" else text)
+
+
+def _judged(kind: str, seed: int, roles: bool, ring: object, text: str) -> Judged:
+    verdict, codes = checked(text)
+    fails = failure(ring, text, seed)  # type: ignore[arg-type]
+    found = Judged(kind, seed, roles, verdict, codes, fails)
+    kept = found.missed or found.accused or (kind == "right" and bool(fails))
+    return Judged(kind, seed, roles, verdict, codes, fails, text) if kept else found
+
+
+def summary(found: list[Judged]) -> dict[str, int]:
+    """The figures of a report."""
+    right = [one for one in found if one.kind == "right"]
+    made = [one for one in found if one.kind == "made"]
+    mutants = [one for one in found if one.kind not in ("right", "made")]
+    failing = [one for one in mutants if one.fails]
+    together = [one for one in failing if not one.roles]
+    return {
+        "right": sum(not one.roles for one in right),
+        "right, proven": sum(one.verdict == "safe" for one in right),
+        "right, unknown": sum(one.verdict == "unknown" and not one.roles for one in right),
+        "right, accused": sum(one.accused for one in right),
+        "right, but the machine finds something": sum(bool(one.fails) for one in right),
+        "right with roles": sum(one.roles for one in right),
+        "right with roles, unknown": sum(one.verdict == "unknown" and one.roles for one in right),
+        "made by the expander": len(made),
+        "made by the expander, proven": sum(one.verdict == "safe" for one in made),
+        "made by the expander, accused": sum(one.accused for one in made),
+        "mutants": len(mutants),
+        "mutants, failing": len(failing),
+        "mutants, failing, named": sum(one.verdict == "unsafe" for one in failing),
+        "mutants, failing, unknown": sum(one.verdict == "unknown" for one in together),
+        "mutants with roles, failing, unknown": sum(
+            one.verdict == "unknown" and one.roles for one in failing
+        ),
+        "missed": sum(one.missed for one in mutants),
+        "mutants, not failing": len(mutants) - len(failing),
+        "mutants, not failing, unsafe": sum(
+            one.verdict == "unsafe" and not one.fails for one in mutants
+        ),
+    }
+
+
+def is_clean(figures: dict[str, int]) -> bool:
+    """Whether nothing was missed, and no right loop accused or found wrong."""
+    wrong = (
+        "missed",
+        "right, accused",
+        "right, but the machine finds something",
+        "made by the expander, accused",
+    )
+    return not any(figures[name] for name in wrong)
+
+
+def tell(found: list[Judged]) -> None:
+    """The figures, the names by kind, and what went wrong."""
+    print("| what | number |\n|---|---:|")
+    for name, number in summary(found).items():
+        print(f"| {name} | {number} |")
+    mutants = [one for one in found if one.kind not in ("right", "made")]
+    kinds = Counter((one.kind, one.codes or one.verdict) for one in mutants)
+    print("\n| mutant | the checker says | number |\n|---|---|---:|")
+    for (kind, codes), number in sorted(kinds.items()):
+        print(f"| {kind} | {codes} | {number} |")
+    for one in found:
+        if one.text or (one.verdict == "unknown" and not one.roles):
+            print(f"\n{one.kind}, seed {one.seed}: {one.verdict} {one.codes}; machine: {one.fails}")
+            print(one.text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--loops", type=int, default=30)
+    parser.add_argument("--mutants", type=int, default=60)
+    parser.add_argument("--made", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    first = arguments.seed * 10**6
+    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=50) as pool:
+        found = list(pool.imap(judge_right, range(first, first + arguments.loops), 4))
+        found += pool.imap(judge_made, range(first, first + arguments.made), 4)
+        found += pool.imap(judge_mutant, range(first, first + arguments.mutants), 4)
+    tell(found)
+    figures = summary(found)
+    if arguments.json is not None:
+        kept = [asdict(one) for one in found if one.text]
+        arguments.json.write_text(json.dumps({"figures": figures, "kept": kept}, indent=1) + "\n")
+    return 0 if is_clean(figures) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
