@@ -9,7 +9,9 @@ warpgroup of 128 threads multiplies its rows by `wgmma` from shared memory. Noth
 `async_pipe.num_stages` asks for it. M and N must be multiples of the tile; beyond K zeros are copied.
 
 The kernel takes the tensor maps of A and B, and C. A box has 128 bytes of a row, which is 64 elements
-of k or n, and is swizzled so (docs/hopper.md).
+of k or n, and is swizzled so (docs/hopper.md). With `--b=n` the map of B has three dimensions, lines of 64
+n, k, and the lines of a row, so that one copy brings all of a tile: of an array B[K, N] it is
+B.reshape(K, N // 64, 64).transpose(1, 0, 2).
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class HopperGemm:
         """The whole module as text."""
         w = Writer(indent=2)
         self._body(w)
-        a, b = self._buffer(self.tile_m, 1), self._b_buffer()
+        a, b = self._buffer(self._a_box()), self._b_buffer()
         head = (
             f"  gpu.func @{self.name}(%A_map : !llvm.ptr, %B_map : !llvm.ptr, "
             "%C : memref<?x?xf32> {llvm.noalias}, %K : i32)\n"
@@ -86,19 +88,22 @@ class HopperGemm:
 
     # -- shared memory and tensor maps ---------------------------------------------------------
 
-    def _buffer(self, rows: int, boxes: int) -> str:
-        shape = f"{rows}x{LINE}" if boxes == 1 else f"{boxes}x{rows}x{LINE}"
+    def _buffer(self, shape: str) -> str:
         return f"memref<{shape}x{self.types}, {SHARED}>"
 
-    def _b_buffer(self) -> str:
-        """All n with k along the rows, or boxes of 64 n whose rows are k."""
-        if self.b == "k":
-            return self._buffer(self.tile_n, 1)
-        return self._buffer(LINE, self.tile_n // LINE)
+    def _a_box(self) -> str:
+        return f"{self.tile_m}x{LINE}"
 
-    def _map(self, rows: int) -> str:
+    def _b_box(self) -> str:
+        """All n with k along the lines, or lines of 64 n, for all k of the tile, one after the other."""
+        return f"{self.tile_n}x{LINE}" if self.b == "k" else f"{self.tile_n // LINE}x{LINE}x{LINE}"
+
+    def _b_buffer(self) -> str:
+        return self._buffer(self._b_box())
+
+    def _map(self, box: str) -> str:
         return (
-            f"!nvgpu.tensormap.descriptor<tensor = memref<{rows}x{LINE}x{self.types}, 3>, "
+            f"!nvgpu.tensormap.descriptor<tensor = memref<{box}x{self.types}, 3>, "
             "swizzle = swizzle_128b, l2promo = l2promo_128b, oob = zero, interleave = none>"
         )
 
@@ -106,11 +111,10 @@ class HopperGemm:
 
     def _body(self, w: Writer) -> None:
         zero, one = w.constant(0), w.constant(1)
-        b_rows = self.tile_n if self.b == "k" else LINE
-        for name, rows in (("A", self.tile_m), ("B", b_rows)):
+        for name, box in (("A", self._a_box()), ("B", self._b_box())):
             w.line(
                 f"%{name} = builtin.unrealized_conversion_cast %{name}_map : !llvm.ptr to "
-                f"{self._map(rows)}"
+                f"{self._map(box)}"
             )
         w.value("tid", "gpu.thread_id x")
         w.value("first", f"arith.cmpi eq, %tid, {zero} : index")
@@ -179,37 +183,25 @@ class HopperGemm:
             f"nvgpu.mbarrier.arrive.expect_tx %full[{zero}], {w.constant(size)}, "
             f"predicate = %first : {BARRIERS}"
         )
-        self._copy(w, "A", ("%k", at_m), "%A_shared", self._buffer(self.tile_m, 1), self.tile_m)
-        if self.b == "k":
-            self._copy(w, "B", ("%k", at_n), "%B_shared", self._b_buffer(), self.tile_n)
-            return
-        for box in range(self.tile_n // LINE):
-            to, kind = "%B_shared", self._b_buffer()
-            if self.tile_n > LINE:
-                view = f"memref<{LINE}x{LINE}x{self.types}, strided<[{LINE}, 1], offset: {box * LINE * LINE}>, {SHARED}>"
-                view = view.replace(", offset: 0", "")
-                to = w.value(
-                    "box",
-                    f"memref.subview %B_shared[{box}, 0, 0] [1, {LINE}, {LINE}] [1, 1, 1] : "
-                    f"{kind} to {view}",
-                )
-                kind = view
-            column = w.add("n_box", at_n, w.constant(box * LINE))
-            self._copy(w, "B", (column, "%k"), to, kind, LINE)
+        self._copy(w, "A", ("%k", at_m), "%A_shared", self._buffer(self._a_box()), self._a_box())
+        at = ("%k", at_n)
+        if self.b == "n":
+            at = (zero, "%k", w.div("n_lines", at_n, LINE))
+        self._copy(w, "B", at, "%B_shared", self._b_buffer(), self._b_box())
 
     def _copy(
-        self, w: Writer, name: str, at: tuple[str, str], to: str, kind: str, rows: int
+        self, w: Writer, name: str, at: tuple[str, ...], to: str, kind: str, box: str
     ) -> None:
         w.line(
             f"nvgpu.tma.async.load %{name}[{', '.join(at)}], %full[{w.constant(0)}] to {to}, "
-            f"predicate = %first : {self._map(rows)}, {BARRIERS} -> {kind}"
+            f"predicate = %first : {self._map(box)}, {BARRIERS} -> {kind}"
         )
 
     # -- products ------------------------------------------------------------------------------
 
     def _products(self, w: Writer, sums: list[str]) -> list[str]:
         """Four steps of 16 k for each part of 64 rows, in one group; returns the new sums."""
-        a = self._descriptor(w, "A", self._buffer(self.tile_m, 1), leading=16)
+        a = self._descriptor(w, "A", self._buffer(self._a_box()), leading=16)
         b_boxes = LINE * LINE_BYTES if self.b == "n" else 16
         b = self._descriptor(w, "B", self._b_buffer(), leading=b_boxes)
         if self.warpgroups > 1:

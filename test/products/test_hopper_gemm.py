@@ -46,12 +46,17 @@ def as_operand(made: HopperGemm, values: np.ndarray) -> np.ndarray:
     return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
+def lines_of(b: np.ndarray) -> np.ndarray:
+    """B[K, N] as its tensor map has it: by lines of 64 n."""
+    return b.reshape(len(b), -1, 64).transpose(1, 0, 2)
+
+
 def multiply(made: HopperGemm, completion: str, tiles: tuple[int, int] = (1, 1), k: int = 200):
     """What the pipelined kernel gives, whether that is right, and what raced."""
     rows, columns = tiles[0] * made.tile_m, tiles[1] * made.tile_n
     numbers = np.random.default_rng(0)
     a, b = (numbers.integers(-3, 4, (n, k)).astype(np.float32) for n in (rows, columns))
-    given = b if made.b == "k" else np.ascontiguousarray(b.T)
+    given = b if made.b == "k" else lines_of(np.ascontiguousarray(b.T))
     grid = (2, 1, 1) if made.persistent else (tiles[1], tiles[0], 1)
     with new_context():
         module = ir.Module.parse(made.module())
@@ -91,14 +96,13 @@ def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) 
     (loop,) = [found for found in kernel.machine.loops if found.multiplications]
     # One product stays in flight in the loop, none after it.
     assert (loop.product_waits, kernel.machine.product_waits) == ((1,), (1, 0))
-    copies = 2 if made.b == "k" else 1 + made.tile_n // 64
-    assert (loop.tensor_copies, loop.expects) == (copies, 1)
+    assert (loop.tensor_copies, loop.expects) == (2, 1)
     # A wait for a phase asks again and again: a loop of its own inside.
     assert sum(found.phase_waits for found in kernel.machine.loops) == 1
     assert (loop.barriers, loop.multiplications) == (1, 4 * made.parts)
     assert kernel.resources.spill_store_bytes == 0
-    # Triton's loop for 128x128x64 has 81 instructions. Serialised products would wait each.
-    assert loop.instructions < 95
+    # Fewer than Triton's 86 to 98 for the same tiles (docs/code.md).
+    assert loop.instructions < 86
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
