@@ -14,7 +14,8 @@ first. What is left is minimal: without any one of them the kernel is not proven
 among many is needed among fewer).
 
 What orders more than the checker compares stays: barriers of kernels with atomic accesses, whose
-results depend on their order although they never race, or with mbarriers, which are judged apart.
+results depend on their order although they never race, with fences, with ops or functions of which
+nobody knows what they do, or with mbarriers, which are judged apart.
 """
 
 from __future__ import annotations
@@ -28,19 +29,33 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     function_name,
+    has_body,
     is_kernel,
     operations,
     walk,
 )
+from mlir_async_pipe.checker.called_functions import Callees, callee_of
 from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
-from mlir_async_pipe.checker.selection import kernels, names_in
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    DEAD_ENDS,
+    EXIT_OPS,
+    LOOP_OPS,
+    REGION_ROWS,
+)
+from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
+
+FENCES = ("llvm.fence", *PROXY_FENCES)
+_CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 
 
 @dataclass(frozen=True)
@@ -132,8 +147,30 @@ def _is_proven(outcome: Outcome) -> bool:
 
 def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> bool:
     """Whether all that threads do to each other are accesses of which one has to be first."""
-    atomic = any(site.atomic for site in outcome.sites)
-    return not atomic and MBARRIER_OPS.keys().isdisjoint(names_in(kernel, around.callees))
+    return not any(site.atomic for site in outcome.sites) and all(
+        _is_known(op, around.callees) for op in _with_callees(kernel, around.callees)
+    )
+
+
+def _with_callees(kernel: Operation, callees: Callees) -> Iterator[Operation]:
+    """The ops of a kernel, and of the functions that it calls."""
+    pending = [kernel]
+    for function in pending:
+        for op in walk(function):
+            yield op
+            callee = callee_of(op, callees) if op.name in CALL_OPS else None
+            if callee is not None and callee not in pending:
+                pending.append(callee)
+
+
+def _is_known(op: Operation, callees: Callees) -> bool:
+    """Whether it is known what an op does to memory, and that it orders nothing, beside barriers."""
+    if op.name in CALL_OPS:
+        callee = callee_of(op, callees)
+        return callee is not None and has_body(callee)
+    if op.name in MBARRIER_OPS or op.name in FENCES or is_opaque_code(op):
+        return False
+    return row_of(op) is not None or is_pure(op) or is_harmless(op.name) or op.name in _CONTROL
 
 
 def _loops_around(op: Operation) -> int:

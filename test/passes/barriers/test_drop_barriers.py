@@ -182,6 +182,41 @@ def test_barriers_that_stay(lines: list[str], options: dict[str, str]) -> None:
         assert dropped(module_of(lines, **options)) == 0
 
 
+LLVM = """
+llvm.func @k(%p: !llvm.ptr<1>) attributes {{nvvm.kernel, known_block_size = array<i32: 32, 1, 1>}} {{
+  %one = llvm.mlir.constant(1 : i32) : i32
+  {what}
+  nvvm.barrier
+  {what}
+  llvm.return
+}}
+llvm.func @unknown()
+llvm.func @known() {{
+  llvm.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "gone"),
+    [
+        ("llvm.call @known() : () -> ()", 1),
+        ("llvm.call @unknown() : () -> ()", 0),
+        ('llvm.fence syncscope("device") seq_cst', 0),
+        ("llvm.atomicrmw add %p, %one monotonic : !llvm.ptr<1>, i32", 0),
+        ('llvm.inline_asm has_side_effects "red [$0], 1;", "l" %p : (!llvm.ptr<1>) -> ()', 0),
+        ('llvm.call_intrinsic "llvm.nvvm.membar.gl"() : () -> ()', 0),
+    ],
+)
+def test_what_nobody_knows_may_need_the_barrier(what: str, gone: int) -> None:
+    with new_context():
+        module = ir.Module.parse(LLVM.format(what=what))
+        found, session = passes.find("async-pipe-drop-barriers"), Session()
+        found.run(module.operation, found.options(), session)
+        assert len(session.report().of("needless")) == gone
+        assert str(module).count("nvvm.barrier") == 1 - gone
+
+
 def test_an_mbarrier_keeps_the_barriers_of_its_kernel() -> None:
     init = """%b = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = #wg>
   nvgpu.mbarrier.init %b[%c0], %c1 : !nvgpu.mbarrier.group<memorySpace = #wg>"""
