@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     operations,
@@ -267,7 +268,8 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     single = []
     for loop in loops:
         try:
-            decision = decide(loop, options, session, around)
+            with unchanged():
+                decision = decide(loop, options, session, around)
         except AsyncPipeError as error:
             raise refusal(error, loop, around) from error
         if decision is not None:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
@@ -169,8 +170,12 @@ def has_only_a_count(op: Operation) -> bool:
 def accesses(op: Any) -> tuple[Access, ...]:
     """What this op itself (not its regions) reads and writes; () for ops without a row."""
     row = ROWS.get(op.name)
-    if row is None or not row.accesses:
-        return ()
+    return () if row is None or not row.accesses else _accesses(op)
+
+
+@remembered
+def _accesses(op: Any) -> tuple[Access, ...]:
+    row = ROWS[op.name]
     groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
     operands = list(op.operands)
