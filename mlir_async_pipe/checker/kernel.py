@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     is_block_argument,
@@ -133,15 +134,24 @@ def check_kernel(
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
     name = symbol_name(kernel) or kernel.name
-    flow = build(kernel, around.callees)
-    missing = tuple(unfollowed(kernel, flow, around.callees))
-    threads = threads_of(kernel, target, around, several=assume_several_threads)
-    grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
-    run = _Run(
-        kernel, name, flow, missing, threads, grid, target, assume_noalias_arguments, until_found
-    )
-    outcome = run.symbolic()
-    return run.slot_by_slot() if outcome is None else outcome
+    with unchanged():
+        flow = build(kernel, around.callees)
+        missing = tuple(unfollowed(kernel, flow, around.callees))
+        threads = threads_of(kernel, target, around, several=assume_several_threads)
+        grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
+        run = _Run(
+            kernel,
+            name,
+            flow,
+            missing,
+            threads,
+            grid,
+            target,
+            assume_noalias_arguments,
+            until_found,
+        )
+        outcome = run.symbolic()
+        return run.slot_by_slot() if outcome is None else outcome
 
 
 @dataclass(frozen=True)
