@@ -66,29 +66,26 @@ def main() -> int:
     parser.add_argument("--triton", type=Path, metavar="PYTHON")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results = in_turns(measurements(options.loops, options.tvm, options.triton), options.runs)
-    found = {"loops": options.loops, "seconds": results, "goals": goals(results, options.loops)}
-    show(results, options.loops)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0
-
-
-def in_turns(measures: list[Callable[[], dict[str, Seconds]]], runs: int) -> dict[str, Seconds]:
-    """The smallest processor time of each, and the smallest and the median wall time."""
+    measures = measurements(options.loops, options.tvm, options.triton)
     taken: dict[str, list[Seconds]] = {}
-    for _ in range(runs):
+    for _ in range(options.runs):
         for measure in measures:
             for name, seconds in measure().items():
                 taken.setdefault(name, []).append(seconds)
-    return {
-        name: {
-            "processor": min(each["processor"] for each in all_runs),
-            "wall": min(each["wall"] for each in all_runs),
-            "wall, median": median(each["wall"] for each in all_runs),
-        }
-        for name, all_runs in taken.items()
-    }
+        results = {name: least(all_runs) for name, all_runs in taken.items()}
+        # After each turn: of a run that is stopped the turns so far are kept.
+        if options.json:
+            found = {"loops": options.loops, "seconds": results, "goals": goals(results)}
+            options.json.write_text(json.dumps(found, indent=1) + "\n")
+    show(results, options.loops)
+    return 0
+
+
+def least(turns: list[Seconds]) -> Seconds:
+    """The smallest processor time of all turns, and the smallest and the median wall time."""
+    wall = [each["wall"] for each in turns]
+    processor = min(each["processor"] for each in turns)
+    return {"processor": processor, "wall": min(wall), "wall, median": median(wall)}
 
 
 def measurements(
@@ -281,7 +278,7 @@ def processor_seconds() -> float:
 # -- results ----------------------------------------------------------------------------------
 
 
-def goals(results: dict[str, Seconds], loops: int) -> list[dict[str, Any]]:
+def goals(results: dict[str, Seconds]) -> list[dict[str, Any]]:
     """What was aimed at, what was measured, and whether it is met; ratios are of processor time,
     milliseconds both of processor and of wall time."""
     found: list[dict[str, Any]] = []
@@ -307,7 +304,7 @@ def show(results: dict[str, Seconds], loops: int) -> None:
         cells = "".join(f"{scale * value:12.0f}" for value in seconds.values())
         print(f"{cells}  {unit:9}  {name}")
     print()
-    for goal in goals(results, loops):
+    for goal in goals(results):
         got = goal.get("got")
         text = (
             f"{got:.2f}" if got is not None else f"{goal['processor']:.0f}, {goal['wall']:.0f} ms"

@@ -25,6 +25,9 @@ from mlir_async_pipe.session.diagnostics import Place
 # What may stand in a module that is translated to LLVM IR.
 _TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
 
+# What a request's text begins with that is none.
+BYTECODE = "bytecode:"
+
 # The library behind `dialects.gpu`, without the op classes.
 _GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
 
@@ -33,7 +36,7 @@ _GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
 class Request:
     """What a child is asked for.
 
-    `stack` names the bindings. `lowering` pipelines run one by one, then `rewrite`, a function of
+    `stack` names the bindings. `text` is a module's, or BYTECODE and then base64. `lowering` pipelines run one by one, then `rewrite`, a function of
     the module's op and a text ("package.module:function:text", imported when it is first asked
     for). Now no op may be left that cannot be translated, and the `binary` pipeline runs, if there
     is one. `answer` is "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
@@ -71,7 +74,7 @@ def _answer(request: Request) -> dict[str, Any]:
     context = bindings.new_context()
     marks = [("", time.perf_counter())]
     with context, ir.Location.unknown(context):
-        module = ir.Module.parse(request.text)
+        module = _parsed(request.text, ir)
         marks.append(("back end: parsing", time.perf_counter()))
         for pipeline in request.lowering:
             failed = _run(passmanager, pipeline, module, ir)
@@ -91,6 +94,15 @@ def _answer(request: Request) -> dict[str, Any]:
         marks.append(("back end: code", time.perf_counter()))
     seconds = {name: end - begin for (_, begin), (name, end) in pairwise(marks)}
     return {"data": base64.b64encode(data).decode(), "seconds": seconds}
+
+
+def _parsed(text: str, ir: Any) -> Any:
+    """The module of a request. Bytecode is that of one gpu.module, which gets a module around it."""
+    if not text.startswith(BYTECODE):
+        return ir.Module.parse(text)
+    module = ir.Module.parse(base64.b64decode(text.removeprefix(BYTECODE)))
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    return module
 
 
 def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any] | None:

@@ -57,7 +57,7 @@ def test_a_goal_is_met_or_missed_by_the_same_run(peers) -> None:
         "loops: ours, checked": took(161),
         "GEMM: pipeline()": took(23),
     }
-    found = {goal["what"]: goal for goal in peers.goals(results, 10)}
+    found = {goal["what"]: goal for goal in peers.goals(results)}
     assert found["loops: ours / loops: upstream's transform"]["met"]
     assert found["loops: ours / loops: upstream's transform"]["got"] == pytest.approx(2.5)
     assert not found["loops: ours, checked / loops: upstream's transform"]["met"]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, symbol_name
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice
 from mlir_async_pipe.lowering.nvvm.ptx import check_calls
 from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
-
-# CUDA's math functions, which MLIR's math ops become calls of.
-_LIBDEVICE_CALL = re.compile(r"llvm\.func @__nv_\w+\(")
 
 
 def ptx_text(
@@ -33,16 +30,19 @@ def ptx_text(
     # Code is made for each target, and the one that is asked for would come last.
     if "targets" in found.attributes:
         del found.attributes["targets"]
-    kernels = found.get_asm(use_local_scope=True)
-    text = f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
-    request = Request(back_end("nvvm"), text, (), _pipeline(text, chip), "object")
+    stack = back_end("nvvm")
+    text = back_end_process.handed_over(found, stack)
+    request = Request(stack, text, (), _pipeline(found, chip), "object")
     ptx = (yield from back_end_process.run(request, seconds)).decode().rstrip("\0")
     check_calls(ptx)
     return with_whole_lines(ptx, found)
 
 
-def _pipeline(text: str, chip: Chip) -> str:
-    libdevice = find_libdevice() if _LIBDEVICE_CALL.search(text) else None
+def _pipeline(gpu_module: Operation, chip: Chip) -> str:
+    # CUDA's math functions, which MLIR's math ops become calls of.
+    tops = operations(gpu_module.regions[0].blocks[0])
+    calls_math = any(symbol_name(op).startswith("__nv_") for op in tops if op.name == "llvm.func")
+    libdevice = find_libdevice() if calls_math else None
     link = f" l={libdevice}" if libdevice else ""
     return (
         f"builtin.module(nvvm-attach-target{{chip={chip.name} features={chip.features} O=3{link}}},"

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.equal.asked import AskedSurroundings
 from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -129,3 +131,9 @@ def test_a_loop_of_which_something_is_told_is_planned_each_time(
 ) -> None:
     short = "".join(loop(n, stages=4).replace("%c1024", "%c128") for n in range(4))
     check(short, 0, monkeypatch)
+
+
+def test_every_question_to_the_surroundings_is_noted() -> None:
+    asked = {name for name in vars(Surroundings) if not name.startswith("_")}
+    assert len(asked) >= 8
+    assert asked <= set(vars(AskedSurroundings))
