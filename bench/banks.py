@@ -36,11 +36,11 @@ _READS_OF_16 = {
 
 
 def passes_of(module: Any, target: Target) -> dict[str, float]:
-    """For each op kind in the loops that copy the largest number of passes of one access, as a
-    multiple of what its bytes need."""
+    """For each op kind in the loops that fill workgroup memory the largest number of passes of one
+    access, as a multiple of what its bytes need."""
     found: dict[str, float] = defaultdict(float)
     for loop in walk(module):
-        if loop.name != "scf.for" or not any(_is_copy(op) for op in walk(loop)):
+        if loop.name != "scf.for" or not any(_fills(op) for op in walk(loop)):
             continue
         for op in walk(loop):
             for access in accesses(op):
@@ -51,8 +51,8 @@ def passes_of(module: Any, target: Target) -> dict[str, float]:
     return dict(found)
 
 
-def _is_copy(op: Any) -> bool:
-    return any(access.asynchronous for access in accesses(op))
+def _fills(op: Any) -> bool:
+    return any(a.writes and "workgroup" in str(a.memory.type) for a in accesses(op))
 
 
 def _passes(access: Access, target: Target) -> float | None:

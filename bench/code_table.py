@@ -41,9 +41,10 @@ still in flight as soon as one wait lets one group more be.
 # Why kernels of a target take more instructions than Triton's, for the page.
 LONGER = {
     "rocdl:gfx942": """\
-A lane copies 4 bytes straight to LDS there: 16 copies an iteration, each with an address, stand against
-4 loads of 16 bytes and 4 writes. Through registers, what is loaded two iterations ahead is handed from
-one iteration to the next in 16 moves; Triton unrolls its loop by two instead.""",
+A lane copies 4 bytes straight to LDS there: 16 copies an iteration, each with a 64-bit addition for its
+address, stand against 4 loads of 16 bytes and 4 writes. With a scalar base and 32 bits a lane the
+additions would go; nothing bounds the rows of A and B, so nothing says that 32 bits are enough. Loads
+through registers have no such copies, and are what to take for this tile.""",
     "rocdl:gfx950": """\
 Slots of three buffers are counted, and waits and branches stand, in each iteration; Triton unrolls its
 loop by four and has them once.""",
