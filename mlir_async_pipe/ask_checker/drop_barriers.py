@@ -117,10 +117,10 @@ def _drop_in(
         return None
     noalias = options.assume_noalias_arguments
     outcome = check_kernel(kernel, around, target, assume_noalias_arguments=noalias)
-    if not _is_proven(outcome) or not _is_compared(kernel, around, outcome):
-        return outcome
     relied_on = {outcome.ops[number] for number in outcome.relied_on}
     doubtful = [op for op in barriers if op not in relied_on]
+    if not (doubtful and _is_proven(outcome) and _is_compared(kernel, around, outcome)):
+        return outcome
     doubtful.sort(key=_loops_around, reverse=True)
     trials = _Trials(kernel, around, target, noalias, options.trials)
     places = {op: Place.of(op) for op in doubtful}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.memo import unchanged
@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.explore import Explorer
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.kernel_flow import build
-from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.overlap import Answers, Comparer
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
@@ -168,6 +168,7 @@ class _Run:
     target: Target | None
     assume_noalias_arguments: bool
     until_found: bool
+    met_across_barriers: Answers = field(default_factory=dict)
 
     def symbolic(self) -> Outcome | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
@@ -225,7 +226,8 @@ class _Run:
         )
         groups = Groups(values, sites, self.threads.several)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)
-        apart = replace(judge, comparer=Comparer(self.threads, self._budget(0)))
+        comparer = Comparer(self.threads, self._budget(0), self.met_across_barriers)
+        apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
         return Explorer(self.flow, values, effects, budget, until_found=self.until_found, **options)
 

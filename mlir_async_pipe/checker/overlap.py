@@ -37,6 +37,9 @@ from mlir_async_pipe.checker.views import Piece, Region, as_bytes
 # Iterations that are tried one by one where a subscript meets a fixed place.
 LONGEST_MEETING = 32
 
+Answers = dict[tuple[object, ...], Overlap]
+"""What was answered, by question."""
+
 
 @dataclass
 class Comparer:
@@ -44,7 +47,7 @@ class Comparer:
 
     threads: Threads
     budget: Budget = field(default_factory=lambda: Budget(POINTS))
-    _known: dict[tuple[object, ...], Overlap] = field(default_factory=dict)
+    _known: Answers = field(default_factory=dict)
 
     def overlap(
         self,
@@ -238,7 +241,7 @@ def _enumerate(
     facts: Facts,
     grid: Grid,
     lanes: tuple[int | None, int | None],
-    known: dict[tuple[object, ...], Overlap],
+    known: Answers,
 ) -> Overlap:
     """Compare the positions of both ends for all threads, ranges and residues of unknowns."""
     some_lanes = lanes != (None, None)
