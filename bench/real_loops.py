@@ -3,7 +3,8 @@
     python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT] [--run]
 
 Each .mlir file of the folder is one kernel, its name begins with its chip (`sm_80.matmul_f16.mlir`,
-made by bench/iree_corpus.py). Every innermost scf.for that reads global memory gets `num_stages`;
+made by bench/iree_corpus.py or
+bench/torch_mlir_corpus.py). Every innermost scf.for that reads global memory gets `num_stages`;
 the table says for each kernel what is ahead (copies: asynchronous; loads: into registers), or the
 reason of the refusal, the seconds that it took, and whether the result lowers to code. With `--run`
 the first block of each kernel runs on the machine, as IREE wrote it and pipelined, in three
@@ -41,6 +42,7 @@ ELEMENTS: dict[str, Any] = {
     "bf16": np.float32,
     "i8": np.int8,
     "i32": np.int32,
+    "i64": np.int64,
 }
 # The size of every dynamic dimension.
 DYNAMIC = 64
@@ -87,6 +89,9 @@ def arguments_of(kernel: Any) -> list[Any] | str:
     found: list[Any] = []
     words = 0
     for kind in ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs:
+        if str(kind) == "index":
+            found.append(DYNAMIC)
+            continue
         if str(kind) == "i32":
             # IREE gives a size in two words, the lower one first.
             found.append(0 if words % 2 else DYNAMIC)
@@ -98,7 +103,10 @@ def arguments_of(kernel: Any) -> list[Any] | str:
         if element not in ELEMENTS:
             return f"an argument of type {kind}"
         shape = [size if size >= 0 else DYNAMIC for size in ir.MemRefType(kind).shape]
-        found.append(random.integers(-3, 4, shape).astype(ELEMENTS[element]))
+        # torch's i64 are places: none is below 0.
+        found.append(
+            random.integers(0 if element == "i64" else -3, 4, shape).astype(ELEMENTS[element])
+        )
     return found
 
 

@@ -50,7 +50,7 @@ def _hand_on(loop: Operation, session: Session) -> None:
     simplify_guards(loop)
     write_tile_copies(loop)
     inside = list(_loops_in(loop))
-    if not inside or _loads_itself(loop) or not all(map(_computes, inside)):
+    if not inside or loads_itself(loop) or not all(map(_computes, inside)):
         return
     given = [(name, loop.attributes[name]) for name in _HANDED if name in loop.attributes]
     names.remove(loop, [name for name, _ in given])
@@ -67,7 +67,7 @@ def _hand_on(loop: Operation, session: Session) -> None:
         _hand_on(inner, session)
 
 
-def _loads_itself(loop: Operation) -> bool:
+def loads_itself(loop: Operation) -> bool:
     """Whether there is something in the loop's own iterations to run ahead."""
     body = read_body(loop)
     return bool(copies_of(body).statements) or any(only_reads(s, "global") for s in body.statements)

@@ -34,8 +34,9 @@ from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
+from mlir_async_pipe.schedule.guarded_loads import take_loads_out
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
-from mlir_async_pipe.schedule.hand_inwards import hand_inwards
+from mlir_async_pipe.schedule.hand_inwards import hand_inwards, loads_itself
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.schedule.own_buffers import own_buffers
@@ -262,6 +263,8 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
             simplify_guards(loop)
             write_tile_copies(loop)
             own_buffers(loop)
+            if not loads_itself(loop):
+                take_loads_out(loop)
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     decisions = []
