@@ -13,6 +13,8 @@ Two generic accesses that race still do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
 from mlir_async_pipe.checker.phase_faults import FoundFault
 from mlir_async_pipe.checker.phases.phase_paths import follow
@@ -48,6 +50,8 @@ def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) 
         near = number in proxies or any(judge.roots.may_alias(root, other) for other in touched)
         if near and number not in unsafe:
             judge.unfollowed(number, reason, "async-proxy")
+    for run in _waits(flow):
+        judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
 
 
 def _tell(judge: Judge, sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> None:
@@ -80,6 +84,14 @@ def _has_mbarriers(flow: Flow) -> bool:
         for block in flow.blocks
         for step in block.steps
     )
+
+
+def _waits(flow: Flow) -> Iterator[Run]:
+    """The waits on mbarriers, which may hang or pass too early whatever memory they are for."""
+    for step in (step for block in flow.blocks for step in block.steps):
+        rule = MBARRIER_OPS.get(step.op.name) if isinstance(step, Run) else None
+        if isinstance(step, Run) and rule is not None and rule.use in ("wait", "test"):
+            yield step
 
 
 def _touched(sites: Sites, flow: Flow) -> set[int]:

@@ -152,6 +152,8 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
         return f"'{later.op.name}' of two threads writes to one place at once"
     if finding.cause == "budget":
         return f"'{later.op.name}' races: the kernel has too many paths to follow all of them"
+    if finding.cause == "async-proxy" and later.access is None:
+        return f"'{later.op.name}' waits for the right phase: those of mbarriers are not followed"
     if finding.cause == "async-proxy":
         return (
             f"'{later.op.name}' races: what tensor copies and products of warpgroups do to this "

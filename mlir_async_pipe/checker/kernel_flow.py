@@ -191,7 +191,8 @@ class Builder:
         makes_values = is_value_op(op)
         results = list(op.results)
         flow = self.flow
-        if makes_values and all(flow.is_data(result) for result in results):
+        is_data = makes_values and all(map(flow.is_data, results))
+        if is_data and not any(map(flow.is_accumulator, op.operands)):
             return
         number = flow.number
         current.steps.append(

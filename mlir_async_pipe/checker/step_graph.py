@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.checker.type_kinds import is_data
+from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 
@@ -166,6 +166,7 @@ class Flow:
     numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
     frames: int = 1
     _data: dict[Any, bool] = field(default_factory=dict)
+    _accumulators: dict[Any, bool] = field(default_factory=dict)
 
     def number(self, frame: int, value: Any) -> int:
         """The number of a value in a frame."""
@@ -182,6 +183,14 @@ class Flow:
         found = self._data.get(kind)
         if found is None:
             found = self._data[kind] = is_data(kind)
+        return found
+
+    def is_accumulator(self, value: Any) -> bool:
+        """Whether an SSA value may be what products in flight still add to."""
+        kind = value.type
+        found = self._accumulators.get(kind)
+        if found is None:
+            found = self._accumulators[kind] = str(kind).startswith(REGISTERS)
         return found
 
     def edges(self, block: Block) -> Iterator[Edge]:

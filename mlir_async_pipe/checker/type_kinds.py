@@ -21,6 +21,10 @@ def is_data(kind: object) -> bool:
     return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
 
 
+# Accumulators of products of warpgroups, which products in flight fill.
+REGISTERS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct<")
+
+
 def is_bit(kind: object) -> bool:
     """Whether a type is a truth value."""
     return str(kind) == "i1"

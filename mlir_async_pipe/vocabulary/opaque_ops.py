@@ -57,5 +57,10 @@ def opaque_reason(name: str) -> str | None:
     return next((why for known, why in OPAQUE_OPS.items() if _covers(known, name)), None)
 
 
+def is_fence(name: str) -> bool:
+    """Whether ops of this name order what their own thread does, and do nothing else."""
+    return opaque_reason(name) == _FENCE
+
+
 def _covers(known: str, name: str) -> bool:
     return known[-1] in "._" and name.startswith(known)

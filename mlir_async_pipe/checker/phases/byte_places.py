@@ -19,7 +19,6 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phases.amounts import (
-    UNIT_BYTES,
     Amount,
     EachThread,
     address_of,
@@ -262,8 +261,7 @@ def _bytes_from(place: Place, extent: tuple[int, ...]) -> Region:
     return Region(place.root, place.low, place.high + extent[0], place.low == place.high)
 
 
-def region_of_units(number: Form, span: int) -> Region:
-    """The bytes that a descriptor's address in units of 16 bytes begins."""
+def region_of_bytes(number: Form, low: int, high: int) -> Region:
+    """Bytes of the buffer that a descriptor's address is made of."""
     ((atom, _),) = number.terms
-    low = (number.constant & 0x3FFF) * UNIT_BYTES
-    return Region(int(str(atom.key)), low, low + span, True)
+    return Region(int(str(atom.key)), low, high, True)

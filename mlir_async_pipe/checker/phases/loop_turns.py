@@ -39,7 +39,7 @@ class LoopTurns:
         """The first iteration begins."""
         bounds = self._bounds(state, number)
         if bounds is None:
-            state.turns[number] = Turn(None)
+            state.turns[number] = Turn(self._any(state, number))
             return
         lower, upper, step = bounds
         total = forms.subtract(upper, lower)
@@ -68,6 +68,16 @@ class LoopTurns:
         state.doubtful = self.some_long = True
         state.turns[number] = Turn(forms.subtract(upper, forms.of_atom(atom)), step, atom)
 
+    def _any(self, state: PathState, number: int) -> Form | None:
+        """Any number, the same in all threads if they share the loop's bounds."""
+        loop = self.flow.loops[number]
+        bounds = [state.get(n) for n in (loop.lower, loop.upper, loop.step) if n is not None]
+        if len(bounds) < 3 or not all(isinstance(bound, int | Form) for bound in bounds):
+            return None
+        atom = Atom("unknown", ("turn", number))
+        state.forget(atom)
+        return forms.of_atom(atom)
+
     def _bounds(self, state: PathState, number: int) -> tuple[Form, Form, int] | None:
         loop = self.flow.loops[number]
         if loop.lower is None or loop.upper is None or loop.step is None:
@@ -79,11 +89,12 @@ class LoopTurns:
             return None
         return form_of(lower), form_of(upper), step
 
-    def rest(self, state: PathState, number: int) -> tuple[int | Form, Form] | None:
-        """The number of this iteration, and upper bound minus that; None if any may come."""
+    def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
+        """The number of this iteration (None: one of its own in each thread), and upper bound minus
+        that (None: another iteration may come or not)."""
         value, bounds = state.turns[number].value, self._bounds(state, number)
         if value is None or bounds is None:
-            return None
+            return value, None
         return value, forms.subtract(bounds[1], form_of(value))
 
     def repeat(self, state: PathState, number: int, carried: Iterable[int]) -> None:
@@ -92,6 +103,8 @@ class LoopTurns:
         if turn.unknown is not None:
             by = -turn.step if turn.unknown.kind == "rest" else 1
             _advance(state, turn.unknown, by)
+        elif not turn.step:
+            state.turns[number] = Turn(self._any(state, number))
         elif turn.value is not None:
             following = normal(forms.add(form_of(turn.value), Form(turn.step)))
             state.turns[number] = turn._replace(value=following)

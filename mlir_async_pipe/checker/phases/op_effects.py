@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     Region,
     Value,
     region_of_access,
-    region_of_units,
+    region_of_bytes,
     region_of_view,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
@@ -40,7 +40,8 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     box_bytes,
     is_unfollowed,
 )
-from mlir_async_pipe.vocabulary.products import descriptor_span, products_left
+from mlir_async_pipe.vocabulary.opaque_ops import is_fence
+from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 
 MBARRIER_BYTES = 8
@@ -223,8 +224,8 @@ class OpEffects:
             if isinstance(value, Described):
                 regions = [value.region]
             elif isinstance(value, Form) and is_address(value):
-                span = descriptor_span(run.op, side, value.constant)
-                regions = [region_of_units(value, span)] if span is not None else []
+                ends = described_bytes(run.op, side, value.constant)
+                regions = [region_of_bytes(value, low, high) for low, high in ends]
             else:
                 regions = []
             for region in regions or [Region(root) for root in sorted(self.touched)]:
@@ -279,7 +280,7 @@ class OpEffects:
     def _opaque(self, run: Run) -> Effect | None:
         """An op outside the vocabulary: not followed if it may reach what copies touch."""
         op = run.op
-        if self.sites.is_harmless(op):
+        if self.sites.is_harmless(op) or is_fence(op.name):
             return None
         given = {
             self.root(operand, run.frame)

@@ -120,6 +120,8 @@ class PathNumbers:
             return _operation(run, typed(op))
         if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, "llvm.inttoptr"):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
+        if op.name == "memref.dim":
+            return lambda spot: _size(run, spot)
         if op.name in SHUFFLES:
             return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name]]))
         if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
@@ -179,6 +181,13 @@ def _is_of_kernel(value: Any) -> bool:
     """Whether a block argument is one of a function or launch, the same in all threads."""
     holder = ir.BlockArgument(value).owner.owner.operation
     return holder.name.endswith(("func", "launch"))
+
+
+def _size(run: Run, spot: Spot) -> Value:
+    """A size of a memref, which all threads see alike."""
+    if not isinstance(spot.get(run.operands[0]), Place):
+        return None
+    return forms.of_atom(Atom("size", ("dim", run.results[0])))
 
 
 def _described(place: Value, kind: Any) -> Described | None:

@@ -245,18 +245,15 @@ class PhasePaths:
                 state.memory.check_end()
 
     def _test(self, number: int, body: Edge, out: Edge, state: PathState) -> None:
-        found, variable = self.loops.rest(state, number), self.flow.loops[number].variable
-        value = None
-        if found is None:
-            if self.sides.acts(body.target, out.target):
-                raise NotFollowedError("unknown-loop")
+        (value, rest), variable = self.loops.rest(state, number), self.flow.loops[number].variable
+        if value is None and self.sides.acts(body.target, out.target):
+            raise NotFollowedError("unknown-loop")
+        if rest is None:
             self._take(out, state.copy())
-        else:
-            value, rest = found
-            if not state.known.at_least_one(rest):
-                state.known.learn_residue(rest, self.loops.modulus)
-                self._take(out, state)
-                return
+        elif not state.known.at_least_one(rest):
+            state.known.learn_residue(rest, self.loops.modulus)
+            self._take(out, state)
+            return
         if variable is not None:
             state.env[variable] = value
         self._take(body, state)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.type_kinds import REGISTERS
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.products import products_left
 from mlir_async_pipe.vocabulary.queues import WGMMA
 
-_KINDS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct<")
 OPEN = -1
 
 
@@ -34,7 +34,7 @@ class Registers:
         return {
             number
             for number, (_, value) in enumerate(flow.values)
-            if hasattr(value, "type") and str(value.type).startswith(_KINDS)
+            if hasattr(value, "type") and str(value.type).startswith(REGISTERS)
         }
 
     @staticmethod
@@ -45,7 +45,7 @@ class Registers:
             held = [
                 n
                 for n, operand in zip(run.operands, run.op.operands, strict=True)
-                if str(operand.type).startswith(_KINDS)
+                if str(operand.type).startswith(REGISTERS)
             ]
             own = number(run) if held else -1
             return (lambda registers: registers.check(held, own)) if held else None

@@ -172,3 +172,97 @@ def test_tiles_that_are_counted_by_a_division() -> None:
     assert verdict(check_module(parse(stepped)).report) == "safe"
     wrong = stepped.replace("%up = arith.addi %n, %c63", "%up = arith.addi %n, %c0")
     assert "deadlock" in codes(check_module(parse(wrong)).report)
+
+
+def test_a_wait_that_is_not_followed_is_unknown_also_without_any_copy() -> None:
+    """Two roles, and the producer's copy left out: both hang, and no access tells of it."""
+    report = checked(Ring(specialised=True, changes={"copy": ""}))
+    found = report.of("checks")[0]
+    assert found.reasons.get("specialised") == found.unknown == 2
+    told = [str(item) for item in report.diagnostics]
+    expected = "'nvgpu.mbarrier.try_wait.parity' waits for the right phase"
+    assert any(f"cannot tell whether {expected}" in text for text in told)
+
+
+GEMM = """
+func.func @f(%a_: !llvm.ptr, %n: index) attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
+  %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to MAP
+  %tiles = memref.alloc() : memref<SLOTSx64x64xf16, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %slots = arith.constant SLOTS : index
+  %ticks = arith.constant 1000 : index
+  %size = arith.constant 8192 : index
+  %false = arith.constant false
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  %full = nvgpu.mbarrier.create -> BARS
+  scf.for %s = %c0 to %slots step %c1 {
+    nvgpu.mbarrier.init %full[%s], %c1, predicate = %leader : BARS
+  }
+  nvvm.fence.mbarrier.init
+  gpu.barrier
+  %zero = llvm.mlir.zero : REGISTERS
+  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%slot = %c0, %phase = %false, %sum = %zero) -> (index, i1, REGISTERS) {
+    %view = memref.subview %tiles[%slot, 0, 0][1, 64, 64][1, 1, 1] : memref<SLOTSx64x64xf16, WG> to memref<64x64xf16, strided<[64, 1], offset: ?>, WG>
+    nvgpu.mbarrier.arrive.expect_tx %full[%slot], %size, predicate = %leader : BARS
+    nvgpu.tma.async.load %a[%c0, %c0], %full[%slot] to %view, predicate = %leader : MAP, BARS -> memref<64x64xf16, strided<[64, 1], offset: ?>, WG>
+    nvgpu.mbarrier.try_wait.parity %full[%slot], %phase, %ticks : BARS
+    %base = memref.extract_aligned_pointer_as_index %tiles : memref<SLOTSx64x64xf16, WG> -> index
+    %from = arith.muli %slot, %size : index
+    %at = arith.addi %base, %from : index
+    %at32 = arith.index_cast %at : index to i32
+    %four = arith.constant 4 : i32
+    %bits = arith.constant 16383 : i32
+    %units = arith.shrui %at32, %four : i32
+    %low = arith.andi %units, %bits : i32
+    %low64 = arith.extui %low : i32 to i64
+    %layout = arith.constant 4611686293305360384 : i64
+    %first = arith.ori %low64, %layout : i64
+    %two = arith.constant STEP : i64
+    %second = arith.addi %first, %two : i64
+    %x = nvvm.wgmma.mma_async %first, %first, %sum, <m = 64, n = 8, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : REGISTERS -> REGISTERS
+    %y = nvvm.wgmma.mma_async %second, %second, %x, <m = 64, n = 8, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : REGISTERS -> REGISTERS
+    nvvm.wgmma.commit.group.sync.aligned
+    nvvm.wgmma.wait.group.sync.aligned LEFT
+    gpu.barrier
+    %s1 = arith.addi %slot, %c1 : index
+    %wrap = arith.cmpi eq, %s1, %slots : index
+    %slot_ = arith.select %wrap, %c0, %s1 : index
+    %phase_ = arith.xori %phase, %wrap : i1
+    scf.yield %slot_, %phase_, %y : index, i1, REGISTERS
+  }
+  nvvm.wgmma.wait.group.sync.aligned LAST
+  %v = llvm.extractvalue %r#2[0] : REGISTERS
+  vector.print %v : f32
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, set()),
+        ({"LEFT": "1"}, {"missing-barrier", "source-overwritten"}),
+        ({"SLOTS": "2", "LEFT": "1"}, set()),
+        ({"LEFT": "1", "SLOTS": "2", "LAST": "1"}, {"read-in-flight"}),
+    ],
+)
+def test_products_of_descriptors_that_are_numbers(
+    changes: dict[str, str], expected: set[str]
+) -> None:
+    """Descriptors are made of the buffer's address as compilers write it. Each iteration copies its
+    own tile, so V >= p + 1; k-steps of 32 bytes stay inside their slot."""
+    values = {"SLOTS": "1", "LEFT": "0", "LAST": "0", "STEP": "2", **changes}
+    text = GEMM
+    for name, value in values.items():
+        text = text.replace(name, value)
+    registers = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
+    tensor_map = (
+        "!nvgpu.tensormap.descriptor<tensor = memref<64x64xf16, 3>, swizzle = swizzle_128b, "
+        "l2promo = none, oob = zero, interleave = none>"
+    )
+    bars = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {values['SLOTS']}>"
+    text = text.replace("REGISTERS", registers).replace("MAP", tensor_map).replace("BARS", bars)
+    found = codes(check_module(parse(text)).report)
+    assert bool(found) == bool(expected) and found <= expected
