@@ -205,6 +205,18 @@ def _registers(shape: Shape, random: Random) -> Shape:
     return replace(shape, copies=copies, form="arrays", stages=random.choice([3, 4]))
 
 
+def _stage_through(shape: Shape, random: Random) -> Shape:
+    """Loads ahead into registers, whose stores run an iteration early from three stages on."""
+    copies = tuple(replace(copy, how="pair") for copy in shape.copies)
+    return replace(
+        shape,
+        copies=copies,
+        form="num_stages",
+        stages=random.choice([2, 3, 3, 4]),
+        extra=('async_pipe.stage_through = "registers"',),
+    )
+
+
 def _issue(shape: Shape, random: Random) -> Shape:
     issue = random.choice(["first", "spread", "spread", "last"])
     hows = [random.choice(["native", "native", "native", "pair"]) for _ in range(3)]
@@ -257,6 +269,7 @@ FEATURES: dict[str, Feature] = {
     "predicate": _predicate,
     "short-trip": _short_trip,
     "registers": _registers,
+    "stage-through": _stage_through,
     "issue": _issue,
     "fragments": _fragments,
 }
