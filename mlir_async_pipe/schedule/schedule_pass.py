@@ -36,6 +36,7 @@ from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_loads import take_loads_out
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.schedule.guarded_transactions import predicate_transactions
 from mlir_async_pipe.schedule.hand_inwards import hand_inwards, loads_itself
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
@@ -260,6 +261,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     loops = find_loops(module)
     for loop in loops:
         if names.NUM_STAGES in loop.attributes:
+            predicate_transactions(loop)
             simplify_guards(loop)
             write_tile_copies(loop)
             own_buffers(loop)

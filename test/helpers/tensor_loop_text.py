@@ -181,6 +181,10 @@ def _copies(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) -> 
             f"nvgpu.tma.async.load %m{n}[{at}], %full[%i{box.transaction}] to %b{n}, "
             f"predicate = {'%go' if loop.skip else '%leader'} : {maps[n]}, {group} -> {kinds[n]}"
         )
+    if loop.branch:
+        inside = [line.replace(", predicate = %leader", "") for line in lines]
+        inside = [line.replace("predicate = %go", "predicate = %there") for line in inside]
+        lines = ["scf.if %leader {", *inside, "}"]
     lines += [
         f"nvgpu.mbarrier.try_wait.parity %full[%i{number}], %phase, %i64 : {group}"
         for number in _bytes(loop)

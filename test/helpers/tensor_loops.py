@@ -39,7 +39,7 @@ class TensorLoop:
 
     `trips` iterations from `lower` by `step`, their number known to the compiler or not; the loop
     runs `executions` times, those where `executed` says so. `skip`: every so many iterations
-    announce no bytes and copy nothing. `carried`: the column is carried instead of computed.
+    announce no bytes and copy nothing. `branch`: the issuing thread takes a branch. `carried`: the column is carried instead of computed.
     `outside`: columns of the last boxes that lie outside of the tensor.
     """
 
@@ -60,6 +60,7 @@ class TensorLoop:
     fenced: bool = True
     leader: str = "index"
     memory: str = "alloc"
+    branch: bool = False
 
     @property
     def threads(self) -> int:
@@ -177,6 +178,7 @@ def random_loop(seed: int) -> TensorLoop:
         "fenced": pick.random() < 0.5,
         "leader": pick.choice(["index", "i32", "lane"]),
         "memory": pick.choice(["alloc", "global"]),
+        "branch": pick.random() < 0.3,
     }
     if pick.random() < 0.25:
         split = pick.random() < 0.3
@@ -197,9 +199,11 @@ def _random_box(pick: random.Random) -> Box:
 
 
 def judge(loop: TensorLoop) -> list[str]:
-    """What is wrong with the pipelined form of a loop, of which the input is right."""
+    """What is wrong with the pipelined form of a loop, of which the input is right, for the
+    machine or for the checker."""
     found = [loop.right(loop.module(), "eager")] if loop.fenced else []
     module = loop.module()
-    pipeline(module, check="none")
+    report = pipeline(module, check="warn")
+    found += ["the checker calls it unsafe" for check in report.of("checks") if check.unsafe]
     found += [loop.right(module, completion) for completion in machine.COMPLETIONS]
     return [f"{loop}: {why}" for why in found if why]

@@ -3,7 +3,7 @@
 Covers: expand/plan/ring_plan.py, expand/plan/ring_memory.py, expand/plan/issue_slice.py,
 expand/plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
 expand/write/ring_mbarriers.py, expand/write/idle_values.py, loops/transactions.py,
-loops/products_in_flight.py, schedule/by_transactions.py
+loops/products_in_flight.py, schedule/by_transactions.py, schedule/guarded_transactions.py
 """
 
 from __future__ import annotations
@@ -106,6 +106,27 @@ def test_without_its_barrier_it_goes_wrong():
 def test_one_thread_of_warp_0_is_elected_where_the_input_names_thread_0(leader, elected):
     module, _ = pipelined(replace(LOADS, leader=leader))
     assert ("nvvm.elect.sync" in kernel_of(module)) == elected
+
+
+@pytest.mark.parametrize("skip", [0, 2])
+def test_a_branch_that_only_issues_becomes_predicates(skip):
+    loop = replace(LOADS, branch=True, skip=skip)
+    assert "scf.if %leader {" in loop.text()
+    module, _ = pipelined(loop)
+    assert str(module).count("scf.if") == (1 if skip else 0)
+    assert "nvvm.elect.sync" in kernel_of(module)
+    assert not loop.right(module, "late")
+
+
+def test_a_branch_that_does_more_is_refused():
+    text = replace(LOADS, branch=True).text()
+    text = text.replace(
+        "scf.if %leader {",
+        "scf.if %leader {\nmemref.store %zero, %out[%i0, %i0] : memref<?x64xf32>",
+    )
+    with pytest.raises(AsyncPipeError) as refused:
+        pipelined(LOADS, text)
+    assert refused.value.code == "transaction-incomplete"
 
 
 def test_only_the_phase_of_the_pipeline_is_carried():
