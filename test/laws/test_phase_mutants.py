@@ -9,8 +9,13 @@ test/reports/phase_report.py, test/reports/nightly_table.py
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from helpers.paths import ROOT
+from mlir_async_pipe import pipeline
+from mlir_async_pipe.bindings import ir, new_context
 from reports import nightly_table
 from reports.phase_report import (
     Judged,
@@ -20,6 +25,10 @@ from reports.phase_report import (
     judge_right,
     summary,
 )
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+from generate_hopper_gemm import HopperGemm
 
 
 @pytest.mark.parametrize("seed", range(7000, 7012))
@@ -59,3 +68,14 @@ def test_the_figures_count_what_is_wrong() -> None:
         figures = summary([*found, wrong])
         assert not is_clean(figures) and figures[name] == 1
     assert dict(nightly_table.phases({"figures": figures}))["missed"] == "0"
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("warpgroups", [1, 2])
+@pytest.mark.parametrize("b", ["k", "n"])
+def test_gemms_are_proven(b: str, warpgroups: int, persistent: bool) -> None:
+    """`wgmma` on descriptors that are numbers, one for each warpgroup, in outer loops too."""
+    made = HopperGemm(tile_n=128 * warpgroups, warpgroups=warpgroups, b=b, persistent=persistent)
+    with new_context():
+        (found,) = pipeline(ir.Module.parse(made.module())).of("checks")
+    assert found.accesses > 0 and (found.unsafe, found.unknown) == (0, 0)

@@ -12,51 +12,23 @@ sums of unknowns are taken to fit their type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.address_numbers import (
+    ADDRESS_BITS,
+    UNIT_BYTES,
+    beside_addresses,
+    in_units,
+    is_address,
+)
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
 from mlir_async_pipe.values.domains import Domain, Typed
 from mlir_async_pipe.values.numbers import NUMBERS
-
-# An address in units of 16 bytes, as descriptors of products hold it.
-UNIT_BYTES = 16
-# Fewer bits than these of an address are not all of it.
-ADDRESS_BITS = 18
-
-
-@dataclass(frozen=True)
-class EachThread:
-    """A number for each thread of the block."""
-
-    data: bytes
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """The numbers."""
-        return np.frombuffer(self.data, np.int64)
-
-    @property
-    def mask(self) -> int:
-        """The threads in which a bit holds."""
-        return sum(1 << int(number) for number in self.numbers.nonzero()[0])
-
-
-Amount = int | Form | EachThread | None
-
-
-def of_array(numbers: Any) -> int | EachThread:
-    """One number if all are the same."""
-    array = np.asarray(numbers).astype(np.int64)
-    flat = array.reshape(-1)
-    if (flat == flat[0]).all():
-        return int(flat[0])
-    return EachThread(np.ascontiguousarray(flat).tobytes())
 
 
 def form_of(value: int | Form) -> Form:
@@ -105,8 +77,8 @@ def _numbers_first(rule: Operator) -> Operator:
             return None
         if any(isinstance(value, Form) for value in v):
             if any(isinstance(value, EachThread) for value in v):
-                return None
-            return rule(self, op, v, known)
+                v = beside_addresses(v)
+            return rule(self, op, v, known) if None not in v else None
         arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
         made = getattr(NUMBERS, op.row.method)(op, arrays, None)
         if made is None:
@@ -120,16 +92,6 @@ def _numbers_first(rule: Operator) -> Operator:
         return of_array(made)
 
     return apply
-
-
-def chosen(condition: Amount, one: Any, other: Any) -> Amount:
-    """What each thread has of two values, by a bit."""
-    if one == other or not isinstance(condition, EachThread):
-        return one if one == other else None
-    if not isinstance(one, int | EachThread) or not isinstance(other, int | EachThread):
-        return None
-    a, b = (v.numbers if isinstance(v, EachThread) else v for v in (one, other))
-    return of_array(np.where(condition.numbers != 0, a, b))
 
 
 class Amounts(Domain[Amount, Knowledge]):
@@ -170,9 +132,9 @@ class Amounts(Domain[Amount, Knowledge]):
         """A quotient by a power of two."""
         a, b = _forms(v)
         if not b.terms and 1 << b.constant == UNIT_BYTES:
-            in_units = _in_units(a)
-            if in_units is not None:
-                return in_units
+            units = in_units(a)
+            if units is not None:
+                return units
         return _opaque(op, a, b) if b.terms else self._divided(op, a, 1 << b.constant, known)
 
     @_numbers_first
@@ -319,26 +281,3 @@ def _equal(difference: Form, known: Knowledge) -> bool:
     if high is None or high > 0:
         raise UndecidedError(difference)
     raise UndecidedError(forms.scale(difference, -1))
-
-
-# Addresses -------------------------------------------------------------------------------
-
-
-def address_of(root: int, offset: int) -> Form:
-    """The address of a byte of a buffer, as a number."""
-    return Form(offset, frozenset({(Atom("address", root), 1)}))
-
-
-def is_address(form: Form) -> bool:
-    """Whether a form is an address, in bytes or units, plus a number."""
-    return len(form.terms) == 1 and next(iter(form.terms))[0].kind in ("address", "units")
-
-
-def _in_units(form: Form) -> Form | None:
-    """An address in units of 16 bytes; buffers that descriptors name begin at whole ones."""
-    if not is_address(form) or form.constant % UNIT_BYTES:
-        return None
-    ((atom, coefficient),) = form.terms
-    if atom.kind != "address" or coefficient != 1:
-        return None
-    return Form(form.constant // UNIT_BYTES, frozenset({(Atom("units", atom.key), 1)}))

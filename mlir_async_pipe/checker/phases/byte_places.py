@@ -18,12 +18,8 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.phases.amounts import (
-    Amount,
-    EachThread,
-    address_of,
-    is_address,
-)
+from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
+from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -196,11 +192,11 @@ def _stepped(op: Any, source: Place, operands: Sequence[Value]) -> Place:
 def _from_address(number: Value) -> Place | None:
     if not isinstance(number, Form) or not is_address(number):
         return None
-    ((atom, coefficient),) = number.terms
-    if atom.kind != "address" or coefficient != 1:
+    atom, offsets = address_parts(number)
+    if atom.kind != "address":
         return None
-    at = number.constant
-    return Place(int(str(atom.key)), at, at, at)
+    low, high = offsets[0], offsets[-1]
+    return Place(int(str(atom.key)), low, high, low if low == high else None)
 
 
 def region_of_view(place: Place, kind: Any) -> Region:
@@ -259,9 +255,3 @@ def _bytes_from(place: Place, extent: tuple[int, ...]) -> Region:
     if place.low is None or place.high is None or len(extent) != 1:
         return Region(place.root)
     return Region(place.root, place.low, place.high + extent[0], place.low == place.high)
-
-
-def region_of_bytes(number: Form, low: int, high: int) -> Region:
-    """Bytes of the buffer that a descriptor's address is made of."""
-    ((atom, _),) = number.terms
-    return Region(int(str(atom.key)), low, high, True)

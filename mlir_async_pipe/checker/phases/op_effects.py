@@ -17,18 +17,16 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.amounts import EachThread, is_address
-from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch
+from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
+from mlir_async_pipe.checker.phases.async_memory import Touch
 from mlir_async_pipe.checker.phases.byte_places import (
     Described,
     Place,
     Region,
-    Value,
     region_of_access,
-    region_of_bytes,
     region_of_view,
 )
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
+from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.memory_roots import root_of
@@ -47,35 +45,6 @@ from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 MBARRIER_BYTES = 8
 # Operands that say nothing of workgroup memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
-
-
-@dataclass
-class Spot:
-    """A point of a path: the memory there, what its numbers are, and the threads that are there
-    (None: not known which)."""
-
-    memory: AsyncMemory
-    known: Knowledge
-    mask: int | None
-    get: Callable[[int], Value]
-
-    def threads(self) -> int:
-        """The threads that are there."""
-        if self.mask is None:
-            raise NotFollowedError("unknown-threads")
-        return self.mask
-
-    def where(self, value: Value) -> int:
-        """The threads in which a bit holds."""
-        mask = self.threads()
-        if isinstance(value, Form):
-            return mask if self.known.at_least_one(value) else 0
-        if isinstance(value, EachThread):
-            return mask & value.mask
-        if value is None:
-            raise NotFollowedError("unknown-threads")
-        assert isinstance(value, int)
-        return mask if value & 1 else 0
 
 
 Effect = Callable[[Spot], None]
@@ -224,8 +193,12 @@ class OpEffects:
             if isinstance(value, Described):
                 regions = [value.region]
             elif isinstance(value, Form) and is_address(value):
-                ends = described_bytes(run.op, side, value.constant)
-                regions = [region_of_bytes(value, low, high) for low, high in ends]
+                atom, numbers = address_parts(value)
+                regions = [
+                    Region(int(str(atom.key)), low, high, True)
+                    for descriptor in numbers
+                    for low, high in described_bytes(run.op, side, descriptor)
+                ]
             else:
                 regions = []
             for region in regions or [Region(root) for root in sorted(self.touched)]:

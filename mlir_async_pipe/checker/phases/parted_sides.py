@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.amounts import EachThread, chosen
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread, chosen
 from mlir_async_pipe.checker.step_graph import Edge, Flow
 from mlir_async_pipe.flow.algorithms import reached
 

@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, P
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
-from mlir_async_pipe.checker.phases.op_effects import OpEffects, Spot
+from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     UndecidedError,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
+from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,

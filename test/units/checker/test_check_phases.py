@@ -239,6 +239,22 @@ func.func @f(%a_: !llvm.ptr, %n: index) attributes {gpu.known_block_size = array
 }"""
 
 
+def filled_gemm(changes: dict[str, str]) -> str:
+    """The loop with numbers and types put in."""
+    values = {"SLOTS": "1", "LEFT": "0", "LAST": "0", "STEP": "2", **changes}
+    text = GEMM
+    for name, value in values.items():
+        text = text.replace(name, value)
+    registers = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
+    tensor_map = (
+        "!nvgpu.tensormap.descriptor<tensor = memref<64x64xf16, 3>, swizzle = swizzle_128b, "
+        "l2promo = none, oob = zero, interleave = none>"
+    )
+    bars = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {values['SLOTS']}>"
+    text = text.replace("REGISTERS", registers).replace("MAP", tensor_map).replace("BARS", bars)
+    return text
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -253,16 +269,27 @@ def test_products_of_descriptors_that_are_numbers(
 ) -> None:
     """Descriptors are made of the buffer's address as compilers write it. Each iteration copies its
     own tile, so V >= p + 1; k-steps of 32 bytes stay inside their slot."""
-    values = {"SLOTS": "1", "LEFT": "0", "LAST": "0", "STEP": "2", **changes}
-    text = GEMM
-    for name, value in values.items():
-        text = text.replace(name, value)
-    registers = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
-    tensor_map = (
-        "!nvgpu.tensormap.descriptor<tensor = memref<64x64xf16, 3>, swizzle = swizzle_128b, "
-        "l2promo = none, oob = zero, interleave = none>"
-    )
-    bars = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {values['SLOTS']}>"
-    text = text.replace("REGISTERS", registers).replace("MAP", tensor_map).replace("BARS", bars)
+    text = filled_gemm(changes)
     found = codes(check_module(parse(text)).report)
     assert bool(found) == bool(expected) and found <= expected
+
+
+def test_descriptors_of_several_warpgroups() -> None:
+    """Each of two warpgroups multiplies its half of the tile: its descriptor has the number of the
+    warpgroup in it."""
+    text = filled_gemm({})
+    two = text.replace("array<i32: 128, 1, 1>", "array<i32: 256, 1, 1>").replace(
+        "%at = arith.addi %base, %from : index",
+        """%c128 = arith.constant 128 : index
+    %half = arith.constant 4096 : index
+    %group = arith.divui %t, %c128 : index
+    %own = arith.muli %group, %half : index
+    %mine = arith.addi %base, %own : index
+    %at = arith.addi %mine, %from : index""",
+    )
+    assert verdict(check_module(parse(two)).report) == "safe"
+    further = two.replace("constant 4096 : index", "constant 8192 : index")
+    assert verdict(check_module(parse(further)).report) == "safe", "memory that nobody copies to"
+    early = two.replace("wait.group.sync.aligned 0\n    gpu", "wait.group.sync.aligned 1\n    gpu")
+    assert codes(check_module(parse(early)).report) <= {"missing-barrier", "source-overwritten"}
+    assert verdict(check_module(parse(early)).report) == "unsafe"

@@ -1,7 +1,8 @@
 """Numbers and places on paths of phases are those of the arithmetic that they stand for.
 
 Covers: checker/phases/amounts.py, checker/phases/ranges_of_sums.py, checker/phases/byte_places.py,
-checker/phases/path_numbers.py
+checker/phases/path_numbers.py, checker/phases/thread_numbers.py, checker/phases/address_numbers.py,
+checker/phases/spot.py
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, TakeApartError, of_array
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, TakeApartError
 from mlir_async_pipe.checker.phases.byte_places import Place, region_of_view, value_of
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, ModulusError, UndecidedError
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread, of_array
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.numbers import NUMBERS
 
