@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
+from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
@@ -113,10 +115,12 @@ class Integers(IntegerWriter):
         """Of an iteration of the loop, whether it has `iterations` more after it, as an i1.
 
         ub - variable > iterations * step: unsigned the distance is exact in loops of either
-        signedness, since variable < ub."""
+        signedness, since variable < ub. No distance is as large as 2^bits."""
         step = self.value_of(self.step)
         if step is None:
             return self.is_before(variable, self.end_of_all_but(iterations))
+        if iterations * step >= 1 << bits_of(self.kind):
+            return self.constant(0, ir.IntegerType.get_signless(1, self.context))
         distance = self.subtract(self.upper, variable)
         return self.compare("ugt", distance, self.constant(iterations * step, self.kind))
 

@@ -60,6 +60,15 @@ def test_slots_are_as_few_as_the_order_allows(loop, slots):
         assert not loop.right(module, completion)
 
 
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize(("stages", "step"), [(5, 2**62), (3, 2**61), (5, 2**60)])
+def test_the_end_is_found_where_as_many_steps_are_more_than_a_number_holds(stages, step, static):
+    """Four steps of 2^62 are 0 modulo 2^64, and no iteration follows the first."""
+    loop = replace(LOADS, stages=stages, step=step, trips=1, static=static)
+    module, _ = pipelined(loop)
+    assert not loop.right(module, "eager")
+
+
 def test_one_slot_fewer_goes_wrong():
     """The ring of a loop with its copies last, taken for one with its copies first."""
     loop = replace(LOADS, stages=3, trips=9, issue="first")
