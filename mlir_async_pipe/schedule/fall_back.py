@@ -19,7 +19,8 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
-from mlir_async_pipe.schedule.decision import write
+from mlir_async_pipe.schedule.decision import Decision, write
+from mlir_async_pipe.schedule.guarded_loads import take_apart_copies
 from mlir_async_pipe.schedule.hand_inwards import hand_inwards
 from mlir_async_pipe.schedule.schedule_pass import limits_of
 from mlir_async_pipe.session import passes
@@ -78,10 +79,10 @@ def _expand_or_fall_back(
             if candidate is None:
                 raise
             refused = len(session.diagnostics.items)
-            around = Surroundings(limits.chip)
-            decision = through_registers(
-                candidate.loop, candidate.stages, candidate.found, session, around, limits
-            )
+            decision = _decide(candidate, limits, session)
+            if decision is None:
+                take_apart_copies(candidate.loop)
+                decision = _decide(candidate, limits, session)
             if decision is None:
                 raise
             left.remove(candidate)
@@ -92,3 +93,10 @@ def _expand_or_fall_back(
             why = error.diagnostic.message.removeprefix("cannot pipeline: ")
             stages = decision.last_stage + 1
             remark_registers(candidate.loop, stages, why, error.diagnostic.place, session)
+
+
+def _decide(candidate: Candidate, limits: Limits, session: Session) -> Decision | None:
+    around = Surroundings(limits.chip)
+    return through_registers(
+        candidate.loop, candidate.stages, candidate.found, session, around, limits
+    )

@@ -9,7 +9,8 @@
                                               scf.if %c { %w = …; memref.store %w, %O[%i] }
 
 Only loads from global memory before anything else that a branch does to memory: they read what they
-read before. A branch that fills workgroup memory is a guarded copy, and stays in one piece.
+read before. A branch that fills workgroup memory is a guarded copy, and stays in one piece unless it has to
+go through registers.
 """
 
 from __future__ import annotations
@@ -33,16 +34,30 @@ from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def take_loads_out(loop: Operation) -> None:
-    """Do so with the conditions that stand in the body of a loop."""
-    for op in operations(loop.regions[0].blocks[0]):
-        if op.name == "scf.if" and len(op.results) == 0 and not any(map(fills_workgroup, walk(op))):
-            _take_out(op)
+    """Do so with the conditions in the body of a loop that fill no workgroup memory."""
+    for condition in _conditions(loop):
+        if not any(map(fills_workgroup, walk(condition))):
+            _take_out(condition)
+
+
+def take_apart_copies(loop: Operation) -> None:
+    """Do so with guarded copies too, of a loop that cannot have them asynchronous."""
+    for condition in _conditions(loop):
+        _take_out(condition)
+
+
+def _conditions(within: Operation) -> list[Operation]:
+    """The conditions without results in the body of a loop, or in one of these, inner ones first."""
+    blocks = [block for region in within.regions for block in region.blocks]
+    found = [op for block in blocks for op in operations(block)]
+    conditions = [op for op in found if op.name == "scf.if" and len(op.results) == 0]
+    return [op for each in conditions for op in (*_conditions(each), each)]
 
 
 def _take_out(condition: Operation) -> None:
     (block,) = condition.regions[0].blocks
     first = _reading(operations(block)[:-1])
-    loaded = [load.results[0] for load in first if reads_global(load)]
+    loaded = [result for op in first if _loads(op) for result in op.results]
     if not loaded or any(zero_of(value.type) is None for value in loaded):
         return
     ip, loc = before(condition), condition.location
@@ -63,9 +78,17 @@ def _reading(ops: list[Operation]) -> list[Operation]:
     """The loads from global memory that come first, and the pure ops that they need."""
     found: list[Operation] = []
     for op in ops:
-        if not (may_move(op) or reads_global(op)) or len(op.results) != 1:
+        if not (may_move(op) or _loads(op)):
             break
         found.append(op)
-    while found and not reads_global(found[-1]):
+    while found and not _loads(found[-1]):
         found.pop()
     return found
+
+
+def _loads(op: Operation) -> bool:
+    """Whether an op does nothing but load from global memory, or is a condition of such loads."""
+    if op.name != "scf.if":
+        return reads_global(op) and len(op.regions) == 0
+    inside = [inner for inner in walk(op) if inner.name not in ("scf.if", "scf.yield")]
+    return len(op.results) > 0 and all(may_move(inner) or _loads(inner) for inner in inside)

@@ -111,3 +111,25 @@ def test_a_guarded_copy_stays_in_one_piece() -> None:
     module, session = pipelined(text)
     assert len(session.report().of("loops")) == 1
     assert wrong_runs(text, module, SIZES) == []
+
+
+@pytest.mark.parametrize("guards", [("%inside",), ("%mine",), ("%inside", "%mine")])
+def test_a_copy_that_leaves_what_was_there_goes_through_registers(guards: tuple[str, ...]) -> None:
+    """Iterations may read what an earlier one wrote: one buffer, filled under the same conditions."""
+    text = loop(
+        f"""%mine = arith.cmpi ult, %t, %m : index
+    {"".join(f"scf.if {guard} {{ " for guard in guards)}
+      %v = memref.load %A[%i, %t] : memref<32x4xf32>
+      memref.store %v, %B[%t] : memref<4xf32, #wg>
+    {"}" * len(guards)}
+    gpu.barrier
+    %w = memref.load %B[%other] : memref<4xf32, #wg>
+    memref.store %w, %O[%i, %t] : memref<32x4xf32>
+    gpu.barrier"""
+    ).replace("scf.for %i", "memref.store %half, %B[%t] : memref<4xf32, #wg>\n  scf.for %i")
+    module, session = pipelined(text)
+    (told,) = [e.message for e in session.diagnostics.items if e.code == "through-registers"]
+    assert "may read what its iteration did not write" in told
+    (made,) = session.report().of("loops")
+    assert [buffer.versions for buffer in made.buffers if buffer.versions > 1] == []
+    assert wrong_runs(text, module, SIZES) == []
