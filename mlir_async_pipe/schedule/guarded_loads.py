@@ -90,5 +90,6 @@ def _loads(op: Operation) -> bool:
     """Whether an op does nothing but load from global memory, or is a condition of such loads."""
     if op.name != "scf.if":
         return reads_global(op) and len(op.regions) == 0
-    inside = [inner for inner in walk(op) if inner.name not in ("scf.if", "scf.yield")]
+    blocks = [block for region in op.regions for block in region.blocks]
+    inside = [inner for block in blocks for inner in operations(block)[:-1]]
     return len(op.results) > 0 and all(may_move(inner) or _loads(inner) for inner in inside)
