@@ -10,8 +10,11 @@ unit, a second one that brings its result back, and the end in vector registers.
 
 The iterations of an scf.for are (%to - %from) / step, rounded up, where %from < %to. %from must be
 proven not to be negative: then the difference and the step are below 2^63, and %end - %from is
-below 2^64, so that no counter before the last one is equal to %end modulo 2^64. LLVM knows how
-often such a loop runs, too, and unrolls short ones: two slots that alternate become constants.
+below 2^64, so that no counter before the last one is equal to %end modulo 2^64.
+
+LLVM knows how often such a loop runs, too, and unrolls short ones by two. That is of use where slots
+are carried: two that alternate become constants. Other loops, as those for few iterations beside a
+pipeline, would only take more registers, and stay.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from mlir_async_pipe.values.linear import Arithmetic
 
 
 def end_by_equality(root: Operation) -> None:
-    """Rewrite the loops below `root` whose counter has 64 bits and whose length is not constant."""
+    """Rewrite the loops below `root` that carry slots, whose counter has 64 bits and whose length is
+    not constant."""
     arithmetic = Arithmetic()
     loops = [op for op in walk(root) if op.name == "scf.for"]
     for loop in [loop for loop in loops if _is_counted(loop, arithmetic)]:
@@ -40,11 +44,12 @@ def end_by_equality(root: Operation) -> None:
 
 
 def _is_counted(loop: Operation, arithmetic: Arithmetic) -> bool:
-    """Whether it counts in 64 bits and signed, from 0 or more by a constant."""
-    lower, upper, step = list(loop.operands)[:3]
+    """Whether it counts in 64 bits and signed, from 0 or more by a constant, and carries a slot."""
+    lower, upper, step, *carried = loop.operands
     least, _ = arithmetic.value_range(lower)
     return (
         bits_of(lower.type) == 64
+        and any(value.type == lower.type for value in carried)
         and "unsignedCmp" not in loop.attributes
         and (constant_value(step) or 0) > 0
         and None in (constant_value(lower), constant_value(upper))

@@ -86,6 +86,21 @@ def test_an_inner_loop_is_rewritten_in_its_place() -> None:
         assert counted(module, 0, 5) == [0 + 1 + 2 + 3 + 4, 10]
 
 
+NO_SLOT = """
+func.func @f(%C: memref<?xf32>, %n: index) attributes {gpu.kernel} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %zero = arith.constant 0.0 : f32
+  %r = scf.for %i = %c0 to %n step %c32 iter_args(%sum = %zero) -> (f32) {
+    %v = memref.load %C[%i] : memref<?xf32>
+    %w = arith.addf %sum, %v : f32
+    scf.yield %w : f32
+  }
+  memref.store %r, %C[%c0] : memref<?xf32>
+  return
+}"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -97,6 +112,7 @@ def test_an_inner_loop_is_rewritten_in_its_place() -> None:
             counting(32).replace("arith.andi", "arith.subi"), id="a start that may be below 0"
         ),
         pytest.param(counting(32, extra="unsigned"), id="an unsigned loop"),
+        pytest.param(NO_SLOT, id="a loop that carries no slot"),
         pytest.param(counting(32, kind="i32"), id="32 bits"),
     ],
 )
