@@ -37,7 +37,7 @@ from mlir_async_pipe.builder.participants import (
     total,
     writer,
 )
-from mlir_async_pipe.builder.protocol import Protocol
+from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
 from mlir_async_pipe.builder.ring import Buffer, Ring, Slot, as_given, buffer_of
 from mlir_async_pipe.loops.annotations import BARRIERS
 from mlir_async_pipe.session.diagnostics import UsageError
@@ -179,11 +179,7 @@ class Pipeline:
     def try_wait(self) -> Value:
         """Whether the oldest group has arrived: refused (no-try-wait), for no chip can ask that of
         a group of copies without waiting for it."""
-        raise misuse(
-            "groups of copies can be waited for, and not asked whether they have arrived",
-            code="no-try-wait",
-            advice="consume() waits; with more depth it finds them there",
-        )
+        raise no_try_wait()
 
     def participants(self) -> Participants:
         """Those who share a slot, and the number of the one that runs."""

@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import source_op
 from mlir_async_pipe.builder.caller import caller, misuse
 from mlir_async_pipe.builder.ring import Slot
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS
 
 Role = Literal["produce", "consume", "loop"]
 
@@ -134,6 +136,9 @@ class Protocol:
     def _look_for_late_uses(self) -> None:
         """Raises UsageError (slot-closed) if an op came to use a slot after its `with`."""
         for slot in self._closed:
+            if source_op(slot).name in ALLOCATION_OPS:
+                # One slot is the memory itself, which later slots use too.
+                continue
             uses = list(slot.uses)
             if len(uses) > slot.uses_inside:
                 late = Place.of(uses[0].owner.operation)
@@ -158,4 +163,13 @@ def _still_open(what: str, place: Place) -> Any:
         code="slot-open",
         notes=(("it was taken here", place),),
         advice="end its 'with' first, which commits it",
+    )
+
+
+def no_try_wait() -> Any:
+    """The refusal of `try_wait`."""
+    return misuse(
+        "copies can be waited for, and not asked whether they have arrived",
+        code="no-try-wait",
+        advice="consume() waits; with more depth it finds them there",
     )

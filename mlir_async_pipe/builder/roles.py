@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import Value, create
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import here, located, misuse
 from mlir_async_pipe.builder.participants import kernel, threads_of
-from mlir_async_pipe.builder.protocol import Protocol, Role
+from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.ring import ROLES, Buffer, Ring, Slot, as_given, buffer_of
 from mlir_async_pipe.builder.role_barriers import Mbarriers
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -121,6 +121,10 @@ class RolePipeline:
         self._in_role("produce")
         for _ in range(self.depth):
             self._next("produce")
+
+    def try_wait(self) -> Value:
+        """Refused (no-try-wait): the ops of nvgpu wait for a phase, or ask by an arrival's token."""
+        raise no_try_wait()
 
     def copy_box(self, source: Value, slot: Slot, at: Sequence[Any]) -> None:
         """Copy the box of a tensor map into a tile, as `copy_tile` does."""

@@ -202,6 +202,28 @@ def test_what_is_found_on_paths_is_at_the_users_line_too() -> None:
     assert caught.value.diagnostic.place.line == line
 
 
+def test_a_slot_that_is_all_of_the_memory_may_be_used_again() -> None:
+    with kernel(["memref<64xf32>"]) as k:
+        pipe = pipeline(depth=1)
+        for _ in range(3):
+            with pipe.produce() as slot:
+                copy_tile(k.arguments[0], slot)
+            with pipe.consume() as slot:
+                made("memref.load", [slot, k.number(0)], ir.F32Type.get())
+        pipe.tail()
+
+
+def test_a_pipeline_can_have_three_loops() -> None:
+    with kernel(["memref<64xf32>"]) as k:
+        pipe = pipeline()
+
+        def use(i: Any, slot: Any) -> None:
+            made("memref.load", [slot, i], ir.F32Type.get())
+
+        for _ in range(3):
+            pipe.loop(0, 8, 1, lambda i, slot: copy_tile(k.arguments[0], slot), use)
+
+
 def test_a_second_consume_inside_of_one_takes_the_next_slot() -> None:
     with kernel(["memref<64xf32>"]):
         pipe = pipeline()

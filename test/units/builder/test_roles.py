@@ -153,6 +153,7 @@ def odd_tile(pipe: RolePipeline) -> None:
         (role_in_role, "role-missing"),
         (no_copy, "tile-missing"),
         (odd_tile, "bad-argument"),
+        (lambda pipe: pipe.try_wait(), "no-try-wait"),
         (lambda pipe: RolePipeline(1, 64), "bad-argument"),
         (lambda pipe: RolePipeline(2, 33), "bad-argument"),
     ],
