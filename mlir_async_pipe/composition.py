@@ -100,7 +100,7 @@ def _replaced(
     """
     if not find_loops(function):
         return False
-    copy = outermost(function).clone().operation
+    copy = outermost(function).clone(ip=False).operation
     alone = _counterpart(function, copy)
     for loop in find_loops(copy):
         if alone not in ancestors(loop):

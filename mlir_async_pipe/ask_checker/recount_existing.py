@@ -55,7 +55,7 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
 
 def _refusal(module: Any, number: int, rehearse: Rehearse) -> AsyncPipeError | None:
     """The error that refuses a loop as pipelined already; the others are left out of it."""
-    trial = module.operation.clone()
+    trial = module.operation.clone(ip=False)
     for other, loop in enumerate(find_loops(trial)):
         if other != number:
             forget(loop)
@@ -74,7 +74,7 @@ def _gain_of_tokens(
     places = {str(Place.of(op)) for op in walk(module) if function_name(op) in functions}
     counted = Session(target=session.target, witnesses=False)
     counting = passes.find("async-pipe-count-waits")
-    counting.run(module.operation.clone(), counting.options(), counted)
+    counting.run(module.operation.clone(ip=False), counting.options(), counted)
     return [
         (str(record.place), record.given or 0, record.count)
         for record in counted.report().of("waits")

@@ -66,7 +66,7 @@ def relax(
 
     Nothing is raised in a module of which the checker cannot prove every access.
     """
-    trial = root.operation.clone()
+    trial = root.operation.clone(ip=False)
     if _wrong(trial, target) is not None:
         return []
     found = []

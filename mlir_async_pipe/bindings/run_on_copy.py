@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answer:
     """The answer of `change` on a copy of `root`, which `root` then becomes."""
-    copy = root.clone().operation
+    copy = root.clone(ip=False).operation
     answer = change(copy)
     become(root, copy)
     return answer

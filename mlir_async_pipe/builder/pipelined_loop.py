@@ -62,10 +62,9 @@ class Loop:
 
     def _following(self, given: Any, initial: list[Value]) -> list[Value]:
         """What `use` returned, as the values that the next iteration is handed."""
-        found = [] if given is None else [given] if _is_value(given) else list(given)
-        values = [getattr(value, "result", value) for value in found]
+        values = _values(given)
         expected = [value.type for value in initial]
-        if [getattr(value, "type", None) for value in values] != expected:
+        if [value.type for value in values] != expected:
             code = self.use.__code__ if hasattr(self.use, "__code__") else None
             at = Place(code.co_filename, code.co_firstlineno, 1) if code else None
             raise misuse(
@@ -87,9 +86,16 @@ def _whole_or_gone(op: Operation) -> Iterator[None]:
         raise
 
 
-def _is_value(given: Any) -> bool:
-    return isinstance(given, ir.Value) or hasattr(given, "operation")
+def _values(given: Any) -> list[Any]:
+    """The values of what a function returned: nothing, values, ops (a store has none), or several."""
+    if given is None:
+        return []
+    if isinstance(given, ir.Value):
+        return [given]
+    if hasattr(given, "operation"):
+        return list(given.operation.results)
+    return [value for one in given for value in _values(one)]
 
 
 def _listed(values: list[Any]) -> str:
-    return f"({', '.join(str(getattr(value, 'type', value)) for value in values)})"
+    return f"({', '.join(str(value.type) for value in values)})"

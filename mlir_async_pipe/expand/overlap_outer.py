@@ -36,7 +36,7 @@ def overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
 
 def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | str:
     """The nest, or why the one loop for both could not be pipelined."""
-    copy = module.operation.clone()
+    copy = module.operation.clone(ip=False)
     same = find_nest(innermost(scheduled_loops(copy))[number])
     assert isinstance(same, Nest)
     try:

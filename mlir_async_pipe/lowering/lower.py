@@ -156,7 +156,7 @@ def _steps(
     from mlir_async_pipe.lowering import launch_parameters
 
     session = Session(target=target, witnesses=False)
-    root = module.clone().operation
+    root = module.operation.clone(ip=False).operation
     bare = options.bare_pointers
     parameters = launch_parameters.parameters_of(root, bare_pointers=bare)
     code: Any

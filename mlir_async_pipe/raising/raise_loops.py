@@ -42,7 +42,7 @@ def run(module: Any, options: NoOptions, session: Session) -> None:
     root = module.operation
     if not any(_has_loops(function) for function in functions(root)):
         return
-    copy = root.clone().operation
+    copy = root.clone(ip=False).operation
     _run_passes(copy, _PROMOTE)
     # By number: the passes drop no function with a body.
     pairs = list(zip(functions(root), functions(copy), strict=True))

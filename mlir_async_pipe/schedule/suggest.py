@@ -69,7 +69,7 @@ def _tried(
     module: Operation, number: int, loop: Operation, options: SuggestOptions, session: Session
 ) -> Suggestion:
     """Pipeline the loop with this number on a copy."""
-    copy = module.clone().operation
+    copy = module.operation.clone(ip=False).operation
     chosen = find_loops(copy, annotated=False)[number]
     for other in find_loops(copy):
         names.forget(other)

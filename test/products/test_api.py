@@ -148,3 +148,27 @@ def test_calls_are_not_hidden_by_subpackages_of_the_same_name(call):
 
     assert CheckOptions().chip == ""
     assert getattr(mlir_async_pipe, call) is getattr(api, call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda module: api.pipeline(module, "nvvm:sm_80"),
+        lambda module: api.count_waits(module, "nvvm:sm_80"),
+        lambda module: api.check(module, "nvvm:sm_80"),
+        lambda module: api.lower(module, target="nvvm:sm_80", emit="ptx", cache=False),
+        lambda module: api.run_pass("async-pipe-suggest", module, "nvvm:sm_80"),
+    ],
+    ids=["pipeline", "count_waits", "check", "lower", "suggest"],
+)
+def test_an_insertion_point_of_the_user_stays_as_it_is(call):
+    """Copies that a call works on are no ops of the user's kernel."""
+    text = (ROOT / "examples" / "add_one.mlir").read_text()
+    with new_context():
+        expected, module = (ir.Module.parse(text) for _ in range(2))
+        call(expected)
+        kernels = next(op for op in module.body.operations if op.operation.name == "gpu.module")
+        kernel = kernels.operation.regions[0].blocks[0].operations[0]
+        with ir.Location.unknown(), ir.InsertionPoint(kernel.regions[0].blocks[0].operations[0]):
+            call(module)
+        assert str(module) == str(expected)

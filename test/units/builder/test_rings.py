@@ -216,3 +216,39 @@ def test_loads_can_be_asked_to_go_through_registers() -> None:
         array = np.random.default_rng(0).random((6, 64), dtype=np.float32)
         done = machine.run(k.module, "k", [array, np.zeros(64, np.float32)], completion="late")
         np.testing.assert_allclose(done.arrays[1], array.sum(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target", "through"),
+    [
+        # Rows that may begin at any element: not even 4 bytes are sure.
+        ("f16", "nvvm:sm_80", True),
+        # A chip without copies to LDS.
+        ("f32", "rocdl:gfx1100", True),
+        ("f64", "nvvm:sm_80", False),
+    ],
+)
+def test_what_cannot_be_asynchronous_goes_through_registers(
+    dtype: str, target: str, through: bool
+) -> None:
+    arith, memref = load("dialects.arith"), load("dialects.memref")
+    with kernel([f"memref<?x64x{dtype}>"] * 2) as k:
+        rows, result = k.arguments
+        pipe = Pipeline(3)
+        pipe.buffer(64, dtype)
+        mirror = arith.subi(k.number(63), k.thread())
+        pipe.loop(
+            0,
+            memref.dim(rows, k.number(0)),
+            1,
+            lambda row, slot: copy_tile(rows, slot, at=(row, 0)),
+            lambda row, slot: memref.store(memref.load(slot, [mirror]), result, [row, k.thread()]),
+        )
+        report = mlir_async_pipe.pipeline(k.module, target=target)
+        assert ("through-registers" in [said.code for said in report.diagnostics]) == through
+        numbers = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+        array = np.random.default_rng(0).random((7, 64)).astype(numbers)
+        for completion in COMPLETIONS:
+            done = machine.run(k.module, "k", [array, np.zeros_like(array)], completion=completion)
+            assert done.races == ()
+            assert np.array_equal(done.arrays[1], array[:, ::-1])
