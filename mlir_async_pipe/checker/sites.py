@@ -26,6 +26,7 @@ from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 
@@ -295,6 +296,9 @@ class Sites:
             return space_of(op.operands[0]) == "workgroup"
         if op.name == "llvm.inline_asm":
             return not is_opaque_code(op)
+        if op.name in MBARRIER_OPS:
+            # Threads meet there by atomics; what they wait for is judged by `phases`.
+            return True
         return is_harmless(op.name)
 
 

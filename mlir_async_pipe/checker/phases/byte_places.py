@@ -82,7 +82,7 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
     """What an op that names memory gives: a place, or an address as a number."""
     source = operands[0]
     if op.name == "llvm.inttoptr":
-        return _from_address(source)
+        return source if isinstance(source, Place) else _from_address(source)
     if not isinstance(source, Place):
         return None
     if op.name in ADDRESS_OPS:

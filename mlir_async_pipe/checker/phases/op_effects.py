@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, parent
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
 from mlir_async_pipe.checker.phases.async_memory import Touch
 from mlir_async_pipe.checker.phases.byte_places import (
@@ -45,7 +46,6 @@ from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 MBARRIER_BYTES = 8
 # Operands that say nothing of workgroup memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
-
 
 Effect = Callable[[Spot], None]
 
@@ -105,10 +105,10 @@ class OpEffects:
     # mbarriers ----------------------------------------------------------------------------
 
     def _mbarrier(self, run: Run, rule: MbarrierRule) -> Effect | None:
-        if rule.use == "handle":
+        # Whether a test passes is a matter of its result (`passes`).
+        if rule.use in ("handle", "test"):
             return None
-        groups = operand_groups(run.op, rule)
-        at = {name: run.operands[found[0]] for name, found in groups.items() if len(found)}
+        at = _operands(run, rule)
         if "multicast" in at:
             return _not_followed
         number = self.number(run)
@@ -133,25 +133,53 @@ class OpEffects:
         key = _barrier(spot, at)
         match rule.use:
             case "init":
-                memory.init(key, number, mask, _exact(spot, at["arrivals"]))
+                memory.init(key, number, mask, spot.exact(at["arrivals"]))
             case "arrive":
-                count = _exact(spot, at["arrivals"]) if "arrivals" in at else 1
+                count = spot.exact(at["arrivals"]) if "arrivals" in at else 1
                 memory.arrive(key, number, mask, count, 0)
             case "expect":
-                memory.arrive(key, number, mask, 1, _exact(spot, at["bytes"]))
-            case "wait":
-                memory.wait(key, number, mask, _parity(spot, at["phase"]))
+                memory.arrive(key, number, mask, 1, spot.exact(at["bytes"]))
+            case "wait" | "test":
+                memory.wait(key, number, mask, spot.parity(at["phase"]))
             case "copy":
                 region, size = self._box(spot, run, at)
                 memory.issue_copy(key, number, mask, region, size)
             case _:
-                raise NotFollowedError("asks-for-a-phase")
+                raise NotFollowedError("async-proxy")
+
+    def passes(self, run: Run, spot: Spot) -> int:
+        """The result of a test in a loop that asks again: the path splits, and where it is true the
+        phase is over. It hangs where a wait would, which is then not told for certain."""
+        around = parent(run.op)
+        if around is None or around.name != "scf.while":
+            raise NotFollowedError("asks-for-a-phase")
+        asked = Atom("bit", ("test", self.number(run)))
+        passes = spot.known.at_least_one(forms.of_atom(asked))
+        spot.known.forget(asked)
+        if not passes:
+            return 0
+        rule = MBARRIER_OPS[run.op.name]
+        try:
+            self._use(spot, run, rule, _operands(run, rule), self.number(run))
+        except PhaseFault as fault:
+            found = fault.found
+            surely = found.certain and found.code != "deadlock"
+            raise PhaseFault(found.code, found.later, found.earlier, found.note, surely) from fault
+        return 1
+
+    def token(self, run: Run, spot: Spot) -> int | None:
+        """The result of an arrival of all threads: the parity of the phase that it came in."""
+        at = _operands(run, MBARRIER_OPS[run.op.name])
+        barrier = spot.memory.barriers.get(_barrier(spot, at))
+        if barrier is None or not barrier.phases or spot.mask != spot.memory.everybody:
+            return None
+        return (barrier.parity + len(barrier.phases) - 1) % 2
 
     def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
         """Where a copy writes, and how many bytes."""
-        place = _place(spot, at["destination"])
+        place = spot.place(at["destination"])
         if "bytes" in at:
-            size = _exact(spot, at["bytes"])
+            size = spot.exact(at["bytes"])
             if place.low is None or place.low != place.high:
                 return Region(place.root), size
             return Region(place.root, place.low, place.low + size, True), size
@@ -213,7 +241,7 @@ class OpEffects:
         if not mask:
             return
         operand = groups["source"][0]
-        region = region_of_view(_place(spot, run.operands[operand]), run.op.operands[operand].type)
+        region = region_of_view(spot.place(run.operands[operand]), run.op.operands[operand].type)
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
 
     # Generic accesses ---------------------------------------------------------------------
@@ -288,36 +316,15 @@ def _fence_of(op: Any) -> Effect | None:
     return lambda spot: spot.memory.fence(spot.threads(), everything=everything)
 
 
+def _operands(run: Run, rule: MbarrierRule) -> dict[str, int]:
+    """The operands of an mbarrier op by name, those that it has."""
+    groups = operand_groups(run.op, rule)
+    return {name: run.operands[found[0]] for name, found in groups.items() if len(found)}
+
+
 def _barrier(spot: Spot, at: dict[str, int]) -> tuple[int, int]:
     place = spot.get(at["barrier"])
-    index = _exact(spot, at["index"]) if "index" in at else 0
+    index = spot.exact(at["index"]) if "index" in at else 0
     if not isinstance(place, Place) or place.low is None or place.low != place.high:
         raise NotFollowedError("unknown-mbarrier")
     return place.root, place.low + MBARRIER_BYTES * index
-
-
-def _exact(spot: Spot, number: int) -> int:
-    value = spot.get(number)
-    if not isinstance(value, int):
-        raise NotFollowedError("unknown-number")
-    return value
-
-
-def _parity(spot: Spot, number: int) -> int:
-    value = spot.get(number)
-    if isinstance(value, int):
-        return value & 1
-    if isinstance(value, Form):
-        residue = spot.known.residue(value, 2)
-        if residue is not None:
-            return residue
-        if len(value.terms) == 1 and next(iter(value.terms))[0].kind == "bit":
-            return int(spot.known.at_least_one(value))
-    raise NotFollowedError("unknown-number")
-
-
-def _place(spot: Spot, number: int) -> Place:
-    place = spot.get(number)
-    if not isinstance(place, Place):
-        raise NotFollowedError("unknown-place")
-    return place

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import is_block_argument
+from mlir_async_pipe.bindings.raw_ops import defining_op, is_block_argument
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS
@@ -73,6 +74,9 @@ class PathNumbers:
         constant = integer_constant(value)
         if constant is not None:
             return constant
+        made = defining_op(value)
+        if made is not None and made.name == "llvm.inttoptr":
+            return None
         if is_memory(value.type):
             root = root_of(value)
             return (
@@ -111,8 +115,13 @@ class PathNumbers:
         op = run.op
         if not run.results:
             return None
-        if op.name in MBARRIER_OPS and MBARRIER_OPS[op.name].use == "handle":
+        use = MBARRIER_OPS[op.name].use if op.name in MBARRIER_OPS else ""
+        if use == "handle":
             return self._handle(run)
+        if use == "test":
+            return partial(self.effects.passes, run)
+        if use == "arrive":
+            return partial(self.effects.token, run)
         row = row_of(op)
         if row is not None and row.swizzled and not row.accesses:
             return lambda spot: _described(spot.get(run.operands[0]), op.operands[0].type)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.byte_places import Place, Value
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 
@@ -40,3 +40,30 @@ class Spot:
             raise NotFollowedError("unknown-threads")
         assert isinstance(value, int)
         return mask if value & 1 else 0
+
+    def exact(self, number: int) -> int:
+        """A number that all threads know."""
+        value = self.get(number)
+        if not isinstance(value, int):
+            raise NotFollowedError("unknown-number")
+        return value
+
+    def parity(self, number: int) -> int:
+        """The lowest bit of a number."""
+        value = self.get(number)
+        if isinstance(value, int):
+            return value & 1
+        if isinstance(value, Form):
+            residue = self.known.residue(value, 2)
+            if residue is not None:
+                return residue
+            if len(value.terms) == 1 and next(iter(value.terms))[0].kind == "bit":
+                return int(self.known.at_least_one(value))
+        raise NotFollowedError("unknown-number")
+
+    def place(self, number: int) -> Place:
+        """Where a view or pointer leads."""
+        place = self.get(number)
+        if not isinstance(place, Place):
+            raise NotFollowedError("unknown-place")
+        return place

@@ -293,3 +293,29 @@ def test_descriptors_of_several_warpgroups() -> None:
     early = two.replace("wait.group.sync.aligned 0\n    gpu", "wait.group.sync.aligned 1\n    gpu")
     assert codes(check_module(parse(early)).report) <= {"missing-barrier", "source-overwritten"}
     assert verdict(check_module(parse(early)).report) == "unsafe"
+
+
+SPIN = """%one = nvgpu.mbarrier.get %full[%slot] : BARS -> i64
+%pointer = llvm.inttoptr %one : i64 to !llvm.ptr<3>
+%odd_ = arith.extui %phase : i1 to i32
+scf.while : () -> () {
+  %over = nvvm.mbarrier.test.wait %pointer, %odd_ : !llvm.ptr<3>, i32 -> i1
+  %again = arith.xori %over, %true : i1
+  scf.condition(%again)
+} do {
+  scf.yield
+}"""
+
+
+def test_a_loop_that_asks_until_the_phase_is_over_is_a_wait() -> None:
+    """A parity that is never flipped, and a test without a loop, are named."""
+    assert verdict(checked(changed(LOADS, wait=SPIN))) == "safe"
+    never = {"wait": SPIN, "flip": "%phase_ = arith.ori %phase, %phase : i1"}
+    assert codes(checked(dataclasses.replace(LOADS, changes=never))) == {"phase-not-flipped"}
+    once = SPIN.replace("scf.condition(%again)", "scf.condition(%false)")
+    assert "read-in-flight" in codes(checked(changed(LOADS, wait=once)))
+
+
+def test_asking_for_a_phase_that_never_ends_is_not_called_safe() -> None:
+    report = checked(dataclasses.replace(LOADS, changes={"wait": SPIN, "expect": ""}))
+    assert verdict(report) == "unknown"
