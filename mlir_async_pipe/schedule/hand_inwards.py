@@ -40,9 +40,8 @@ _HANDED = (
 def hand_inwards(module: Any, session: Session) -> None:
     """Do so with every annotated loop of a module."""
     for loop in (asked := find_loops(module)):
-        if names.NUM_STAGES in loop.attributes and not any(
-            inner in asked for inner in walk(loop) if inner != loop
-        ):
+        inside = [op for op in walk(loop) if op.name == "scf.for" and op != loop]
+        if names.NUM_STAGES in loop.attributes and not any(inner in asked for inner in inside):
             _hand_on(loop, session)
 
 
