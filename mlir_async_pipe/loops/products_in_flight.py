@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, operations, users, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, users, walk
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.queues import WGMMA
@@ -88,11 +88,6 @@ def wait_attribute(op: Operation) -> str | None:
         return _WAIT_GROUP
     row = row_of(op)
     return row.wait.count if row is not None and row.queue == WGMMA and row.wait else None
-
-
-def groups_left(op: Operation) -> int:
-    """The groups that a wait leaves in flight."""
-    return integer_attribute(op, wait_attribute(op) or "") or 0
 
 
 def _queued(op: Operation) -> bool:

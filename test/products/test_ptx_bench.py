@@ -10,14 +10,14 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from helpers.paths import ROOT
-from helpers.ptx_machine import COMPLETIONS, Array, Program, PtxFault, launch, memref, parse
-from helpers.ptx_of import Ptx, ptx_of
+from helpers.ptx_machine import COMPLETIONS, Array, Program, launch, memref, parse
+from helpers.ptx_of import Ptx, ptx_of, reads_in_flight, with_looser_waits
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -161,18 +161,8 @@ def test_it_gives_numpys_numbers_under_every_completion(name: str) -> None:
 @pytest.mark.parametrize("name", LISTED)
 def test_every_wait_with_one_group_more_in_flight_is_wrong(name: str) -> None:
     """For some number of steps some thread reads what is still in flight."""
-    text = ptx(name).text
-    waits = list(re.finditer(r"(?<=cp\.async\.wait_group \t)\d+", text))
-    assert len(waits) >= 2
-    for wait in waits:
-        looser = f"{text[: wait.start()]}{int(wait[0]) + 1}{text[wait.end() :]}"
-        assert any(_is_wrong(name, steps, looser) for steps in (3, 1, 2, 4, 5, 6, 7)), wait[0]
-
-
-def _is_wrong(name: str, steps: int, text: str) -> bool:
-    try:
-        run(name, steps, "late", text)
-    except PtxFault as fault:
-        assert fault.kind == "in-flight"
-        return True
-    return False
+    codes = with_looser_waits(ptx(name).text)
+    assert len(codes) >= 2
+    for code in codes:
+        runs = [partial(run, name, steps, "late", code) for steps in (3, 1, 2, 4, 5, 6, 7)]
+        assert any(map(reads_in_flight, runs))

@@ -6,17 +6,16 @@ Covers: examples/generate_gemm.py, examples/nvidia_tiles.py, lowering/loop_addre
 
 from __future__ import annotations
 
-import re
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.paths import ROOT
-from helpers.ptx_machine import COMPLETIONS, Array, Program, PtxFault, launch, memref, parse
-from helpers.ptx_of import Ptx, ptx_of
+from helpers.ptx_machine import COMPLETIONS, Array, Program, launch, memref, parse
+from helpers.ptx_of import Ptx, ptx_of, reads_in_flight, with_looser_waits
 
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -87,18 +86,8 @@ def test_every_form_is_right_under_every_completion(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_wait_with_one_group_more_in_flight_is_wrong(form: str) -> None:
     """For some length of k some thread reads what is still in flight."""
-    text = ptx(form).text
-    waits = list(re.finditer(r"(?<=cp\.async\.wait_group \t)\d+", text))
-    assert len(waits) >= 2
-    for wait in waits:
-        looser = f"{text[: wait.start()]}{int(wait[0]) + 1}{text[wait.end() :]}"
-        assert any(_is_wrong(form, steps, looser) for steps in (7, 1, 2, 3, 4, 5, 6)), wait[0]
-
-
-def _is_wrong(form: str, steps: int, text: str) -> bool:
-    try:
-        run(form, steps, "late", text)
-    except PtxFault as fault:
-        assert fault.kind == "in-flight"
-        return True
-    return False
+    codes = with_looser_waits(ptx(form).text)
+    assert len(codes) >= 2
+    for code in codes:
+        runs = [partial(run, form, steps, "late", code) for steps in (7, 1, 2, 3, 4, 5, 6)]
+        assert any(map(reads_in_flight, runs))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
@@ -203,94 +203,57 @@ class AsyncMemory:
 
     def check_read(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or what they issue (`proxy`), read bytes."""
-        for copy in self.copies():
-            if meet(copy.region, touch.region):
-                raise PhaseFault(
-                    "read-in-flight",
-                    touch.op,
-                    copy.op,
-                    "no wait for the phase of this copy has passed there",
-                    _surely(copy.region, touch.region),
-                )
+        self._check_copies(touch, "read-in-flight")
         self._check_landed(touch)
         if proxy:
             self._check_written(touch)
 
     def check_write(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or a copy that one of them issues (`proxy`), write bytes."""
-        for copy in self.copies():
-            if meet(copy.region, touch.region):
-                raise PhaseFault(
-                    "overwrite-in-flight",
-                    touch.op,
-                    copy.op,
-                    "no wait for the phase of this copy has passed there",
-                    _surely(copy.region, touch.region),
-                )
+        self._check_copies(touch, "overwrite-in-flight")
         self._check_landed(touch)
         self._check_reads(touch, proxy)
         if proxy:
             self._check_written(touch)
 
+    def _check_copies(self, touch: Touch, code: FaultCode) -> None:
+        for copy in self.copies():
+            _refuse(code, touch, copy, "no wait for the phase of this copy has passed there")
+
     def _check_landed(self, touch: Touch) -> None:
+        why = "only some threads waited for it: a barrier of the block is missing"
         for copy in self.landed:
-            known = touch.by is not None and copy.by is not None and not touch.by & ~copy.by
-            if not known and meet(copy.region, touch.region):
-                raise PhaseFault(
-                    "not-visible",
-                    touch.op,
-                    copy.op,
-                    "only some threads waited for it: a barrier of the block is missing",
-                    _surely(copy.region, touch.region),
-                )
+            if touch.by is None or copy.by is None or touch.by & ~copy.by:
+                _refuse("not-visible", touch, copy, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         for (queue, _), issued in self.queues.items():
             for age, group in enumerate((issued.open, *issued.groups)):
+                wait = "it is in no committed group there"
+                if age:
+                    wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
                 for read in group:
-                    if meet(read.region, touch.region):
-                        wait = "it is in no committed group there"
-                        if age:
-                            wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
-                        raise PhaseFault(
-                            "source-overwritten",
-                            touch.op,
-                            read.op,
-                            wait,
-                            _surely(read.region, touch.region),
-                        )
+                    _refuse("source-overwritten", touch, read, wait)
+        why = "other threads may still be reading here: the block must meet in between"
         for read, was_proxy in self.reads:
-            if not (proxy or was_proxy) or _same_thread(read, touch):
-                continue
-            if meet(read.region, touch.region):
-                raise PhaseFault(
-                    "missing-barrier",
-                    touch.op,
-                    read.op,
-                    "other threads may still be reading here: the block must meet in between",
-                    _surely(read.region, touch.region),
-                )
+            if (proxy or was_proxy) and not _same_thread(read, touch):
+                _refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
+        fence = "a fence for the async proxy is missing after this, before the threads meet"
+        barrier = "other threads may not have written yet: the block must meet in between"
         for write, fenced, met in self.written:
-            if not meet(write.region, touch.region):
-                continue
             if not fenced:
-                raise PhaseFault(
-                    "missing-fence",
-                    touch.op,
-                    write.op,
-                    "a fence for the async proxy is missing after this, before the threads meet",
-                    _surely(write.region, touch.region),
-                )
-            if not met and not _same_thread(write, touch):
-                raise PhaseFault(
-                    "missing-barrier",
-                    touch.op,
-                    write.op,
-                    "other threads may not have written yet: the block must meet in between",
-                    _surely(write.region, touch.region),
-                )
+                _refuse("missing-fence", touch, write, fence)
+            elif not met and not _same_thread(write, touch):
+                _refuse("missing-barrier", touch, write, barrier)
+
+
+def _refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+    """Raises PhaseFault if the bytes of two accesses may be the same."""
+    if meet(earlier.region, touch.region):
+        surely = _surely(earlier.region, touch.region)
+        raise PhaseFault(code, touch.op, earlier.op, why, surely)
 
 
 def _same_thread(one: Touch, other: Touch) -> bool:

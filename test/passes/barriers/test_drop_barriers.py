@@ -6,13 +6,12 @@ Covers: ask_checker/drop_barriers.py, checker/relied_barriers.py
 from __future__ import annotations
 
 import random
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.check_harness import check_module
+from helpers.fewest_barriers import barriers, fewest, is_proven
 from helpers.machine_programs import parse
 from helpers.paths import ROOT
 from helpers.tensor_kernels import Ring
@@ -68,10 +67,6 @@ def module_of(lines: list[str], block: str = BLOCK, kind: str = "kernel") -> Any
     return ir.Module.parse(text.replace("KIND", kind))
 
 
-def barriers(module: Any) -> list[Any]:
-    return [op for op in walk(module) if op.name == BARRIER]
-
-
 def dropped(module: Any, **options: Any) -> int:
     """How many barriers the pass drops; each has a remark at its place."""
     found, session = passes.find("async-pipe-drop-barriers"), Session()
@@ -81,25 +76,6 @@ def dropped(module: Any, **options: Any) -> int:
     remarks = [entry for entry in report.diagnostics if entry.code == "needless-barrier"]
     assert len(remarks) == len(report.of("needless")) == before - len(barriers(module))
     return len(remarks)
-
-
-def is_proven(module: Any) -> bool:
-    checks = check_module(module).report.of("checks")
-    return all(found.unsafe == found.unknown == 0 for found in checks)
-
-
-def fewest(module: Any) -> int:
-    """The fewest of the module's barriers with which it is proven, by trying all subsets."""
-    text, count = str(module), len(barriers(module))
-    for kept in range(count + 1):
-        for chosen in combinations(range(count), kept):
-            trial = ir.Module.parse(text)
-            for number, op in enumerate(barriers(trial)):
-                if number not in chosen:
-                    op.erase()
-            if is_proven(trial):
-                return kept
-    raise AssertionError("not even all barriers are enough")
 
 
 @pytest.mark.parametrize(

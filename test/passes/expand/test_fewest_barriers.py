@@ -5,17 +5,15 @@ Covers: expand/plan/barrier_pairs.py, dependence/between_threads.py, expand/plan
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mlir_async_pipe
-from helpers.check_harness import check_module
+from helpers.fewest_barriers import barriers, fewest, is_proven
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import walk
 
 TARGET = "nvvm:sm_80"
 KERNEL = """
@@ -74,34 +72,9 @@ def pipelined(
     return module, mlir_async_pipe.pipeline(module, TARGET, check=check)
 
 
-def barriers(module: Any) -> list[Any]:
-    """All barriers of a module, in textual order."""
-    return [op for op in walk(module) if op.name == "gpu.barrier"]
-
-
 def dropped(report: Any) -> bool:
     """Whether the report tells that the input's barriers went."""
     return "barriers-dropped" in [entry.code for entry in report.diagnostics]
-
-
-def is_proven(module: Any) -> bool:
-    """Whether the checker says of every access that it is safe."""
-    checks = check_module(module, TARGET).report.of("checks")
-    return all(found.unsafe == found.unknown == 0 for found in checks)
-
-
-def fewest(module: Any) -> int:
-    """The fewest of the module's barriers that the checker proves sufficient, by trying all."""
-    text, count = str(module), len(barriers(module))
-    for kept in range(count + 1):
-        for chosen in combinations(range(count), kept):
-            trial = ir.Module.parse(text)
-            for number, op in enumerate(barriers(trial)):
-                if number not in chosen:
-                    op.erase()
-            if is_proven(trial):
-                return kept
-    raise AssertionError("not even all barriers are enough")
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -111,7 +84,7 @@ def test_what_one_thread_alone_touches_needs_no_barrier(body: str, stages: int) 
         module, report = pipelined(body, stages)
         assert barriers(module) == []
         assert dropped(report)
-        assert is_proven(module)
+        assert is_proven(module, TARGET)
 
 
 @pytest.mark.parametrize("schedule", ["lockstep", "forward", "backward", "random"])
@@ -151,7 +124,7 @@ def test_a_reader_after_the_loop_keeps_the_barrier_that_was_there_for_it() -> No
         module, report = pipelined(OWN, after=after)
         assert len(barriers(module)) == 1
         assert not dropped(report)
-        assert is_proven(module)
+        assert is_proven(module, TARGET)
 
 
 @pytest.mark.parametrize("stages", [2, 3])
@@ -160,4 +133,4 @@ def test_no_barrier_of_the_result_can_go(body: str, stages: int) -> None:
     """Exhaustive: of all subsets of the result's barriers that are proven, none is smaller."""
     with new_context():
         module, _ = pipelined(body, stages)
-        assert fewest(module) == len(barriers(module))
+        assert fewest(module, TARGET) == len(barriers(module))

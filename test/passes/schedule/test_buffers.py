@@ -8,19 +8,17 @@ Covers: schedule/own_buffers.py, values/memory_roots.py, vocabulary/memory_names
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from mlir_async_pipe import machine, pipeline
+from helpers.pipelined_copies import SM_80, pipelined_and_run
+from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import PipelineError
 
 WG = "#gpu.address_space<workgroup>"
 TILE = f"memref<128xf32, {WG}>"
 BYTES = f"memref<1024xi8, {WG}>"
-SM_80 = Target.parse("nvvm:sm_80")
 
 
 def kernel(
@@ -143,17 +141,8 @@ REGISTERS = {
 
 def ran(text: str) -> tuple[object, set[str]]:
     """What pipelining reports, after the result ran as the program does; and the names of its ops."""
-    given = np.arange(1024, dtype=np.float32)
-    options = {"threads": (32, 1, 1), "target": SM_80, "dynamic_shared_bytes": 4096}
     with new_context():
-        before = machine.run(ir.Module.parse(text), "f", [given, given * 0], **options)
-        module = ir.Module.parse(text)
-        report = pipeline(module, SM_80)
-        for completion in ("eager", "late", "random:3"):
-            after = machine.run(module, "f", [given, given * 0], completion=completion, **options)
-            assert after.races == ()
-            np.testing.assert_array_equal(after.arrays[1], before.arrays[1])
-        assert before.arrays[1].any()
+        module, report = pipelined_and_run(text)
         return report, {op.name for op in walk(module.operation)}
 
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from mlir_async_pipe import lower, machine, pipeline
+from helpers.pipelined_copies import SM_80, pipelined_and_run
+from mlir_async_pipe import lower, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import PipelineError
 
-SM_80 = Target.parse("nvvm:sm_80")
 SIZED = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<128 x f32>"
 LARGE = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<1024 x i8>"
 ODD = "llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<129 x f32>"
@@ -129,17 +128,8 @@ COPIED = {
 
 def ran(text: str) -> tuple[Any, Any]:
     """What pipelining reports, after the result ran as the program does; and the code's PTX."""
-    given = np.arange(1, 1025, dtype=np.float32)
-    options = {"threads": (32, 1, 1), "target": SM_80, "dynamic_shared_bytes": 4096}
     with new_context():
-        before = machine.run(ir.Module.parse(text), "f", [given, given * 0], **options)
-        module = ir.Module.parse(text)
-        report = pipeline(module, SM_80)
-        for completion in ("eager", "late", "random:3"):
-            after = machine.run(module, "f", [given, given * 0], completion=completion, **options)
-            assert after.races == ()
-            np.testing.assert_array_equal(after.arrays[1], before.arrays[1])
-        assert before.arrays[1].any()
+        module, report = pipelined_and_run(text)
         globals_ = [symbol_name(op) for op in walk(module) if op.name == "llvm.mlir.global"]
         return report, (lower(module, target=SM_80, emit="ptx"), globals_)
 
