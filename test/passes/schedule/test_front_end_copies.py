@@ -21,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
-from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
@@ -303,57 +302,6 @@ def test_too_little_memory_for_versions_is_no_refusal():
         with pytest.raises(PipelineError) as caught:
             pipeline(ir.Module.parse(asked), "nvvm:sm_80", smem_limit=300)
         assert caught.value.code == "smem-limit"
-
-
-def test_a_copy_of_linalg_is_a_copy_of_memref():
-    with new_context():
-        made = []
-        for copy in (f"ins(%from : {VIEW}) outs(%to : {TILE})", None):
-            fill = f"linalg.copy {copy}" if copy else f"memref.copy %from, %to : {VIEW} to {TILE}"
-            module = ir.Module.parse(Form(VIEWS + fill).text())
-            pipeline(module, "nvvm:sm_80")
-            made.append(str(module))
-        assert made[0] == made[1]
-
-
-WG = "#gpu.address_space<workgroup>"
-TILES = {
-    "rows of neighbours": ("memref<4x8xf16>", f"memref<4x8xf16, {WG}>", 4),
-    "rows apart": (
-        "memref<2x8xf16, strided<[64, 1], offset: ?>>",
-        f"memref<2x8xf16, strided<[40, 1], offset: ?>, {WG}>",
-        2,
-    ),
-    "planes": ("memref<2x3x4xf32>", f"memref<2x3x4xf32, {WG}>", 6),
-    "too many rows": ("memref<17x8xf16>", f"memref<17x8xf16, {WG}>", 0),
-    "rows too long": ("memref<64xf16>", f"memref<64xf16, {WG}>", 0),
-    "elements apart": ("memref<4xf32, strided<[2]>>", f"memref<4xf32, {WG}>", 0),
-    "a size that is not known": ("memref<?xf32>", f"memref<?xf32, {WG}>", 0),
-    "a rank that is not known": ("memref<*xf32>", f"memref<*xf32, {WG}>", 0),
-    "within workgroup memory": (f"memref<4xf32, {WG}>", f"memref<4xf32, {WG}>", 0),
-    "back to global memory": (f"memref<4xf32, {WG}>", "memref<4xf32>", 0),
-}
-
-
-@pytest.mark.parametrize("name", TILES)
-def test_small_tiles_become_rows(name):
-    source, target, rows = TILES[name]
-    with new_context():
-        module = ir.Module.parse(f"""
-func.func @f(%source: {source}, %target: {target}, %n: index) {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  scf.for %i = %c0 to %n step %c1 {{
-    memref.copy %source, %target : {source} to {target}
-  }}
-  return
-}}""")
-        (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
-        write_tile_copies(loop)
-        assert module.operation.verify()
-        inside = [op.name for op in walk(loop)]
-        assert inside.count("vector.load") == inside.count("vector.store") == rows
-        assert inside.count("memref.copy") == (rows == 0)
 
 
 def test_the_remark_names_the_store_and_what_hinders_it():
