@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.loops.annotations import BARRIERS, CHOICES, ISSUE
 from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
@@ -89,6 +90,7 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
         session = dataclasses.replace(session, target=Target.of_chip(options.chip))
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
+    write_affine_loops(module)
     if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
         session.diagnostics.warning(
             "no loop here asks to be pipelined",

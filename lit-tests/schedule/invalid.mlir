@@ -336,8 +336,10 @@ func.func @affine(%A : memref<16xf32>, %C : memref<16xf32>) {
   // expected-error @below {{only 'scf.for' can be pipelined, this is 'affine.for' [not-a-loop]}}
   // expected-note @below {{turn it into 'scf.for' first}}
   affine.for %i = 0 to 16 {
-    %a = affine.load %A[%i] : memref<16xf32>
-    affine.store %a, %C[%i] : memref<16xf32>
+    affine.if affine_set<(d0) : (d0 - 3 >= 0)>(%i) {
+      %a = affine.load %A[%i] : memref<16xf32>
+      affine.store %a, %C[%i] : memref<16xf32>
+    }
   } {async_pipe.num_stages = 3}
   return
 }

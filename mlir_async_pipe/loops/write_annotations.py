@@ -25,9 +25,9 @@ def annotate(
     num_stages: int | None = None,
     **options: str | bool,
 ) -> None:
-    """Write annotations on an scf.for.
+    """Write annotations on an scf.for, or `num_stages` on an affine.for.
 
-    `loop`: an scf.for, as an op or a view of one.
+    `loop`: the loop, as an op or a view of one.
     `stage`, `order`: one number a statement: how many steps of the kernel it runs after stage 0,
     and its place among the statements of a step.
     `async_stages`: the numbers of the stages that complete later.
@@ -41,9 +41,11 @@ def annotate(
     conflicting-annotations); the loop is as it was then.
     """
     op = loop.operation
-    if op.name != "scf.for":
+    if op.name != "scf.for" and (op.name != "affine.for" or num_stages is None):
         raise InputError(
-            f"only 'scf.for' can be annotated, this is '{op.name}'", code="not-a-loop", at=op
+            f"only 'scf.for' can be annotated, and 'affine.for' with `num_stages`; this is '{op.name}'",
+            code="not-a-loop",
+            at=op,
         )
     earlier = attributes_of(op)
     try:

@@ -32,6 +32,7 @@ from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import has_transactions
+from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
 from mlir_async_pipe.schedule.guarded_loads import take_loads_out
@@ -245,6 +246,7 @@ def _decide_by_latency(
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
 def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     """Decide every annotated loop, then write all decisions, inner loops first."""
+    write_affine_loops(module)
     for op in walk(module):
         if op.name == "scf.for":
             # A loop whose only annotation is misspelt would not be found below.

@@ -28,9 +28,9 @@ class Place(NamedTuple):
 Expression: TypeAlias = "int | Place | tuple[Row, Expression, Expression]"
 
 
-def results_of(op: Any) -> tuple[Expression, ...]:
-    """The results of the map of affine.apply, min or max."""
-    affine_map = ir.AffineMapAttr(op.attributes["map"]).value
+def results_of(op: Any, name: str = "map") -> tuple[Expression, ...]:
+    """The results of the map of affine.apply, min, max, load or store; `name`: its attribute."""
+    affine_map = ir.AffineMapAttr(op.attributes[name]).value
     return tuple(_read(result, affine_map.n_dims) for result in affine_map.results)
 
 

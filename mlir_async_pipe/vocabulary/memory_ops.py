@@ -26,14 +26,12 @@ def _load(op: str, extent: extents.Callable[[Any], tuple[int, ...] | None]) -> R
     return Row(op, ("memory", "indices*"), (AccessRule("read", "memory", "indices", extent),))
 
 
-def _store(
-    op: str, extent: extents.Callable[[Any], tuple[int, ...] | None], stores: bool = True
-) -> Row:
+def _store(op: str, extent: extents.Callable[[Any], tuple[int, ...] | None]) -> Row:
     return Row(
         op,
         ("value", "memory", "indices*"),
         (AccessRule("write", "memory", "indices", extent),),
-        stores=stores,
+        stores=True,
     )
 
 
@@ -42,7 +40,7 @@ _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
 
 
 def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
-    """An op whose mask, or vector of offsets, says which elements it accesses."""
+    """An op whose mask, vector of offsets or map says which elements it accesses."""
     return Row(op, operands, (AccessRule(kind, "memory", "indices", extents.whole, never),))
 
 
@@ -51,8 +49,8 @@ MEMORY_ROWS = {
     for row in (
         _load("memref.load", extents.element),
         _store("memref.store", extents.element),
-        _load("affine.load", extents.whole),
-        _store("affine.store", extents.whole, stores=False),
+        _somewhere("affine.load", ("memory", "indices*"), "read"),
+        _somewhere("affine.store", ("value", "memory", "indices*"), "write"),
         _load("vector.load", extents.vector_result),
         _store("vector.store", extents.vector_operand(0)),
         Row(

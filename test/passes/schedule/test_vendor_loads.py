@@ -1,5 +1,5 @@
 """Loads and copies of the vendors' dialects in loops with `num_stages`: matrices of a wave from global
-memory, guarded copies to LDS, transposing loads; and loops of affine.
+memory, guarded copies to LDS, transposing loads.
 
 Covers: schedule/by_count.py, dependence/privatise.py, checker/overlap.py, vocabulary/extents.py
 """
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from mlir_async_pipe import machine, pipeline
-from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.loops.write_annotations import annotate
-from mlir_async_pipe.session.diagnostics import HazardError, InputError, MachineError, PipelineError
+from mlir_async_pipe.session.diagnostics import HazardError, MachineError, PipelineError
 
 WG = "#gpu.address_space<workgroup>"
 SM_80, GFX950, GFX1250 = map(Target.parse, ("nvvm:sm_80", "rocdl:gfx950", "rocdl:gfx1250"))
@@ -176,39 +175,3 @@ def test_a_transposing_load_runs_ahead_into_registers_and_the_machine_names_it()
             machine.run(module, "f", [np.zeros(1024, np.float16)] * 2, threads=32)
     assert names.count("amdgpu.global_transpose_load") == 3
     assert [entry.code for entry in report.diagnostics] == ["through-registers"]
-
-
-AFFINE = f"""
-func.func @f(%A: memref<1024xf32> {{llvm.noalias}}, %C: memref<1024xf32> {{llvm.noalias}})
-    attributes {{gpu.kernel, gpu.known_block_size = array<i32: 32, 1, 1>}} {{
-  %s = memref.alloc() : memref<32xf32, {WG}>
-  %t = gpu.thread_id x
-  affine.for %i = 0 to 32 {{
-    %v = affine.load %A[%i * 32 + symbol(%t)] : memref<1024xf32>
-    affine.store %v, %s[symbol(%t)] : memref<32xf32, {WG}>
-    gpu.barrier
-    %w = affine.load %s[31 - symbol(%t)] : memref<32xf32, {WG}>
-    affine.store %w, %C[%i * 32 + symbol(%t)] : memref<1024xf32>
-    gpu.barrier
-  }} ANNOTATION
-  return
-}}"""
-
-
-def test_a_loop_of_affine_is_refused_and_its_advice_pipelines_it():
-    given = np.arange(1024, dtype=np.float32)
-    with new_context():
-        with pytest.raises(InputError) as error:
-            asked = AFFINE.replace("ANNOTATION", "{async_pipe.num_stages = 3 : i64}")
-            pipeline(ir.Module.parse(asked))
-        assert error.value.code == "not-a-loop"
-        assert any("--lower-affine" in note.message for note in error.value.diagnostic.notes)
-        module = ir.Module.parse(AFFINE.replace("ANNOTATION", ""))
-        passmanager.PassManager.parse("builtin.module(lower-affine)").run(module.operation)
-        (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
-        annotate(loop, num_stages=3)
-        report = pipeline(module, SM_80)
-        result = machine.run(module, "f", [given, given * 0], completion="late", threads=32)
-    assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
-    assert result.races == ()
-    np.testing.assert_array_equal(result.arrays[1], given.reshape(32, 32)[:, ::-1].ravel())

@@ -1,0 +1,138 @@
+"""Writes the loops, loads and stores of affine in a loop with `num_stages` as those of scf and memref.
+
+    affine.for %i = 0 to 32 {                      scf.for %i = %c0 to %c32 step %c1 {
+      %v = affine.load %A[%i * 4]                    %x = affine.apply (d0) -> (d0 * 4) (%i)
+      affine.store %v, %tile[%i]         -->         %v = memref.load %A[%x]
+    } {num_stages = 3}                               memref.store %v, %tile[%i]
+                                                   } {num_stages = 3}
+
+So their accesses are known by element, and copies among them become asynchronous. A loop with other
+ops that ask for a counter of affine (`affine.if`, `affine.parallel`) stays, and so does one whose
+statements are numbered, since it would have others. Accesses around the loop are written anew too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    attributes_of,
+    before,
+    constant,
+    create,
+    enclosing,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.loops.annotations import NUM_STAGES
+from mlir_async_pipe.values.affine_expressions import Place, results_of
+from mlir_async_pipe.vocabulary.pure_ops import is_pure
+
+LOOPS = ("scf.for", "affine.for")
+# How many operands stand before those of the map: the memory, and the value that is stored.
+ACCESSES = {
+    "affine.load": ("memref.load", 1),
+    "affine.store": ("memref.store", 2),
+    "affine.vector_load": ("vector.load", 1),
+    "affine.vector_store": ("vector.store", 2),
+}
+OF_A_LOOP = ("lowerBoundMap", "upperBoundMap", "step", "operandSegmentSizes")
+
+
+def write_affine_loops(module: Any) -> None:
+    """Rewrite the annotated loops of a module, and the accesses in their functions."""
+    asked = [
+        op
+        for op in walk(module)
+        if op.name in LOOPS and NUM_STAGES in op.attributes and _can_be_written(op)
+    ]
+    inside = {op: None for loop in asked for op in walk(loop) if op.name == "affine.for"}
+    for function in dict.fromkeys(enclosing(loop, FUNCTION_OPS) or loop for loop in asked):
+        for op in [op for op in walk(function) if op.name in ACCESSES]:
+            _write_access(op)
+    # Inner loops first: what is in a loop that is written anew moves along.
+    for op in reversed(inside):
+        _write_loop(op)
+
+
+def _can_be_written(loop: Operation) -> bool:
+    """Whether what else is affine in it, if anything, takes any index."""
+    found = [op for op in walk(loop) if op.name.startswith("affine.")]
+    others = [op for op in found if op.name not in (*ACCESSES, "affine.for", "affine.yield")]
+    return all(map(is_pure, others))
+
+
+def _write_access(op: Operation) -> None:
+    name, kept = ACCESSES[op.name]
+    operands = list(op.operands)
+    indices = _values(op, "map", operands[kept:])
+    kinds = [result.type for result in op.results]
+    made = create(name, [*operands[:kept], *indices], kinds, ip=before(op), loc=op.location)
+    _replace(op, made)
+
+
+def _write_loop(op: Operation) -> None:
+    lower, upper, _ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    operands = list(op.operands)
+    initial = operands[lower + upper :]
+    bounds = [
+        _bound(op, "lowerBoundMap", "affine.max", operands[:lower]),
+        _bound(op, "upperBoundMap", "affine.min", operands[lower : lower + upper]),
+        _index(op, ir.IntegerAttr(op.attributes["step"]).value),
+    ]
+    made = create(
+        "scf.for",
+        [*bounds, *initial],
+        [result.type for result in op.results],
+        {name: value for name, value in attributes_of(op).items() if name not in OF_A_LOOP},
+        regions=1,
+        ip=before(op),
+        loc=op.location,
+    )
+    block = op.regions[0].blocks[0]
+    block.append_to(made.regions[0])
+    end = terminator(made.regions[0].blocks[0])
+    create("scf.yield", end.operands, ip=before(end), loc=end.location)
+    end.erase()
+    _replace(op, made)
+
+
+def _bound(op: Operation, name: str, several: str, operands: Sequence[Value]) -> Value:
+    """The largest lower or the smallest upper bound."""
+    if len(results_of(op, name)) == 1:
+        return _values(op, name, operands)[0]
+    kind = ir.IndexType.get(op.context)
+    bounds = {"map": op.attributes[name]}
+    return create(several, operands, [kind], bounds, ip=before(op), loc=op.location).results[0]
+
+
+def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
+    """The results of a map of `op`, before it."""
+    affine_map = ir.AffineMapAttr(op.attributes[name]).value
+    made = []
+    for number, result in enumerate(results_of(op, name)):
+        if isinstance(result, int):
+            made.append(_index(op, result))
+        elif isinstance(result, Place):
+            made.append(operands[result.operand])
+        else:
+            one = {"map": ir.AffineMapAttr.get(affine_map.get_submap([number]))}
+            kind = ir.IndexType.get(op.context)
+            apply = create("affine.apply", operands, [kind], one, ip=before(op), loc=op.location)
+            made.append(apply.results[0])
+    return made
+
+
+def _index(op: Operation, number: int) -> Value:
+    return constant(number, ir.IndexType.get(op.context), before(op), op.location)
+
+
+def _replace(op: Operation, made: Operation) -> None:
+    for old, new in zip(op.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
