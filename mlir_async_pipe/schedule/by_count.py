@@ -47,6 +47,8 @@ from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_store
 
 NO_LIMITS = Limits()
+# The widest load into registers, of all chips.
+_LOAD_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,8 @@ def _numbers(ahead: Ahead) -> set[int]:
 
 
 def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
-    """Why the chip cannot issue one of the copies, and the op that it is about; None if it can."""
+    """Why the chip cannot issue one of the copies, or only as more instructions than a load into
+    registers takes, and the op that it is about; None if it can."""
     chip = None if session.target is None else session.target.chip
     if chip is None or not copies.pairs:
         return None
@@ -267,6 +270,13 @@ def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | Non
         width = copy_width(source, target, chip, arithmetic)
         if isinstance(width, str):
             return width, load
+        bytes_, widest = width.elements * width.element_bytes, max(chip.copy_bytes)
+        if widest < min(bytes_, _LOAD_BYTES):
+            return (
+                f"{chip.name} copies {widest} bytes at once, so a copy of {bytes_} bytes takes "
+                f"{bytes_ // widest} instructions, and a load {-(-bytes_ // _LOAD_BYTES)}",
+                load,
+            )
     return None
 
 

@@ -59,6 +59,13 @@ def test_there_is_an_example_of_each() -> None:
     }
 
 
+# Tiles in pieces of 16 bytes, where the chip copies 4.
+THROUGH_REGISTERS = {
+    ("object_attention", "rocdl:gfx942"),
+    ("object_softmax", "rocdl:gfx942"),
+}
+
+
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
 def test_a_kernel_has_at_most_forty_lines(path: Path) -> None:
     assert 20 < lines_of(path.read_text()) <= MOST_LINES
@@ -80,6 +87,7 @@ def test_a_kernel_is_right_on_every_chip(path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     for target in ("nvvm:sm_80", "rocdl:gfx950", "rocdl:gfx942"):
         line = next(line for line in said.splitlines() if line.startswith(target))
-        # Something is in flight, and copied asynchronously.
-        assert "waits [1" in line
-        assert not line.endswith(" 0 copies")
+        # Something is in flight, and copied asynchronously where copies are no more than loads.
+        asynchronous = (path.stem, target) not in THROUGH_REGISTERS
+        assert ("waits [1" in line) == asynchronous
+        assert line.endswith(" 0 copies") != asynchronous

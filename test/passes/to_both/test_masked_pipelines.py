@@ -38,7 +38,8 @@ def expected(size: int) -> np.ndarray:
 
 def pipelined(chip: str, more: str):
     """The loop after the whole pass, with its copies in the form that the chip lowers."""
-    text = SOURCE.read_text().replace("num_stages = 3 : i64", f"num_stages = 3 : i64{more}")
+    asked = f'num_stages = 3 : i64, async_pipe.stage_through = "async"{more}'
+    text = SOURCE.read_text().replace("num_stages = 3 : i64", asked)
     module = ir.Module.parse(text)
     session = Session(target=Target.of_chip(chip))
     found = passes.find("async-pipe")
