@@ -4,11 +4,17 @@
     wait %last   {async_pipe.drain}             -->
     scf.for { copy -> %b; wait; use %b, %row }          scf.for { copy -> %b; wait; use %b, %row }
 
+    wait %g                                             wait %g
+    scf.for { copy; commit; wait %g; … }       -->      scf.for { copy; commit; … }
+
 The expander waits after a loop for the groups that the loop leaves in flight. Where a later
 wait of the same queue retires them before anybody touches their memory, the next loop may begin
-while they are still in flight. Tried one by one: a wait goes if the checker finds nothing
-without it that it did not find before, and no copy is left to the kernel's end. Only in kernels,
-whose callers see no memory of theirs, and of which every op was followed.
+while they are still in flight. A wait for a token that was waited for on every way to it retires
+only what was issued since; it is tried where all of the kernel is proven.
+
+Tried one by one: a wait goes if the checker finds nothing without it that it did not find before, and
+no copy is left to the kernel's end. Only in kernels, whose callers see no memory of theirs, and of
+which every op was followed.
 """
 
 from __future__ import annotations
@@ -18,11 +24,14 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    Value,
+    ancestors,
     attributes_of,
     before,
     create,
     is_kernel,
     operations,
+    parent,
     walk,
 )
 from mlir_async_pipe.checker.kernel import (
@@ -37,6 +46,7 @@ from mlir_async_pipe.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import row_of
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,21 @@ class DrainOptions:
 
 @dataclass(frozen=True)
 class DrainRecord:
-    """A wait after a loop that was dropped."""
+    """A wait that was dropped: after a loop, or for what was waited for before."""
 
     place: Place
 
 
 @register("async-pipe-drop-drains", "drop waits after loops that nobody needs", DrainOptions)
 def run(module: Any, options: DrainOptions, session: Session) -> None:
-    """Try every marked wait; the marks go."""
+    """Try every marked wait, and those for what was waited for before; the marks go."""
     target = target_for(options, session)
-    found = [kernel for kernel in kernels(module) if _drains(kernel)]
+    found = [kernel for kernel in kernels(module) if _candidates(kernel)]
     around = surroundings(module, found) if found else None
     for kernel in found:
-        drains = _drains(kernel)
-        for op in drains:
+        drains = _candidates(kernel)
+        marked = [op for op in drains if DRAIN in op.attributes]
+        for op in marked:
             remove(op, (DRAIN,))
         if around is None or not is_kernel(kernel):
             continue
@@ -69,13 +80,34 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
         if any(finding.cause == "unfollowed" for finding in known.findings):
             continue
         for drain in drains:
+            # A wait of the user's may serve accesses of which nothing is proven either way.
+            if drain not in marked and _hazards(known):
+                continue
             place = Place.of(drain)
             if _dropped(drain, kernel, around, target, known):
                 session.record("drains", DrainRecord(place))
 
 
-def _drains(kernel: Operation) -> list[Operation]:
-    return [op for op in walk(kernel) if DRAIN in op.attributes]
+def _candidates(kernel: Operation) -> list[Operation]:
+    waited: dict[Value, list[Operation]] = {}
+    found = []
+    for op in walk(kernel):
+        row = row_of(op)
+        by_token = row is not None and row.wait is not None and row.wait.form == "token"
+        tokens = list(op.operands) if by_token else []
+        if DRAIN in op.attributes or (
+            len(tokens) == 1 and any(_stands_before(w, op) for w in waited.get(tokens[0], ()))
+        ):
+            found.append(op)
+        elif len(tokens) == 1:
+            waited.setdefault(tokens[0], []).append(op)
+    return found
+
+
+def _stands_before(first: Operation, later: Operation) -> bool:
+    """Whether an op that comes first in the text stands in the block of a later one, or around it."""
+    inside = (op for op in (later, *ancestors(later)) if parent(op) is not None)
+    return any(op.block == first.block for op in inside)
 
 
 def _dropped(
