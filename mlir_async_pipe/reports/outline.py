@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -98,7 +98,8 @@ class Outline:
 
 
 def record_outlines(root: Any, session: Session) -> None:
-    """Record an outline of each pipelined loop of the session that stands in the IR."""
+    """Record an outline of each pipelined loop of the session that stands in the IR, and in the
+    records of its waits where they stand."""
     places = {record.place for record in session.records.get("loops", []) if record.place.line}
     if not places:
         return
@@ -116,6 +117,10 @@ def record_outlines(root: Any, session: Session) -> None:
             _entry(numbers[op], part, kind, op, numbers, records) for part, kind, op in ops
         )
         session.record("outlines", Outline(Place.of(loop), entries))
+        for entry in entries:
+            if entry.record is not None:
+                waits = session.records["waits"]
+                waits[entry.record] = replace(waits[entry.record], part=entry.part)
 
 
 def _is_original(loop: Operation) -> bool:

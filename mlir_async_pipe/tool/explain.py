@@ -72,9 +72,7 @@ def decisions(session: Session) -> list[Diagnostic]:
     """One remark a pipelined loop, and one a wait."""
     outlines = session.records.get("outlines", [])
     told = [_loop(record, outlines) for record in session.records.get("loops", [])]
-    parts = {e.record: e.part for outline in outlines for e in outline.entries}
-    waits = enumerate(session.records.get("waits", []))
-    return told + [_wait(record, parts.get(number, "")) for number, record in waits]
+    return told + [_wait(record) for record in session.records.get("waits", [])]
 
 
 def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagnostic]:
@@ -107,11 +105,11 @@ def _buffer(record: Any, place: Place) -> Note:
     return Note(f"buffer '{record.buffer}' has {versions} of {record.slot_bytes} bytes", place)
 
 
-def _wait(record: Any, part: str) -> Diagnostic:
+def _wait(record: Any) -> Diagnostic:
     reason = REASONS[record.reason]
     remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
     message = (
-        f"{part + ': ' if part else ''}{count(record.count, 'group')} of "
+        f"{record.part + ': ' if record.part else ''}{count(record.count, 'group')} of "
         f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}{remedy}"
     )
     return Diagnostic("remark", message, record.reason, record.place, _path(record.witness))

@@ -25,7 +25,8 @@ class WaitRecord:
     cannot express it, or where the group is not committed on some path), None if no path
     reaches the wait. `given` is the count that the input had, `reason` a code of
     `waits.reasons`, and `witness` the path that attains the count: "" and () in a session
-    that wants no witnesses.
+    that wants no witnesses. `part` of a pipelined loop it stands in: "prologue", "kernel" or
+    "epilogue", "" elsewhere.
     """
 
     place: Place
@@ -35,3 +36,4 @@ class WaitRecord:
     given: int | None
     reason: str = ""
     witness: tuple[WitnessStep, ...] = ()
+    part: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.paths import ROOT
+from mlir_async_pipe import count_waits, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.reports.outline import Outline, record_outlines
@@ -86,3 +87,12 @@ def test_the_loop_as_it_was_beside_the_pipeline_is_no_kernel() -> None:
 def test_ir_without_pipelined_loops_has_no_outlines() -> None:
     text = (EXAMPLES / "handwritten" / "ring_tokens.mlir").read_text()
     assert "outlines" not in outlined(text, "async-pipe-count-waits").records
+
+
+def test_the_records_of_waits_say_in_which_part_they_stand() -> None:
+    text = (EXAMPLES / "add_one.mlir").read_text()
+    with new_context():
+        report = pipeline(ir.Module.parse(text), "nvvm:sm_80")
+        written = count_waits(ir.Module.parse(text))
+    assert [wait.part for wait in report.of("waits")] == ["kernel", "epilogue", "epilogue"]
+    assert [wait.part for wait in written.of("waits")] == [""]

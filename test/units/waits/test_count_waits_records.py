@@ -99,7 +99,7 @@ def test_verified_counts_show_the_path_without_being_asked_for_witnesses():
 def test_json_of_a_record_has_all_fields():
     (entry,) = run(function("%a = GROUP\nWAIT %a\nreturn"))[0].to_json()["waits"]
     assert json.loads(json.dumps(entry)).keys() == {
-        "place", "queue", "count", "exact", "given", "reason", "witness",
+        "place", "queue", "count", "exact", "given", "reason", "witness", "part",
     }  # fmt: skip
 
 
