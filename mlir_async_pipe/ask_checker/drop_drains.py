@@ -70,18 +70,17 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
     found = [kernel for kernel in kernels(module) if _candidates(kernel)]
     around = surroundings(module, found) if found else None
     for kernel in found:
-        drains = _candidates(kernel)
-        marked = [op for op in drains if DRAIN in op.attributes]
-        for op in marked:
+        drains = [(op, DRAIN in op.attributes) for op in _candidates(kernel)]
+        for op, _ in drains:
             remove(op, (DRAIN,))
         if around is None or not is_kernel(kernel):
             continue
         known = check_kernel(kernel, around, target)
         if any(finding.cause == "unfollowed" for finding in known.findings):
             continue
-        for drain in drains:
+        for drain, marked in drains:
             # A wait of the user's may serve accesses of which nothing is proven either way.
-            if drain not in marked and _hazards(known):
+            if not marked and _hazards(known):
                 continue
             place = Place.of(drain)
             if _dropped(drain, kernel, around, target, known):

@@ -105,3 +105,14 @@ def test_a_wait_stays_where_not_everything_is_proven() -> None:
         module = ir.Module.parse(text)
         pipeline(module, "nvvm:sm_80", check="warn")
         assert str(module).count("nvgpu.device_async_wait") == 3
+
+
+def test_several_waits_after_loops_are_tried_one_by_one() -> None:
+    """What was tried first is gone, or another op, when the next one is tried."""
+    text = kernel("", WAIT).replace(
+        "device_async_wait %r", "device_async_wait %r {async_pipe.drain}"
+    )
+    text = text.replace(
+        "gpu.return", "\n    ".join(3 * [f"{WAIT} {{async_pipe.drain}}"]) + "\n    gpu.return"
+    )
+    assert waits_left(text) == 2
