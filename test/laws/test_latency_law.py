@@ -1,6 +1,7 @@
 """A schedule by latencies on the machine: right, and never slower than a number of stages.
 
-Costs of both are those of the machine's time line; the numbers of stages are 2 to 6.
+Costs of both are those of the machine's time line; the numbers of stages are 2 to 6. The loops are the
+same in each run; ASYNC_PIPE_NIGHTLY=1 draws 100 others.
 
 Covers: schedule/modulo/by_latency.py, schedule/modulo/steady.py, schedule/modulo/trial.py,
 schedule/modulo/unit_costs.py, schedule/modulo/explain_schedule.py
@@ -9,6 +10,7 @@ schedule/modulo/unit_costs.py, schedule/modulo/explain_schedule.py
 from __future__ import annotations
 
 import functools
+import os
 
 import numpy as np
 import pytest
@@ -34,6 +36,7 @@ from mlir_async_pipe.schedule.modulo.explain_schedule import ScheduleRecord
 COST = "latency=500,barrier=20"
 STAGES = range(2, 7)
 SLOWER = 1.02
+NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 
 
 def cycles(loop: LatencyLoop, request: str) -> tuple[float, ScheduleRecord | None]:
@@ -78,7 +81,7 @@ def latency_loops(draw: st.DrawFn) -> LatencyLoop:
     )
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=100 if NIGHTLY else 12, derandomize=not NIGHTLY)
 @given(latency_loops())
 # Barriers that nothing in the tiles needs: none is counted, and waits at the top are tried as well.
 @example(LatencyLoop((100,), ((0, 0),), (((0,), 5),), threads=1, barriers=True, recurrence=0))
