@@ -51,10 +51,9 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
 )
 from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
+from mlir_async_pipe.vocabulary.mbarrier_ops import FENCES, MBARRIER_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 
-FENCES = ("llvm.fence", *PROXY_FENCES)
 _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 
 

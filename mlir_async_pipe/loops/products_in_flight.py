@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, users, walk
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.queues import WGMMA
-
-WARPGROUP_MMA = "nvgpu.warpgroup.mma"
-_WAIT_GROUP = "waitGroup"
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def wait_attribute(op: Operation) -> str | None:
     """The attribute that holds how many groups of products a wait leaves in flight, None for an
     op that waits for none."""
     if op.name == WARPGROUP_MMA:
-        return _WAIT_GROUP
+        return PRODUCTS_LEFT
     row = row_of(op)
     return row.wait.count if row is not None and row.queue == WGMMA and row.wait else None
 
@@ -97,4 +95,4 @@ def _queued(op: Operation) -> bool:
 
 def _commits(op: Operation) -> bool:
     row = row_of(op)
-    return op.name == WARPGROUP_MMA or (row is not None and row.commits == "group")
+    return row is not None and row.commits is not None

@@ -24,10 +24,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import operand_groups, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, Use
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOAD, Use
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
-TENSOR_LOAD = "nvgpu.tma.async.load"
 _BARRIERS = re.compile(r"num_barriers = (\d+)")
 
 

@@ -79,12 +79,15 @@ _NVVM = (
 
 MBARRIER_OPS = {rule.op: rule for rule in _NVGPU + _NVVM}
 
+TENSOR_LOAD = "nvgpu.tma.async.load"
+
 # Fences after which the async proxy sees what the thread has written: all of it, or the mbarriers
 # that it initialised.
 PROXY_FENCES: dict[str, Literal["all", "mbarriers"]] = {
     "nvvm.fence.proxy": "all",
     "nvvm.fence.mbarrier.init": "mbarriers",
 }
+FENCES = ("llvm.fence", *PROXY_FENCES)
 
 # What reaches other blocks of a cluster, tensor memory, or counts bytes and arrivals in a way that
 # the table above does not have: who follows phases does not follow these.

@@ -25,13 +25,17 @@ def is_product(op: Any) -> bool:
     return op.name in PRODUCTS
 
 
-# How many groups nvgpu.warpgroup.mma leaves in flight; one where it does not say.
+# A product that commits and waits by itself, and how many groups it leaves in flight; one where it
+# does not say.
+WARPGROUP_MMA = "nvgpu.warpgroup.mma"
 PRODUCTS_LEFT = "waitGroup"
+# Orders registers of accumulators, and touches no memory.
+PRODUCT_FENCE = "nvvm.wgmma.fence.aligned"
 
 
 def products_left(op: Any) -> int | None:
     """How many groups a product that commits and waits by itself leaves in flight."""
-    if op.name != "nvgpu.warpgroup.mma":
+    if op.name != WARPGROUP_MMA:
         return None
     left = integer_attribute(op, PRODUCTS_LEFT)
     return 1 if left is None else left

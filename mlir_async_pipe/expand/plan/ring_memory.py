@@ -30,6 +30,7 @@ from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 
 _KINDS = ("allocation", "attribution", "global")
 
@@ -138,7 +139,7 @@ def check_independent(
 
 def _touches_no_tensor(op: Operation) -> bool:
     """Ops that no row describes, and that leave global memory alone."""
-    return use_of(op) is not None or op.name in PROXY_FENCES or op.name.startswith("nvvm.wgmma.")
+    return use_of(op) is not None or op.name in (*PROXY_FENCES, PRODUCT_FENCE)
 
 
 def barriers_to_drop(
