@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
 
 PRODUCTS = frozenset(
     {
@@ -41,28 +43,59 @@ def products_left(op: Any) -> int | None:
     return 1 if left is None else left
 
 
-def described_bytes(op: Any, side: int, descriptor: int) -> list[tuple[int, int]]:
-    """Where an operand of nvvm.wgmma.mma_async lies, as first and last bytes plus 1 from where the
-    18 bits of addresses begin; [] if that is not known. `descriptor` holds its offsets and swizzle
-    (`machine.dialects.wgmma` has the bits), `side` is 0 for A.
+# Every product of a warpgroup adds up 32 bytes of k, whatever their type (PTX ISA, wgmma shapes).
+K_BYTES = 32
 
-    K-major: 8 rows of a line each, every stride; else 8 lines of k, every stride, and so in each
-    panel of a line's width, every leading offset. A product of some of a line's k begins inside of
-    the 8 lines that the swizzle permutes.
-    """
-    sizes = {
-        name: int(n) for name, n in re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"]))
+
+@dataclass(frozen=True)
+class ProductForm:
+    """What an nvvm.wgmma.mma_async multiplies, in the words of its attributes: types such as `e4m3`,
+    whether each operand is negated, whether lines of it run along k."""
+
+    m: int
+    n: int
+    k: int
+    types: tuple[str, str]
+    sums: str
+    adds: bool
+    negated: tuple[bool, bool]
+    by_k: tuple[bool, bool]
+    saturates: bool
+
+
+def product_form(op: Any) -> ProductForm | None:
+    """The form of a product with descriptors, None if its attributes cannot be read."""
+    shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
+    if shape.keys() != {"m", "n", "k"}:
+        return None
+    names = {
+        name: _inner(op, name)
+        for side in "AB"
+        for name in (f"type{side}", f"scale{side}", f"layout{side}")
     }
-    chunks = {1: 8, 2: 4, 3: 2}.get((descriptor >> 62) & 3)
-    if chunks is None or {"m", "n", "k"} - set(sizes):
+    return ProductForm(
+        m=int(shape["m"]),
+        n=int(shape["n"]),
+        k=int(shape["k"]),
+        types=(names["typeA"], names["typeB"]),
+        sums=_inner(op, "typeD"),
+        adds=_inner(op, "scaleD") == "one",
+        negated=(names["scaleA"] == "neg", names["scaleB"] == "neg"),
+        by_k=(names["layoutA"] == "row", names["layoutB"] == "col"),
+        saturates="satfinite" in op.attributes and _inner(op, "satfinite") == "satfinite",
+    )
+
+
+def described_bytes(op: Any, side: int, bits: int) -> list[tuple[int, int]]:
+    """Where an operand of a product lies, as first and last bytes plus 1 from where the 18 bits of
+    addresses begin; [] if that is not known. `side` is 0 for A."""
+    form, descriptor = product_form(op), matrix_descriptor(bits)
+    if form is None or descriptor is None:
         return []
-    line = 16 * chunks
-    leading, stride = (16 * ((descriptor >> bit) & 0x3FFF) for bit in (16, 32))
-    first = 16 * (descriptor & 0x3FFF) // (8 * line) * (8 * line)
-    rows = sizes["m"] if side == 0 else sizes["n"]
-    layout = str(op.attributes["layoutB" if side else "layoutA"])
-    if ("col" if side else "row") in layout:
-        return [(first, first + (rows // 8 - 1) * stride + 8 * line)]
-    span = (-(-sizes["k"] // 8) - 1) * stride + 8 * line
-    panels = range(first, first + -(-rows * 2 // line) * max(leading, 1), max(leading, 1))
-    return [(at, at + span) for at in panels]
+    return descriptor.spans(form.n if side else form.m, K_BYTES, form.by_k[side])
+
+
+def _inner(op: Any, name: str) -> str:
+    """`f16` of `#nvvm.wgmma_type<f16>`."""
+    found = re.search(r"<(\w+)>", str(op.attributes[name]))
+    return found[1] if found else ""

@@ -5,7 +5,7 @@ flight: until the wait for their group.
 swizzle lay them down: A as rows of 64 16-bit elements, B (64 x N) as panels of 64 columns, so
 that element (k, n) of B is element 64 (64 (n / 64) + k) + n % 64 of the memory, then swizzled.
 This is what the op's descriptors mean when it is lowered; forms whose lowered descriptors
-would read elsewhere are refused. `nvgpu.warpgroup.mma` is a group of its own, and waits until
+would read elsewhere are refused (docs/hopper.md has the list). `nvgpu.warpgroup.mma` is a group of its own, and waits until
 `waitGroup` groups are left (its lowering: fence, products, commit, wait_group).
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.kinds import Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -119,12 +120,12 @@ def warpgroup_mma(site: Site) -> Execute:
         ]
         result = np.full((unit.width, start.shape[1]), np.nan, np.float32)
         if len(groups):
-            kinds = left.element, right.element
+            arithmetic = Arithmetic((left.element, right.element), np.dtype(np.float32))
             issue_product(
                 unit,
                 site,
                 ends,
-                kinds,
+                arithmetic,
                 layout,
                 queue,
                 in_flight(unit, start),
@@ -138,11 +139,48 @@ def warpgroup_mma(site: Site) -> Execute:
     return execute
 
 
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a product is added up: the kinds of A and B, the type of the sums, the sign of A B, and
+    whether integers stay at the ends of their range."""
+
+    kinds: tuple[Kind, Kind]
+    sums: np.dtype
+    sign: int = 1
+    saturates: bool = False
+
+    @property
+    def exact(self) -> Any:
+        """What A B is computed in: 32 products of 8-bit integers have 21 bits, so nothing is lost."""
+        return np.float32 if self.sums.kind == "f" else np.float64
+
+    @property
+    def poison(self) -> Any:
+        """What registers hold before the product lands."""
+        return np.nan if self.sums.kind == "f" else -1
+
+    def multiply(self, a: Array, b: Array) -> Array:
+        """A B with its sign."""
+        left, right = (
+            cut_tf32(values) if kind.name == "tf32" else values.astype(self.exact)
+            for values, kind in zip((a, b), self.kinds, strict=True)
+        )
+        return np.asarray(self.sign * (left @ right))
+
+    def add(self, before: Array, product: Array) -> Array:
+        """The sums after a product; integers go around unless they saturate."""
+        if self.sums.kind == "f":
+            return (before.astype(self.exact) + product).astype(self.sums)
+        total = before.astype(np.int64) + product.astype(np.int64)
+        ends = np.iinfo(self.sums)
+        return (np.clip(total, ends.min, ends.max) if self.saturates else total).astype(self.sums)
+
+
 def issue_product(
     unit: Unit,
     site: Site,
     ends: list[tuple[Array, Array, Array]],
-    kinds: tuple[Kind, Kind],
+    arithmetic: Arithmetic,
     layout: Any,
     queue: Queue,
     before: AsyncOp | None,
@@ -151,8 +189,8 @@ def issue_product(
 ) -> None:
     """Put a product in flight that fills `result` from `start`, which a product `before` it may
     still fill; `ends` are the lanes of each warpgroup and the byte addresses of its operands."""
-    memory = unit.launch.memory
-    product = np.zeros(result.shape, np.float32)
+    memory, kinds = unit.launch.memory, arithmetic.kinds
+    product = np.zeros(result.shape, arithmetic.exact)
     lanes = np.zeros(unit.width, np.bool_)
     warp = unit.launch.options.warp
     reads, first_lanes = [], []
@@ -168,18 +206,16 @@ def issue_product(
     def sample(chosen: Array) -> None:
         for members, *addresses in ends:
             if chosen[members].any():
-                a, b = (
-                    memory.load(at, kind).astype(np.float32)
-                    for at, kind in zip(addresses, kinds, strict=True)
-                )
+                a, b = (memory.load(at, kind) for at, kind in zip(addresses, kinds, strict=True))
                 mine = np.flatnonzero(chosen[members])
-                product[members[mine]] = layout.spread((a @ b)[None])[0][mine]
+                made = arithmetic.multiply(a, b)[None]
+                product[members[mine]] = layout.spread(made)[0][mine]
 
     def write(chosen: Array) -> None:
         # Products of one warp complete in order, so what this one adds to is complete.
         if before is not None and (chosen & ~before.moved).any():
             before.move(chosen & ~before.moved)
-        result[chosen] = start()[chosen] + product[chosen]
+        result[chosen] = arithmetic.add(start()[chosen], product[chosen])
 
     put_in_flight(
         unit,

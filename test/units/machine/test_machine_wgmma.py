@@ -1,185 +1,161 @@
-"""Products with 64-bit descriptors: swizzles and both major orders, against NumPy.
+"""Products with 64-bit descriptors: types, swizzles and both major orders, against NumPy.
 
-A tile lies as a tensor copy with the same swizzle brings it: lines of W bytes, whose 16-byte chunks
-are permuted.
-
-Covers: machine/dialects/wgmma.py
+Covers: machine/dialects/wgmma.py, vocabulary/matrix_descriptors.py, vocabulary/products.py,
+test/helpers/descriptor_products.py
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from helpers.machine_programs import run
-from mlir_async_pipe.machine import fragments
+from helpers.descriptor_products import LAYOUT, NUMPY, M, Operand, Product, descriptor, drawn
+from mlir_async_pipe import machine
 from mlir_async_pipe.session.diagnostics import MachineError
 
-M = N = 64
-REGISTERS = M * N // 128
-STRUCT = f"!llvm.struct<({', '.join(['f32'] * REGISTERS)})>"
-BARS = "!nvgpu.mbarrier.group<memorySpace = WG>"
-LAYOUT = {128: 1, 64: 2, 32: 3}
+N = 64
+FORMS = [
+    ("f16", "f16", "f16"),
+    ("f16", "f16", "f32"),
+    ("bf16", "bf16", "f32"),
+    ("tf32", "tf32", "f32"),
+    *((a, b, sums) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2") for sums in ("f16", "f32")),
+    *((a, b, "s32") for a in ("s8", "u8") for b in ("s8", "u8")),
+]
 
 
-def tensor_map(rows: int, columns: int, width: int) -> str:
-    return (
-        f"!nvgpu.tensormap.descriptor<tensor = memref<{rows}x{columns}xf16, 3>, "
-        f"swizzle = swizzle_{width}b, l2promo = none, oob = zero, interleave = none>"
-    )
+def operands(width: int, a_by_k: bool = True, b_by_k: bool = True) -> tuple[Operand, Operand]:
+    return Operand("a", width, 64, a_by_k), Operand("b", width, 64, b_by_k)
 
 
-def descriptor(width: int, leading: int, stride: int) -> int:
-    """The bits beside the address, as a signed number of 64 bits."""
-    bits = leading // 16 << 16 | stride // 16 << 32 | LAYOUT[width] << 62
-    return bits - (1 << 64 if bits >> 63 else 0)
+def random_values(product: Product) -> tuple[np.ndarray, np.ndarray]:
+    """A (64 x k) and B (n x k) of a program."""
+    numbers = np.random.default_rng(3)
+    depth = len(product.a.offsets) * 32 // product.a.bytes
+    shapes = (product.a.types, (M, depth)), (product.b.types, (product.n, depth))
+    left, right = (drawn(numbers, types, shape) for types, shape in shapes)
+    return left, right
 
 
-class Operand:
-    """A or B of `depth` k: by lines of k (`by_k`), or by lines of M or N."""
-
-    def __init__(self, name: str, width: int, depth: int, by_k: bool) -> None:
-        self.name, self.width, self.by_k = name, width, by_k
-        per_line = width // 2
-        lines = M if by_k else depth
-        self.boxes = (depth if by_k else M) // per_line
-        self.map = tensor_map(lines, per_line, width)
-        self.box = f"memref<{lines}x{per_line}xf16, strided<[{per_line}, 1], offset: ?>, WG>"
-        self.all = f"memref<{self.boxes}x{lines}x{per_line}xf16, WG>"
-        box_bytes = lines * width
-        stride = 8 * width
-        self.bits = descriptor(width, 16 if by_k else box_bytes, stride)
-        # 16 k further: 32 bytes along a line, which may be in the next box; or 16 lines.
-        steps = range(0, depth, 16)
-        self.offsets = [
-            2 * k % width + 2 * k // width * box_bytes if by_k else k * width for k in steps
-        ]
-
-    def copies(self) -> str:
-        lines = []
-        for number in range(self.boxes):
-            at = f"%{self.name}c{number}"
-            lines.append(f"{at} = arith.constant {number * self.width // 2} : index")
-            lines.append(f"%{self.name}n{number} = arith.constant {number} : index")
-            shape = self.box.split("<")[1].split("xf16")[0].replace("x", ", ")
-            lines.append(
-                f"%{self.name}b{number} = memref.subview %{self.name}s[%{self.name}n{number}, 0, 0]"
-                f"[1, {shape}][1, 1, 1] : {self.all} to {self.box}"
-            )
-            lines.append(
-                f"nvgpu.tma.async.load %{self.name}[{at}, %c0], %bar[%c0] to %{self.name}b{number}, "
-                f"predicate = %leader : {self.map}, {BARS} -> {self.box}"
-            )
-        return "\n".join(lines)
-
-    def descriptors(self) -> str:
-        name = self.name
-        lines = [
-            f"%{name}p = memref.extract_aligned_pointer_as_index %{name}s : {self.all} -> index",
-            f"%{name}i = arith.index_cast %{name}p : index to i64",
-            f"%{name}bits = arith.constant {self.bits} : i64",
-        ]
-        for number, offset in enumerate(self.offsets):
-            lines += [
-                f"%{name}o{number} = arith.constant {offset} : i64",
-                f"%{name}x{number} = arith.addi %{name}i, %{name}o{number} : i64",
-                f"%{name}y{number} = arith.andi %{name}x{number}, %low : i64",
-                f"%{name}z{number} = arith.shrui %{name}y{number}, %four : i64",
-                f"%{name}d{number} = arith.ori %{name}z{number}, %{name}bits : i64",
-            ]
-        return "\n".join(lines)
+def expected(product: Product, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The sums in their type: of numbers that few bits hold, so that no sum is rounded."""
+    start = product.before if product.first == "one" else 0
+    sign = -1 if product.scale[0] != product.scale[1] else 1
+    return (start + sign * (left @ right.T)).astype(NUMPY[product.sums])
 
 
-def program(a: Operand, b: Operand, wait: str = "0") -> str:
-    steps = len(a.offsets)
-    a_layout, b_layout = "row" if a.by_k else "col", "col" if b.by_k else "row"
-    products = "\n".join(
-        f"%acc{i + 1} = nvvm.wgmma.mma_async %ad{i}, %bd{i}, %acc{i}, <m = 64, n = {N}, k = 16>, "
-        f"D[<f32>, <{'one' if i else 'zero'}>], A[<f16>, <one>, <{a_layout}>], "
-        f"B[<f16>, <one>, <{b_layout}>] : {STRUCT} -> {STRUCT}"
-        for i in range(steps)
-    )
-    stores = "\n".join(
-        f"%r{i} = llvm.extractvalue %acc{steps}[{i}] : {STRUCT}\n"
-        f"%k{i} = arith.constant {i} : index\n"
-        f"memref.store %r{i}, %out[%t, %k{i}] : memref<128x{REGISTERS}xf32>"
-        for i in range(REGISTERS)
-    )
-    return f"""
-func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<128x{REGISTERS}xf32>) {{
-  %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to {a.map}
-  %b = builtin.unrealized_conversion_cast %b_ : !llvm.ptr to {b.map}
-  %as = memref.alloc() : {a.all}
-  %bs = memref.alloc() : {b.all}
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %low = arith.constant 262143 : i64
-  %four = arith.constant 4 : i64
-  %false = arith.constant false
-  %bytes = arith.constant {2 * (M + N) * 16 * steps} : index
-  %t = gpu.thread_id x
-  %leader = arith.cmpi eq, %t, %c0 : index
-  %bar = nvgpu.mbarrier.create -> {BARS}
-  nvgpu.mbarrier.init %bar[%c0], %c1, predicate = %leader : {BARS}
-  nvvm.fence.mbarrier.init
-  gpu.barrier
-  nvgpu.mbarrier.arrive.expect_tx %bar[%c0], %bytes, predicate = %leader : {BARS}
-  {a.copies()}
-  {b.copies()}
-  nvgpu.mbarrier.try_wait.parity %bar[%c0], %false, %c1 : {BARS}
-  {a.descriptors()}
-  {b.descriptors()}
-  %acc0 = llvm.mlir.undef : {STRUCT}
-  nvvm.wgmma.fence.aligned
-  {products}
-  nvvm.wgmma.commit.group.sync.aligned
-  nvvm.wgmma.wait.group.sync.aligned {wait}
-  {stores}
-  return
-}}"""
-
-
-def multiplied(a: Operand, b: Operand, depth: int, completion: str, wait: str = "0"):
+def multiplied(product: Product, completion: str):
     """The run, its product put together from the registers, and NumPy's."""
-    random = np.random.default_rng(3)
-    left = random.integers(-4, 5, (M, depth)).astype(np.float16)
-    right = random.integers(-4, 5, (depth, N)).astype(np.float16)
-    given = [left if a.by_k else left.T.copy(), right.T.copy() if b.by_k else right]
-    out = np.zeros((128, REGISTERS), np.float32)
-    result = run(program(a, b, wait), *given, out, threads=128, completion=completion)
-    layout = fragments.warpgroup(M, N)
-    product = np.zeros((M, N), np.float32)
-    product[layout.rows, layout.columns] = result.arrays[2]
-    return result, product, left.astype(np.float32) @ right.astype(np.float32)
+    left, right = random_values(product)
+    result, sums = product.run(left, right, completion)
+    return result, sums, expected(product, left, right)
+
+
+def check(product: Product, *completions: str) -> None:
+    for completion in completions or machine.COMPLETIONS:
+        result, sums, right = multiplied(product, completion)
+        assert result.races == ()
+        np.testing.assert_array_equal(sums, right)
 
 
 @pytest.mark.parametrize("b_by_k", [True, False], ids=["B by k", "B by n"])
 @pytest.mark.parametrize("a_by_k", [True, False], ids=["A by k", "A by m"])
 @pytest.mark.parametrize("width", LAYOUT)
 def test_every_swizzle_and_order(width, a_by_k, b_by_k):
-    a, b = Operand("a", width, 64, a_by_k), Operand("b", width, 64, b_by_k)
-    for completion in ("eager", "late", "random:1"):
-        result, product, expected = multiplied(a, b, 64, completion)
-        assert result.races == ()
-        np.testing.assert_array_equal(product, expected)
+    check(Product(*operands(width, a_by_k, b_by_k)))
+
+
+@pytest.mark.parametrize("width", LAYOUT)
+@pytest.mark.parametrize("a_types, b_types, sums", FORMS, ids="-".join)
+def test_every_type_with_every_swizzle(a_types, b_types, sums, width):
+    depth = 128 // (4 if a_types == "tf32" else 2 if a_types.endswith("f16") else 1)
+    a = Operand("a", width, depth, True, a_types)
+    b = Operand("b", width, depth, True, b_types, rows=24)
+    check(Product(a, b, sums), "late")
+
+
+@pytest.mark.parametrize("a_by_k, b_by_k", [(False, True), (True, False), (False, False)])
+@pytest.mark.parametrize("types, sums", [("bf16", "f32"), ("f16", "f16")])
+def test_sixteen_bits_of_either_order(types, sums, a_by_k, b_by_k):
+    a = Operand("a", 128, 64, a_by_k, types)
+    check(Product(a, Operand("b", 64, 64, b_by_k, types, rows=32), sums), "late")
+
+
+@pytest.mark.parametrize("scale", [("neg", "one"), ("one", "neg"), ("neg", "neg")])
+@pytest.mark.parametrize("types, sums", [("f16", "f32"), ("f16", "f16"), ("e4m3", "f32")])
+def test_operands_may_be_negated(types, sums, scale):
+    depth = 64 if types == "f16" else 128
+    a, b = (Operand(name, 128, depth, True, types) for name in "ab")
+    check(Product(a, b, sums, scale), "late")
+
+
+@pytest.mark.parametrize("sums, before", [("f32", 2.5), ("f16", 2.5), ("s32", 7)])
+def test_scale_d_adds_to_what_the_registers_hold(sums, before):
+    types = "s8" if sums == "s32" else "f16"
+    a, b = (Operand(name, 64, 64, True, types) for name in "ab")
+    product = Product(a, b, sums, first="one", before=before)
+    check(product, "late")
+    check(replace(product, first="zero"), "late")
+
+
+def test_two_f16_sums_may_stand_in_an_i32():
+    check(Product(*operands(128), sums="f16", register="i32"))
+
+
+@pytest.mark.parametrize(
+    "overflow, last", [(", <satfinite>", 2**31 - 1), (", <wrapped>", -(2**31) + 64 * 127 * 127 - 1)]
+)
+def test_integers_go_around_unless_they_saturate(overflow, last):
+    a, b = (Operand(name, 64, 64, True, "s8") for name in "ab")
+    product = Product(a, b, "s32", first="one", before=2**31 - 1, overflow=overflow)
+    largest = np.full((M, 64), 127.0)
+    _, sums = product.run(largest, largest, "eager")
+    assert set(sums.flat) == {last}
+
+
+def test_tf32_loses_the_bits_that_it_does_not_have():
+    a, b = (Operand(name, 128, 32, True, "tf32") for name in "ab")
+    left = np.full((M, 32), 1 + 2.0**-12)
+    _, sums = Product(a, b).run(left, np.ones((N, 32)), "eager")
+    assert set(sums.flat) == {32.0}
+
+
+def test_f16_sums_are_rounded():
+    a, b = (Operand(name, 128, 64, True) for name in "ab")
+    product = Product(a, b, "f16", first="one", before=2048.0)
+    left = np.zeros((M, 64))
+    left[:, 0] = 1
+    _, sums = product.run(left, left.copy(), "eager")
+    assert set(sums.flat) == {2048.0}
 
 
 def test_a_wrong_swizzle_multiplies_something_else():
-    a, b = Operand("a", 128, 64, True), Operand("b", 128, 64, True)
+    a, b = operands(128)
     b.bits = descriptor(64, 16, 8 * 128)
-    _, product, expected = multiplied(a, b, 64, "late")
-    assert not np.array_equal(product, expected)
+    _, product, right = multiplied(Product(a, b), "late")
+    assert not np.array_equal(product, right)
 
 
-def test_registers_hold_nothing_before_the_wait():
-    a, b = Operand("a", 128, 64, True), Operand("b", 128, 64, False)
-    result, product, _ = multiplied(a, b, 64, "late", wait="1")
-    assert np.isnan(product).all()
+@pytest.mark.parametrize("sums, nothing", [("f32", np.nan), ("f16", np.nan), ("s32", -1)])
+def test_registers_hold_nothing_before_the_wait(sums, nothing):
+    types = "s8" if sums == "s32" else "f16"
+    a, b = (Operand(name, 64, 64, True, types) for name in "ab")
+    result, product, _ = multiplied(Product(a, b, sums, wait="1"), "late")
+    assert np.array_equal(product, np.full_like(product, nothing), equal_nan=sums != "s32")
     assert result.race_codes == {"unwaited-copy"}
 
 
 def test_descriptors_that_name_no_memory_are_refused():
-    a, b = Operand("a", 128, 64, True), Operand("b", 128, 64, True)
+    a, b = operands(128)
     b.offsets[0] = 200000
     with pytest.raises(MachineError, match="names 0 places"):
-        multiplied(a, b, 64, "eager")
+        multiplied(Product(a, b), "eager")
+
+
+def test_base_offsets_are_refused():
+    a, b = operands(128)
+    b.bits |= 1 << 49
+    with pytest.raises(MachineError, match="base offset"):
+        multiplied(Product(a, b), "eager")

@@ -1,0 +1,48 @@
+"""Where descriptors say that operands lie: no element outside of the spans, none of them too wide.
+
+Covers: vocabulary/matrix_descriptors.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe.machine.dialects.tma import swizzled
+from mlir_async_pipe.vocabulary.matrix_descriptors import MatrixDescriptor, matrix_descriptor
+
+FIRST = 4096
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 4, 8])
+@pytest.mark.parametrize("by_k", [True, False], ids=["K-major", "MN-major"])
+@pytest.mark.parametrize("rows", [8, 64, 136])
+def test_spans_hold_all_elements(chunks, by_k, rows):
+    # Lines of 32 bytes of k, or of rows of 16 bits: k / 16 bytes after another without a swizzle.
+    lines = rows if by_k else 16
+    stride, leading = 128 * chunks, 16 * chunks * lines
+    if chunks == 1:
+        stride, leading = (128, 16 * lines) if by_k else (16 * lines, 128)
+    descriptor = MatrixDescriptor(FIRST, leading, stride, chunks)
+    across, along = np.indices((lines, 32 if by_k else 2 * rows))
+    found = swizzled(FIRST + descriptor.place(along, across, by_k), chunks)
+    assert len(np.unique(found)) == rows * 32
+    spans = descriptor.spans(rows, 32, by_k)
+    inside = [((found >= low) & (found < high)).sum() for low, high in spans]
+    assert sum(inside) == rows * 32 and all(inside)
+    # All lines from the first to the last, and what is between the panels or chunks is left out.
+    whole = max(32, 16 * chunks) if by_k else -(-2 * rows // (16 * chunks)) * 16 * chunks
+    assert sum(high - low for low, high in spans) == whole * lines
+
+
+def test_part_of_a_line_may_lie_in_all_eight_lines() -> None:
+    assert MatrixDescriptor(FIRST + 96, 16, 1024, 8).spans(16, 32, True) == [(FIRST, FIRST + 2048)]
+
+
+def test_fields_stand_in_units_of_16_bytes() -> None:
+    bits = 256 | 1 << 16 | 64 << 32 | 1 << 62
+    assert matrix_descriptor(bits) == MatrixDescriptor(4096, 16, 1024, 8)
+
+
+def test_a_base_offset_is_not_described() -> None:
+    assert matrix_descriptor(1 << 49 | 1 << 62) is None
