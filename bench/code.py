@@ -50,16 +50,25 @@ def main() -> int:
     stored = {name: {"ours": figures.stored()} for name, figures in found.items()}
     for name, figures in peers.items():
         stored[name]["Triton"] = figures.stored()
-    for file in filter(None, (arguments.json, STORED if arguments.store else None)):
-        file.write_text(json.dumps(stored, indent=1) + "\n")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
     if arguments.store:
-        DOCUMENT.write_text(document(stored))
+        store(stored)
     print(table(stored))
     if not arguments.compare:
         return 0
     complaints = worse(stored, json.loads(STORED.read_text()))
     print("\n".join(complaints) or "nothing is worse than in bench/code.json")
     return 1 if complaints else 0
+
+
+def store(found: dict[str, dict[str, object]]) -> None:
+    """Write file and page; kernels that were not looked at keep their figures."""
+    kept = {**json.loads(STORED.read_text()), **found}
+    names = [f"{kernel.target} {kernel.name}" for kernel in KERNELS]
+    whole = {name: kept[name] for name in names if name in kept}
+    STORED.write_text(json.dumps(whole, indent=1) + "\n")
+    DOCUMENT.write_text(document(whole))
 
 
 def write_listings(folder: Path, *sides: dict[str, Figures]) -> None:

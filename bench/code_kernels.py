@@ -64,7 +64,7 @@ def in_place(kernel: Kernel) -> Kernel:
 def tensors(tile: tuple[int, int, int], b: str, types: str = "f16", groups: int = 1) -> Kernel:
     """A GEMM of `examples/generate_hopper_gemm.py`, and Triton's by tensor descriptors."""
     m, n, k = tile
-    made = HopperGemm(tile_m=m, tile_n=n, b=b, types=types, warpgroups=groups)
+    made = HopperGemm(tile_m=m, tile_n=n, tile_k=k, b=b, types=types, warpgroups=groups)
     assert not made.problems(), made.problems()
     peer = {
         "kernel": "tensor copies", "target": SM_90, "tile": tile, "types": types, "b": b,
@@ -110,6 +110,11 @@ KERNELS: tuple[Kernel, ...] = (
     *(tensors((128, 128, 64), b) for b in "kn"),
     tensors((128, 128, 64), "k", "bf16"),
     *(tensors((128, 256, 64), b, groups=2) for b in "kn"),
+    tensors((128, 256, 64), "n", "bf16", groups=2),
+    *(tensors((128, 128, k), "k", "e4m3") for k in (64, 128)),
+    *(tensors((128, 256, k), "k", "e4m3", groups=2) for k in (64, 128)),
+    tensors((128, 128, 128), "k", "e5m2"),
+    tensors((128, 128, 128), "k", "s8"),
     attention(64, "S=2", stages=2),
     *(attention(features, "S=3") for features in (64, 128)),
     *(attention(features, "K and V apart", schedule="apart") for features in (64, 128)),

@@ -6,24 +6,25 @@ import triton
 import triton.language as tl
 from triton.compiler import ASTSource
 
-TYPES = {"f16": "fp16", "bf16": "bf16"}
+TYPES = {"f16": "fp16", "bf16": "bf16", "e4m3": "fp8e4nv", "e5m2": "fp8e5", "s8": "i8"}
 
 
 @triton.jit
 def gemm(
     a, b, c, k_size, c_row,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BY_K: tl.constexpr,
+    SUM: tl.constexpr,
 ):  # fmt: skip
     m = tl.program_id(1) * BM
     n = tl.program_id(0) * BN
-    total = tl.zeros((BM, BN), dtype=tl.float32)
+    total = tl.zeros((BM, BN), dtype=SUM)
     for k in range(0, k_size, BK):
         left = a.load([m, k])
         if BY_K:
             right = b.load([n, k]).T
         else:
             right = b.load([k, n])
-        total = tl.dot(left, right, total)
+        total = tl.dot(left, right, total, out_dtype=SUM)
     rows = m + tl.arange(0, BM)
     columns = n + tl.arange(0, BN)
     tl.store(c + rows[:, None] * c_row + columns[None, :], total)
@@ -35,10 +36,11 @@ def source(request: dict) -> ASTSource:
     kind = TYPES[request["types"]]
     b_box = f"{n}, {k}" if request["b"] == "k" else f"{k}, {n}"
     constants = {"BM": m, "BN": n, "BK": k, "BY_K": request["b"] == "k"}
+    constants["SUM"] = tl.int32 if kind == "i8" else tl.float32
     signature = {
         "a": f"tensordesc<{kind}[{m}, {k}]>",
         "b": f"tensordesc<{kind}[{b_box}]>",
-        "c": "*fp32",
+        "c": "*i32" if kind == "i8" else "*fp32",
         "k_size": "i32",
         "c_row": "i32",
     }

@@ -1,0 +1,213 @@
+"""Tiles of warpgroup products in workgroup memory: tensor maps, 64-bit descriptors, `wgmma`.
+
+What the generators for Hopper share. A tile lies in lines of 128 bytes or less, swizzled so: of k
+(`by_k`), or of M or N. Where a row has more than 128 bytes, it lies in panels, and the tensor map has
+three dimensions: panels, lines, and what a line holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_text import Writer
+
+WARPGROUP = 128
+# Rows of one wgmma, bytes of k that it adds up, bytes of the widest swizzled line.
+MMA_M, K_BYTES, LINE_BYTES, LINES = 64, 32, 128, 8
+TICKS = 10_000_000
+SHARED = "#gpu.address_space<workgroup>"
+BARRIERS = f"!nvgpu.mbarrier.group<memorySpace = {SHARED}>"
+SWIZZLES = {128: 1, 64: 2, 32: 3}
+# MLIR's type and bytes of each type of A and B; type of a register of sums, and sums in it.
+TYPES = {
+    "f16": ("f16", 2),
+    "bf16": ("bf16", 2),
+    "tf32": ("f32", 4),
+    "e4m3": ("f8E4M3FN", 1),
+    "e5m2": ("f8E5M2", 1),
+    "s8": ("i8", 1),
+    "u8": ("i8", 1),
+}
+SUMS = {"f32": ("f32", "f32", 1), "f16": ("vector<2xf16>", "f16", 2), "s32": ("i32", "i32", 1)}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` of M or N and `depth` k in the buffer %<name>_shared."""
+
+    name: str
+    types: str
+    rows: int
+    depth: int
+    by_k: bool = True
+
+    @property
+    def element(self) -> str:
+        """MLIR's type of an element."""
+        return TYPES[self.types][0]
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return TYPES[self.types][1]
+
+    @property
+    def line(self) -> int:
+        """Bytes of a line."""
+        along = self.depth if self.by_k else self.rows
+        return min(along * self.element_bytes, LINE_BYTES)
+
+    @property
+    def lines(self) -> int:
+        """Lines of a panel."""
+        return self.rows if self.by_k else self.depth
+
+    @property
+    def per_line(self) -> int:
+        """Elements of a line."""
+        return self.line // self.element_bytes
+
+    @property
+    def panels(self) -> int:
+        """Panels of lines, one after the other."""
+        return (self.depth if self.by_k else self.rows) // self.per_line
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tile."""
+        return self.rows * self.depth * self.element_bytes
+
+    @property
+    def box(self) -> str:
+        """What one copy brings; MN-major tiles have panels even where there is one."""
+        lines = f"{self.lines}x{self.per_line}"
+        return f"{self.panels}x{lines}" if self.has_panels else lines
+
+    @property
+    def has_panels(self) -> bool:
+        """Whether its tensor map has three dimensions."""
+        return self.panels > 1 or not self.by_k
+
+    @property
+    def buffer(self) -> str:
+        """The type of its memory."""
+        return f"memref<{self.box}x{self.element}, {SHARED}>"
+
+    @property
+    def map(self) -> str:
+        """The type of its tensor map."""
+        return (
+            f"!nvgpu.tensormap.descriptor<tensor = memref<{self.box}x{self.element}, 3>, "
+            f"swizzle = swizzle_{self.line}b, l2promo = l2promo_128b, oob = zero, interleave = none>"
+        )
+
+    def problems(self) -> list[str]:
+        """Why no product can read it, [] if one can."""
+        if self.line not in SWIZZLES or self.depth * self.element_bytes % K_BYTES:
+            return [f"a line of {self.name} has 32, 64 or 128 bytes"]
+        if not self.by_k and self.element_bytes != 2:
+            return [f"only {self.name} of 16 bits may have k across its lines"]
+        return []
+
+    def step(self, number: int) -> int:
+        """How far the k of one wgmma is from the first: 32 bytes along a line, then the next panel;
+        or as many lines as there are k."""
+        if not self.by_k:
+            return number * K_BYTES // self.element_bytes * self.line
+        panel, along = divmod(number * K_BYTES, self.line)
+        return panel * self.lines * self.line + along
+
+    @property
+    def steps(self) -> int:
+        """Products of 32 bytes of k that it takes."""
+        return self.depth * self.element_bytes // K_BYTES
+
+    def copy(self, w: Writer, at: tuple[str, ...]) -> None:
+        """The tensor copy of the box at these coordinates, fastest first, by thread 0."""
+        w.line(
+            f"nvgpu.tma.async.load %{self.name}[{', '.join(at)}], %full[{w.constant(0)}] to "
+            f"%{self.name}_shared, predicate = %first : {self.map}, {BARRIERS} -> {self.buffer}"
+        )
+
+    def descriptor(self, w: Writer) -> str:
+        """Bits 0 to 13 the address, 16 to 29 the offset to the next panel (MN-major), 32 to 45 that to
+        the next eight lines, all in units of 16 bytes; bits 62 and 63 the swizzle."""
+        leading = 16 if self.by_k else self.lines * self.line
+        bits = leading // 16 << 16 | LINES * self.line // 16 << 32 | SWIZZLES[self.line] << 62
+        low = self.name.lower()
+        pointer = w.value(
+            f"{low}_pointer",
+            f"memref.extract_aligned_pointer_as_index %{self.name}_shared : {self.buffer} -> index",
+        )
+        address = w.value(f"{low}_address", f"arith.index_cast {pointer} : index to i32")
+        shifted = w.value(f"{low}_shifted", f"arith.shrui {address}, {i32(w, 4)} : i32")
+        place = w.value(f"{low}_place", f"arith.andi {shifted}, {i32(w, 0x3FFF)} : i32")
+        wide = w.value(f"{low}_wide", f"arith.extui {place} : i32 to i64")
+        return w.value(f"{low}_tile", f"arith.ori {wide}, {i64(w, bits)} : i64")
+
+
+@dataclass(frozen=True)
+class Product:
+    """One wgmma of 64 rows of `a` and all of `b`."""
+
+    a: Tile
+    b: Tile
+    sums: str = "f32"
+
+    @property
+    def registers(self) -> int:
+        """Registers of sums of a thread."""
+        return self.b.rows // 2 // SUMS[self.sums][2]
+
+    @property
+    def struct(self) -> str:
+        """What a thread holds of the sums."""
+        return f"!llvm.struct<({', '.join([SUMS[self.sums][0]] * self.registers)})>"
+
+    def issue(self, w: Writer, left: str, right: str, sums: str, adds: bool = True) -> str:
+        """The product of two descriptors; returns the new sums."""
+        layout = "col" if self.b.by_k else "row"
+        k = K_BYTES // self.a.element_bytes
+        overflow = ", <wrapped>" if self.sums == "s32" else ""
+        return w.value(
+            "product",
+            f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {MMA_M}, n = {self.b.rows}, "
+            f"k = {k}>, D[<{self.sums}>, <{'one' if adds else 'zero'}>{overflow}], "
+            f"A[<{self.a.types}>, <one>, <row>], B[<{self.b.types}>, <one>, <{layout}>] : "
+            f"{self.struct} -> {self.struct}",
+        )
+
+
+def moved(w: Writer, name: str, descriptor: str, size: int) -> str:
+    """A descriptor of what lies `size` bytes further."""
+    if size == 0:
+        return descriptor
+    return w.value(name, f"arith.addi {descriptor}, {i64(w, size // 16)} : i64")
+
+
+def i32(w: Writer, number: int) -> str:
+    """A constant."""
+    return w.value("i32", f"arith.constant {number} : i32")
+
+
+def i64(w: Writer, number: int) -> str:
+    """A constant, in two's complement where it has bit 63."""
+    return w.value("i64", f"arith.constant {number - (1 << 64 if number >> 63 else 0)} : i64")
+
+
+def announce(w: Writer, *tiles: Tile) -> None:
+    """The bytes that the copies of an iteration bring."""
+    size = w.constant(sum(tile.bytes for tile in tiles))
+    w.line(
+        f"nvgpu.mbarrier.arrive.expect_tx %full[{w.constant(0)}], {size}, "
+        f"predicate = %first : {BARRIERS}"
+    )
+
+
+def tensor_maps(w: Writer, *tiles: Tile) -> None:
+    """The tensor maps that the kernel is handed as pointers."""
+    for tile in tiles:
+        w.line(
+            f"%{tile.name} = builtin.unrealized_conversion_cast %{tile.name}_map : !llvm.ptr to "
+            f"{tile.map}"
+        )
