@@ -177,8 +177,8 @@ def lower(
     `resources`: ptxas, where it is installed, says what PTX needs, and a kernel that spills is made
     again. Without it PTX comes a third sooner.
 
-    `cache`: code for the same module, options and versions is taken from the user's cache folder,
-    where the extra `cache` is installed (`mlir_async_pipe.cache`).
+    `cache`: code for the same module, options and versions, and what ptxas said of the same PTX, are
+    taken from the user's cache folder, where the extra `cache` is installed (`mlir_async_pipe.cache`).
 
     The result has the text, or the bytes of a "cubin" or "hsaco", `parameters` and `arguments` for a
     launch, and the waits, registers and shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
@@ -192,7 +192,7 @@ def lower(
         raise UsageError(
             f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
         )
-    options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources)
+    options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
     key = ""
     if cache and kept.folder() is not None:
         # With locations: what is said of the code names them.

@@ -2,6 +2,7 @@
 
 The key of a result is made of the input, the options, the versions of this package, the bindings and
 the tools, and the sizes and times of this package's files, so that a change of a file makes new keys.
+What a tool answers depends on its input and on the tool alone (`key_of_answer`).
 It needs the libraries of the extra `cache`, diskcache (SQLite; safe with several processes, drops what
 was used least above 1 GiB) and platformdirs; without them nothing is kept. A cache that cannot be read
 or written is as good as none: every failure here is a miss.
@@ -19,6 +20,7 @@ import os
 import pickle
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -50,7 +52,16 @@ def folder() -> Path | None:
 
 def key_of(kind: str, *parts: Any) -> str:
     """The key of a result of this kind that depends on `parts`, each with a `repr` of its own."""
-    found = hashlib.sha256(repr((kind, _surroundings())).encode())
+    return _hashed((kind, _surroundings()), parts)
+
+
+def key_of_answer(tool: str, *parts: Any) -> str:
+    """The key of what the program at the path `tool` answers to `parts`, input and options."""
+    return _hashed(("answer", _tool(tool)), parts)
+
+
+def _hashed(head: Any, parts: tuple[Any, ...]) -> str:
+    found = hashlib.sha256(repr(head).encode())
     for part in parts:
         found.update(part if isinstance(part, bytes) else repr(part).encode())
         found.update(b"\0")
@@ -98,6 +109,14 @@ def _surroundings() -> tuple[Any, ...]:
     places = tuple(os.environ.get(name, "") for name in _PLACES)
     ours = tuple(map(_stamp, sorted(Path(__file__).parent.rglob("*.py"))))
     return bindings.current(), versions, tools, places, ours, _libraries()
+
+
+@lru_cache(maxsize=16)
+def _tool(path: str) -> tuple[Any, ...]:
+    """What changes when a tool is replaced: its file, and what it says of itself, since the file may
+    be a script that starts another one."""
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return _stamp(Path(path)), told.stdout
 
 
 def _version(distribution: str) -> str:

@@ -130,9 +130,14 @@ def _rewrite(name: str, module: Any) -> None:
 def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
     """An op that no translation to LLVM IR exists for; translating it would crash."""
     found: list[Any] = []
+    # Of most ops only the name is read, and each name is looked at once.
+    known: dict[str, bool] = {}
 
     def visit(op: Any) -> Any:
-        if not op.operation.name.startswith(_TRANSLATED):
+        name = op.name
+        if name not in known:
+            known[name] = name.startswith(_TRANSLATED)
+        if not known[name]:
             found.append(op.operation)
         return ir.WalkResult.ADVANCE
 

@@ -5,14 +5,14 @@
       %at = llvm.add %row, %k       varies
 
 Loops are the natural loops of the blocks of one region. What is not pure varies in all loops
-around it.
+around it. A value is looked at when it is asked for, with all that it is made of.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, operations, terminator
+from mlir_async_pipe.bindings.raw_ops import Block, Value, made_in, terminator
 from mlir_async_pipe.flow.algorithms import natural_loops, post_order
 from mlir_async_pipe.vocabulary import is_pure
 
@@ -26,11 +26,6 @@ class Varying:
     def __init__(self, region: Any) -> None:
         self._nests = _nests(region.blocks[0])
         self._varies: dict[Value, Nest] = {}
-        for block, nest in self._nests.items():
-            for argument in block.arguments if nest else ():
-                self._varies[argument] = nest
-            for op in operations(block) if nest else ():
-                self._note(op, nest)
 
     def blocks(self) -> list[Block]:
         """The blocks that stand in loops, each after those that dominate it."""
@@ -42,14 +37,28 @@ class Varying:
 
     def depth(self, value: Value, block: Block) -> int:
         """In how many of the loops around `block`, outermost first, a value varies."""
-        return len(_common(self._varies.get(value, ()), self.nest(block)))
+        return len(_common(self._nest_of(value), self.nest(block)))
 
-    def _note(self, op: Operation, nest: Nest) -> None:
-        depths = [len(_common(self._varies.get(operand, ()), nest)) for operand in op.operands]
-        varies = nest[: max(depths, default=0)] if is_pure(op) else nest
-        if varies:
-            for result in op.results:
-                self._varies[result] = varies
+    def _nest_of(self, value: Value) -> Nest:
+        """The loops that a value varies in; without recursion, since chains may be long."""
+        varies, pending = self._varies, [value]
+        while pending:
+            current = pending[-1]
+            if current in varies:
+                pending.pop()
+                continue
+            op, block = made_in(current)
+            nest = self.nest(block)
+            if nest and op is not None and is_pure(op):
+                operands = list(op.operands)
+                missing = [operand for operand in operands if operand not in varies]
+                if missing:
+                    pending += missing
+                    continue
+                depths = (len(_common(varies[operand], nest)) for operand in operands)
+                nest = nest[: max(depths, default=0)]
+            varies[current] = nest
+        return varies[value]
 
 
 def _nests(entry: Block) -> dict[Block, Nest]:

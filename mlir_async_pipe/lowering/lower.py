@@ -35,13 +35,15 @@ class CodeOptions:
     chips `bypass_l1` says which copies of 16 bytes bypass the first-level cache ("all", or those
     that are "formed" here and those that say so), and with `l2_lines` copies of parts of a line
     fetch it whole into the second; without `resources` ptxas is asked for cubins only, not for what
-    PTX needs, and no kernel is made again that spills."""
+    PTX needs, and no kernel is made again that spills; without `kept` it is asked anew for PTX that it
+    has seen in another process."""
 
     strict: bool = False
     bare_pointers: bool = False
     bypass_l1: Literal["all", "formed"] = "all"
     l2_lines: bool = True
     resources: bool = True
+    kept: bool = True
 
 
 AS_USUAL = CodeOptions()
@@ -166,8 +168,8 @@ def _steps(
         from mlir_async_pipe.lowering.nvvm import lower_nvvm
 
         asked = asdict(options)
-        resources = asked.pop("resources")
-        code = yield from lower_nvvm.generate(root, session, target.chip, emit, asked, resources)
+        how = {name: asked.pop(name) for name in ("resources", "kept")}
+        code = yield from lower_nvvm.generate(root, session, target.chip, emit, asked, **how)
     else:
         from mlir_async_pipe.lowering.rocdl import rocdl_code, to_rocdl
 

@@ -31,7 +31,7 @@ def code(
     if session.diagnostics.with_severity("error"):
         last_check()
         return None
-    how = CodeOptions(resources=options.resources)
+    how = CodeOptions(resources=options.resources, kept=options.cache)
     with begin(root, target=session.target, emit=options.emit, options=how) as started:
         last_check()
         if session.diagnostics.with_severity("error"):

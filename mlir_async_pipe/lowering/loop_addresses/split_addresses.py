@@ -17,7 +17,6 @@ No range is asked for: addresses are numbers modulo 2^64, before and after.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     defining_op,
     has_body,
+    made_in,
     operations,
-    terminator,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.flow.varying import Varying
 from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, AddressParts
@@ -91,8 +90,8 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
 
 def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
     """The same below `root`, a step of the lowering."""
-    for op in walk(root):
-        if op.name == "llvm.func" and has_body(op):
+    for op in walk_named(root, "llvm.func".__eq__, inside=False):
+        if has_body(op):
             narrow_counters(op)
             split_addresses(op, copies)
 
@@ -100,9 +99,13 @@ def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
 def split_addresses(function: Operation, copies: Copies) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     varying, parts = Varying(function.regions[0]), AddressParts()
-    order = order_of_values(function)
+    order = OrderOfValues(function)
+    used = _uses_of_pointers(function)
     found = [
-        access for block in varying.blocks() for access in _accesses(block, varying, parts, order)
+        access
+        for block in varying.blocks()
+        if block in used
+        for access in _accesses(block, used[block], varying, parts, order)
     ]
     writers: dict[Block, _Writer] = {}
     replaced: list[Value] = []
@@ -116,30 +119,47 @@ def split_addresses(function: Operation, copies: Copies) -> None:
     _erase_unused(replaced)
 
 
-def order_of_values(function: Operation) -> dict[Value, int]:
-    """The places of a function's values in its text."""
-    return {value: number for number, value in enumerate(_values(function))}
+class OrderOfValues:
+    """The places of a function's values in its text, counted block by block as they are asked for."""
+
+    def __init__(self, function: Operation) -> None:
+        self._numbers = {block: n for n, block in enumerate(function.regions[0].blocks)}
+        self._places: dict[Value, tuple[int, int]] = {}
+
+    def __getitem__(self, value: Value) -> tuple[int, int]:
+        if value not in self._places:
+            _, block = made_in(value)
+            number = self._numbers[block]
+            made = (result for op in operations(block) for result in op.results)
+            for place, each in enumerate((*block.arguments, *made)):
+                self._places[each] = number, place
+        return self._places[value]
 
 
-def _values(function: Operation) -> Iterator[Value]:
-    for block in function.regions[0].blocks:
-        yield from block.arguments
-        for op in operations(block):
-            yield from op.results
+def _uses_of_pointers(function: Operation) -> dict[Block, dict[Operation, list[int]]]:
+    """By block, the ops that take pointers which were computed, and which operands these are."""
+    found: dict[Block, dict[Operation, list[int]]] = {}
+    for source in walk_named(function, _ARITHMETIC.__contains__):
+        for use in source.results[0].uses:
+            op = use.owner.operation
+            if op.name not in _ARITHMETIC:
+                found.setdefault(op.block, {}).setdefault(op, []).append(use.operand_number)
+    return found
 
 
 def _accesses(
-    block: Block, varying: Varying, parts: AddressParts, order: dict[Value, int]
+    block: Block,
+    used: dict[Operation, list[int]],
+    varying: Varying,
+    parts: AddressParts,
+    order: OrderOfValues,
 ) -> list[Access]:
     """The pointers that ops of a block take and that are worth splitting."""
     found = []
-    last = terminator(block)
-    for op in operations(block):
-        if op.name in _ARITHMETIC or op == last:
-            continue
-        for number, operand in enumerate(op.operands):
-            source = defining_op(operand)
-            if source is None or source.name not in _ARITHMETIC or not is_pointer(operand):
+    for op in operations(block)[:-1]:
+        for number in sorted(used.get(op, ())):
+            operand = op.operands[number]
+            if not is_pointer(operand):
                 continue
             address = parts.address(operand)
             split = terms_by_depth(address, block, varying, order)
@@ -150,12 +170,14 @@ def _accesses(
 
 
 def terms_by_depth(
-    address: Address, block: Block, varying: Varying, order: dict[Value, int]
+    address: Address, block: Block, varying: Varying, order: OrderOfValues
 ) -> tuple[Terms, ...]:
     """The terms of an address by the number of loops around the block that they vary in, each in
     the `order` of the function's values."""
     split: list[list[tuple[Value, int]]] = [[] for _ in range(len(varying.nest(block)) + 1)]
-    for symbol, factor in sorted(address.offset.terms, key=lambda term: order[term[0]]):
+    terms = address.offset.terms
+    several = len(terms) > 1
+    for symbol, factor in sorted(terms, key=lambda t: order[t[0]]) if several else terms:
         split[varying.depth(symbol, block)].append((symbol, factor))
     return tuple(tuple(terms) for terms in split)
 

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, ancestors, constant_value, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, ancestors, constant_value, walk_named
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import BYPASS_BYTES
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
@@ -37,8 +37,8 @@ _PTX_COPY = re.compile(
 
 def bypass_first_level(gpu_module: Operation) -> None:
     """Let all 16-byte copies bypass the first-level cache; no others can."""
-    for op in walk(gpu_module):
-        if op.name == _COPY and _BYPASS not in op.attributes and _bytes(op) == BYPASS_BYTES:
+    for op in walk_named(gpu_module, _COPY.__eq__):
+        if _BYPASS not in op.attributes and _bytes(op) == BYPASS_BYTES:
             op.attributes[_BYPASS] = ir.UnitAttr.get(op.context)
 
 
@@ -47,12 +47,11 @@ def note_whole_lines(gpu_module: Operation) -> None:
     iteration of their loop."""
     arithmetic = Arithmetic()
     kinds: dict[str, list[tuple[Any, bool]]] = defaultdict(list)
-    for op in walk(gpu_module):
-        if op.name == _COPY:
-            source = next(access for access in accesses(op) if not access.writes)
-            cache = "cg" if _BYPASS in op.attributes else "ca"
-            buffers = tuple(root_of(access.memory).identity for access in accesses(op))
-            kinds[f"{cache} {_bytes(op)}"].append((buffers, _goes_on(source, arithmetic)))
+    for op in walk_named(gpu_module, _COPY.__eq__):
+        source = next(access for access in accesses(op) if not access.writes)
+        cache = "cg" if _BYPASS in op.attributes else "ca"
+        buffers = tuple(root_of(access.memory).identity for access in accesses(op))
+        kinds[f"{cache} {_bytes(op)}"].append((buffers, _goes_on(source, arithmetic)))
     found = [kind for kind, copies in kinds.items() if _all_go_on(copies)]
     if found:
         names = [ir.StringAttr.get(kind, gpu_module.context) for kind in sorted(found)]

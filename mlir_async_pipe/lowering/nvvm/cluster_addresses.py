@@ -10,21 +10,23 @@ which costs a read of the window's base and 64-bit arithmetic for each tensor co
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, before, create, walk
+from collections.abc import Iterable
 
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, before, create
+
+CAST = "llvm.addrspacecast"
 _OF_BLOCK, _OF_CLUSTER = "!llvm.ptr<3>", "!llvm.ptr<7>"
 
 
-def keep_cluster_addresses(gpu_module: Operation) -> None:
-    """Write each cast of a block's shared memory to its cluster's as the number that it is."""
-    i64 = ir.IntegerType.get_signless(64, gpu_module.context)
-    for op in walk(gpu_module):
-        if op.name != "llvm.addrspacecast":
-            continue
+def keep_cluster_addresses(casts: Iterable[Operation]) -> None:
+    """Write each of the casts that is one of a block's shared memory to its cluster's as the number
+    that it is."""
+    for op in casts:
         source, cast = op.operands[0], op.results[0]
         if str(source.type) != _OF_BLOCK or str(cast.type) != _OF_CLUSTER:
             continue
+        i64 = ir.IntegerType.get_signless(64, op.context)
         number = create("llvm.ptrtoint", [source], [i64], ip=before(op), loc=op.location)
         address = create(
             "llvm.inttoptr", list(number.results), [cast.type], ip=before(op), loc=op.location

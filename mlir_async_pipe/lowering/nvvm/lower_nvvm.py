@@ -10,7 +10,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     set_integer,
     symbol_name,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm import nvvm_code, to_nvvm
@@ -55,27 +55,29 @@ def generate(
     chip: Chip,
     emit: str,
     options: dict[str, Any],
+    *,
     resources: bool = True,
+    kept: bool = True,
 ) -> Generator[None, None, NvidiaCode]:
     """Lower a module, which is changed, with `options` of `async-pipe-to-nvvm`, and emit "llvm"
     (dialect), "ptx" or "cubin".
 
-    Without `resources` ptxas is asked for cubins only. Yields while the back end works, not at all
+    Without `resources` ptxas is asked for cubins only, and without `kept` always anew. Yields while the back end works, not at all
     for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, **options), session)
     kernels = tuple(
         NvidiaKernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
-        for op in walk(root)
-        if op.name == "llvm.func" and "nvvm.kernel" in op.attributes
+        for op in _functions(root)
+        if "nvvm.kernel" in op.attributes
     )
     if emit == "llvm":
         return NvidiaCode(str(root), b"", kernels)
     ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
     assembled = None
     if emit == "cubin" or (resources and find_tool("ptxas") is not None):
-        ptx, assembled = yield from _assembled(ptx, root, chip, session)
+        ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -91,20 +93,21 @@ def generate(
 
 
 def _assembled(
-    ptx: str, root: Any, chip: Chip, session: Session
+    ptx: str, root: Any, chip: Chip, session: Session, kept: bool
 ) -> Generator[None, None, tuple[str, Assembled]]:
     """PTX and its cubin; made a second time if kernels spill."""
     with session.measured("ptxas"):
-        assembled = assemble(ptx, chip)
+        assembled = assemble(ptx, chip, kept=kept)
     spilling = [name for name, found in assembled.resources.items() if found.spill_store_bytes]
-    changed = [op for op in walk(root) if _can_have_more_registers(op, spilling)]
+    functions = _functions(root) if spilling else []
+    changed = [op for op in functions if _can_have_more_registers(op, spilling)]
     if not changed:
         return ptx, assembled
     for op in changed:
         set_integer(op, MINIMUM_BLOCKS, 1, 32)
     second_ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
     with session.measured("ptxas"):
-        second = assemble(second_ptx, chip)
+        second = assemble(second_ptx, chip, kept=kept)
     better = _spilled(second) < _spilled(assembled)
     for op in changed:
         before, after = (made.resources[symbol_name(op)] for made in (assembled, second))
@@ -118,13 +121,13 @@ def _assembled(
     return (second_ptx, second) if better else (ptx, assembled)
 
 
+def _functions(root: Any) -> list[Any]:
+    return walk_named(root, "llvm.func".__eq__, inside=False)
+
+
 def _spilled(assembled: Assembled) -> int:
     return sum(found.spill_store_bytes for found in assembled.resources.values())
 
 
 def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:
-    return (
-        op.name == "llvm.func"
-        and symbol_name(op) in spilling
-        and MINIMUM_BLOCKS not in op.attributes
-    )
+    return symbol_name(op) in spilling and MINIMUM_BLOCKS not in op.attributes

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
+from mlir_async_pipe import cache
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
+
+_OPTIONS = ("-v",)
 
 
 @dataclass(frozen=True)
@@ -37,20 +40,36 @@ class Assembled:
     resources: dict[str, Resources]
 
 
-def assemble(ptx: str, chip: Chip) -> Assembled:
-    """Assemble a PTX module; the same one twice in a process is the same cubin. Raises LoweringError
-    (assembler-failed), UsageError (tool-missing)."""
-    return _assemble(ptx, chip.name, require_tool("ptxas"))
+def assemble(ptx: str, chip: Chip, *, kept: bool = True) -> Assembled:
+    """Assemble a PTX module; the same one twice in a process is the same cubin, and with `kept` also in
+    another process (`mlir_async_pipe.cache`). Raises LoweringError (assembler-failed), UsageError
+    (tool-missing)."""
+    return _assemble(ptx, chip.name, require_tool("ptxas"), kept)
 
 
 # PTX and then its cubin, or candidates of a tuner that differ in nothing.
 @lru_cache(maxsize=32)
-def _assemble(ptx: str, architecture: str, ptxas: str) -> Assembled:
+def _assemble(ptx: str, architecture: str, ptxas: str, kept: bool) -> Assembled:
+    key = ""
+    if kept and cache.folder() is not None:
+        # A later version may read more of the answer.
+        read = [each.name for of in (Assembled, Resources) for each in fields(of)]
+        key = cache.key_of_answer(ptxas, ptx, architecture, _OPTIONS, read)
+        found = cache.get(key)
+        if isinstance(found, Assembled):
+            return found
+    made = _run(ptx, architecture, ptxas)
+    if key:
+        cache.put(key, made)
+    return made
+
+
+def _run(ptx: str, architecture: str, ptxas: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
         source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
         source.write_text(ptx)
         done = subprocess.run(
-            [ptxas, "-v", f"-arch={architecture}", str(source), "-o", str(output)],
+            [ptxas, *_OPTIONS, f"-arch={architecture}", str(source), "-o", str(output)],
             capture_output=True,
             text=True,
             check=False,

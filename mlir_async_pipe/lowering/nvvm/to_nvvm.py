@@ -27,11 +27,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     symbol_name,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
-from mlir_async_pipe.lowering.nvvm.cluster_addresses import keep_cluster_addresses
+from mlir_async_pipe.lowering.nvvm.cluster_addresses import CAST, keep_cluster_addresses
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -60,7 +61,7 @@ from mlir_async_pipe.lowering.scopes.counter_limits import clamp_counts
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
-from mlir_async_pipe.lowering.scopes.masked_llvm_loads import settle_masked_loads
+from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
@@ -106,7 +107,8 @@ class ToNvvmOptions:
 @dataclass
 class ToNvvm:
     """One module on its way to NVVM. By the names of its gpu.modules: the dynamic shared memory
-    of their kernels, and the block sizes that these state."""
+    of their kernels, and the block sizes that these state. By their names: the converted ops that are
+    written anew."""
 
     root: Operation
     chip: Chip
@@ -114,6 +116,7 @@ class ToNvvm:
     session: Session
     shared: dict[str, DynamicShared] = field(default_factory=dict)
     sizes: dict[str, BlockSizes] = field(default_factory=dict)
+    converted: dict[str, list[Operation]] = field(default_factory=dict)
 
 
 @passes.register(
@@ -127,29 +130,38 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
 
 def _check_known(gpu_module: Operation) -> None:
     """Raise LoweringError (left-over-op) at the first op of a dialect that is not lowered."""
-    for op in walk(gpu_module):
-        if op.name.split(".")[0] not in _LOWERED:
-            raise LoweringError(
-                f"'{op.name}' cannot be lowered to NVVM",
-                code="left-over-op",
-                at=op,
-                advice="lower it to arith, memref, vector, scf, gpu or nvgpu ops first",
-            )
+    for op in walk_named(gpu_module, lambda name: name.split(".")[0] not in _LOWERED):
+        raise LoweringError(
+            f"'{op.name}' cannot be lowered to NVVM",
+            code="left-over-op",
+            at=op,
+            advice="lower it to arith, memref, vector, scf, gpu or nvgpu ops first",
+        )
 
 
-def _check_converted(gpu_module: Operation) -> None:
-    """Raise LoweringError (left-over-op) at the first op that MLIR did not convert.
+def _check_converted(to: ToNvvm) -> None:
+    """Raise LoweringError (left-over-op) at the first op that MLIR did not convert, and keep those
+    that the next steps look for.
 
     A cast is left where one side was converted: the type of the other is what is not known.
     """
-    for op in walk(gpu_module):
-        if op == gpu_module or op.name.split(".")[0] in _FINAL:
+    to.converted = {MASKED_LOAD: [], CAST: []}
+    modules = gpu_modules(to.root)
+    for op in (found for each in modules for found in walk_named(each, _is_looked_at)):
+        if op in modules:
+            continue
+        if op.name in to.converted:
+            to.converted[op.name].append(op)
             continue
         what = f"'{op.name}'"
         if op.name == "builtin.unrealized_conversion_cast":
             types = {str(v.type) for v in (*op.operands, *op.results)}
             what = f"a value that is used as {' and '.join(sorted(types))}"
         raise LoweringError(f"MLIR's conversions to NVVM leave {what}", code="left-over-op", at=op)
+
+
+def _is_looked_at(name: str) -> bool:
+    return name in (MASKED_LOAD, CAST) or name.split(".")[0] not in _FINAL
 
 
 def _lower_abstract_ops(to: ToNvvm) -> None:
@@ -283,9 +295,19 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         "all is known",
     ),
     Step("extern", _make_dynamic_external, ("convert",), "MLIR has declared the dynamic memory"),
-    Step("converted", in_each(_check_converted), ("convert",), "MLIR has converted what it can"),
+    Step("converted", _check_converted, ("convert",), "MLIR has converted what it can"),
     Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
-    Step("masked", in_each(settle_masked_loads), ("convert",), "masked loads are LLVM's"),
-    Step("cluster", in_each(keep_cluster_addresses), ("convert",), "casts of memory are LLVM's"),
+    Step(
+        "masked",
+        lambda to: settle_masked_loads(to.converted[MASKED_LOAD]),
+        ("converted",),
+        "masked loads are LLVM's",
+    ),
+    Step(
+        "cluster",
+        lambda to: keep_cluster_addresses(to.converted[CAST]),
+        ("converted",),
+        "casts of memory are LLVM's",
+    ),
     Step("addresses", in_each(split_all), ("masked",), "all loads and stores are LLVM's"),
 )

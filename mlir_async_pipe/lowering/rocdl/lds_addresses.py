@@ -19,15 +19,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    Block,
     Operation,
     Value,
     before,
-    defining_op,
     has_body,
     integer_attribute,
+    made_in,
     set_integer,
     terminator,
     walk,
@@ -37,8 +35,8 @@ from mlir_async_pipe.flow.varying import Varying
 from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, AddressParts
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
     Copies,
+    OrderOfValues,
     Terms,
-    order_of_values,
     split_all,
     terms_by_depth,
     write_sum,
@@ -77,7 +75,7 @@ def split_for_rocdl(root: Operation, chip: str) -> None:
 def share_lds_addresses(function: Operation, largest: int) -> None:
     """Give the copies of each block of a function as few addresses in LDS as constants of 0 to
     `largest` allow."""
-    varying, order = Varying(function.regions[0]), order_of_values(function)
+    varying, order = Varying(function.regions[0]), OrderOfValues(function)
     windows = [window for copies in _by_address(function) for window in _windows(copies, largest)]
     for window in windows:
         first, block = window[0], window[0].op.block
@@ -123,7 +121,7 @@ def _entry(copy: _Copy, still: Terms, varying: Varying) -> Operation | None:
     still of the address is known there."""
     loop = varying.nest(copy.op.block)[-1]
     values = [copy.address.base, *(symbol for symbol, _ in still)]
-    if any(loop in varying.nest(_block_of(value)) for value in values):
+    if any(loop in varying.nest(made_in(value)[1]) for value in values):
         return None
     ends = [
         end
@@ -131,11 +129,6 @@ def _entry(copy: _Copy, still: Terms, varying: Varying) -> Operation | None:
         if loop in list(end.successors) and loop not in varying.nest(end.block)
     ]
     return ends[0] if len(ends) == 1 else None
-
-
-def _block_of(value: Value) -> Block:
-    op = defining_op(value)
-    return ir.BlockArgument(value).owner if op is None else op.block
 
 
 def _advance(copy: _Copy, constant: int) -> None:

@@ -10,7 +10,7 @@ unrolling a loop, so a mask that is no constant yet is hidden from it; it then t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     defining_op,
     integer_attribute,
-    walk,
 )
 from mlir_async_pipe.lowering.scopes.llvm_builder import REGISTERS, LlvmBuilder
 from mlir_async_pipe.vocabulary.memory_layout import layout_of
 
-_MASKED_LOAD = "llvm.intr.masked.load"
+MASKED_LOAD = "llvm.intr.masked.load"
 _LARGEST_LOAD_BYTES = 16
 
 
-def settle_masked_loads(gpu_module: Operation) -> None:
-    """Rewrite every masked load of a converted gpu.module."""
-    for op in [op for op in walk(gpu_module) if op.name == _MASKED_LOAD]:
+def settle_masked_loads(loads: Iterable[Operation]) -> None:
+    """Rewrite masked loads of a converted gpu.module."""
+    for op in loads:
         mask = _constant_mask(op.operands[1])
         if mask is None:
             op.operands[1] = _hidden_mask(op)

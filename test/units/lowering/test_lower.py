@@ -76,9 +76,9 @@ def test_without_resources_ptxas_is_asked_for_cubins_only(
 ) -> None:
     given: list[str] = []
 
-    def assemble(ptx: str, chip: Any) -> Assembled:
+    def assemble(ptx: str, chip: Any, *, kept: bool) -> Assembled:
         given.append(ptx)
-        return ptxas.assemble(ptx, chip)
+        return ptxas.assemble(ptx, chip, kept=kept)
 
     monkeypatch.setattr(lower_nvvm, "assemble", assemble)
     with new_context():
@@ -114,11 +114,11 @@ def test_code_says_how_long_its_steps_took() -> None:
     assert all(took >= 0 for took in seconds.values())
 
 
-def spilling(first: int, second: int, chosen: list[str]) -> Callable[[str, Any], Assembled]:
+def spilling(first: int, second: int, chosen: list[str]) -> Callable[..., Assembled]:
     """An assembler that reports these spills; it keeps the PTX that it was given."""
     spills = iter((first, second))
 
-    def assemble(ptx: str, chip: Any) -> Assembled:
+    def assemble(ptx: str, chip: Any, *, kept: bool) -> Assembled:
         chosen.append(ptx)
         return Assembled(b"", {"kernel": Resources(128, next(spills), 0, 0, 0)})
 
