@@ -6,7 +6,8 @@
     try_wait      parity 0 passes, since the running phase has parity 1
 
 (PTX ISA, mbarrier: phases, tx-count.) A copy is in flight from its issue until a wait passes for
-the phase in which it landed; when it lands in between is the adversary's choice.
+the phase in which it landed; when it lands in between is the adversary's choice. Products of tensor
+memory are as copies, but land without bytes: the commit after them arrives when all have.
 """
 
 from __future__ import annotations
@@ -55,6 +56,22 @@ class Mbarrier:
         return f"{self.name}: phase {self.phase} lacks {self.pending} arrivals, {self.bytes} bytes"
 
 
+@dataclass(eq=False)
+class Commit:
+    """An arrival to come when all `operations` are over, made at `site` by `thread`; it tells `told`."""
+
+    barrier: Mbarrier
+    operations: list[AsyncOp]
+    told: Array
+    site: int
+    thread: int
+
+    @property
+    def is_due(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return all(operation.moved.all() for operation in self.operations)
+
+
 class Mbarriers:
     """All mbarriers of the running block, by address, and the copies in flight on them.
 
@@ -65,10 +82,13 @@ class Mbarriers:
         self.detector, self.policy, self.clock = detector, policy, clock
         self.at: dict[int, Mbarrier] = {}
         self.in_flight: list[tuple[Mbarrier, AsyncOp]] = []
+        # Products of tensor memory that no wait has covered, and the commits that are to arrive.
+        self.products: list[AsyncOp] = []
+        self.commits: list[Commit] = []
 
     def init(self, address: int, name: str, site: int, count: int) -> None:
         """A new mbarrier whose phases have `count` arrivals."""
-        agent = self.clock.new_mbarrier()
+        agent = self.clock.new_agent()
         none = np.zeros(self.clock.known.shape[1], np.int32)
         self.at[address] = Mbarrier(name, site, agent, count, count, none, none)
 
@@ -90,19 +110,58 @@ class Mbarriers:
         self.policy.issued(operation)
         self.settle()
 
+    def issue_product(self, operation: AsyncOp) -> None:
+        """A product of tensor memory starts, which some commit completes."""
+        self.detector.issue(operation)
+        self.products.append(operation)
+        self.policy.issued(operation)
+        self.settle()
+
+    def commit(self, commit: Commit) -> None:
+        """Arrive when all that the commit covers is over."""
+        self.commits.append(commit)
+        self.settle()
+
+    def unmoved(self) -> list[AsyncOp]:
+        """What has not arrived."""
+        found = [operation for _, operation in self.in_flight]
+        return found + [op for op in self.products if not op.moved.all()]
+
     def settle(self) -> None:
-        """Count the bytes of what has arrived."""
+        """Count the bytes of what has arrived, and the commits of products that are over."""
         landed = [pair for pair in self.in_flight if pair[1].moved.all()]
         self.in_flight = [pair for pair in self.in_flight if not pair[1].moved.all()]
         for barrier, operation in landed:
             barrier.landed.append(operation)
             barrier.bytes -= operation.size
             self._turn(barrier)
+        due = [commit for commit in self.commits if commit.is_due]
+        self.commits = [commit for commit in self.commits if not commit.is_due]
+        for commit in due:
+            self._arrive_for(commit)
+
+    def _arrive_for(self, commit: Commit) -> None:
+        barrier = commit.barrier
+        barrier.landed += commit.operations
+        barrier.gathered = _joined(barrier.gathered, commit.told)
+        if not barrier.pending:
+            self.detector.report_between(
+                "too-many-arrivals", commit.site, barrier.site, thread=commit.thread
+            )
+            return
+        barrier.pending -= 1
+        self._turn(barrier)
 
     def force(self, wanted: list[Mbarrier]) -> bool:
         """Let one copy land, of the barriers that are waited for if there is one; False if none
         is in flight."""
-        chosen = [pair for pair in self.in_flight if pair[0] in wanted] or self.in_flight
+        pairs = self.in_flight + [
+            (commit.barrier, operation)
+            for commit in self.commits
+            for operation in commit.operations
+            if not operation.moved.all()
+        ]
+        chosen = [pair for pair in pairs if pair[0] in wanted] or pairs
         if not chosen:
             return False
         ((operation, _),) = self.policy.order([(pair[1], pair[1].lanes) for pair in chosen])[:1]
@@ -119,9 +178,9 @@ class Mbarriers:
         column = self.clock.column(np.array(barrier.agent))
         behind = bool((self.clock.known[warps, column] + 1 < barrier.phase).any())
         for _, operation in barrier.over:
-            self.detector.complete(operation, operation.lanes)
-            self.detector.retire(operation)
+            self._complete(operation)
         barrier.over.clear()
+        self.products = [op for op in self.products if not op.covered.all()]
         told = _joined(barrier.told, np.zeros(self.clock.known.shape[1], np.int32))
         told[column] = barrier.phase
         self.clock.acquire(warps, told)
@@ -130,22 +189,38 @@ class Mbarriers:
     def finish(self) -> None:
         """The block has ended: copies that no wait has covered are reported, and land."""
         waiting = [op for b in self.at.values() for op in (*b.landed, *(op for _, op in b.over))]
-        for operation in [*(operation for _, operation in self.in_flight), *waiting]:
+        waiting += [operation for _, operation in self.in_flight]
+        waiting += [operation for commit in self.commits for operation in commit.operations]
+        for operation in [*waiting, *self.products]:
+            if operation.covered.all():
+                continue
             thread = int((*operation.writes, *operation.reads)[0][0][0])
-            self.detector.report("unwaited-copy", operation.site, thread=thread)
+            code = "unwaited-copy" if operation in waiting else "uncommitted-copy"
+            self.detector.report(code, operation.site, thread=thread)
             if not operation.moved.all():
                 operation.move(operation.lanes & ~operation.moved)
-            self.detector.complete(operation, operation.lanes)
-            self.detector.retire(operation)
+            self._complete(operation)
         self.at.clear()
-        self.in_flight.clear()
+        for each in (self.in_flight, self.products, self.commits):
+            each.clear()
+
+    def _complete(self, operation: AsyncOp) -> None:
+        """A wait has passed that covers an op, the first time."""
+        if operation.covered.all():
+            return
+        self.detector.complete(operation, operation.lanes)
+        self.detector.retire(operation)
+        operation.covered |= operation.lanes
+        if operation.over is not None:
+            operation.over()
 
     def _turn(self, barrier: Mbarrier) -> None:
         """Begin the next phase if the running one is over."""
         if barrier.pending or barrier.bytes:
             return
         for operation in barrier.landed:
-            operation.agent, operation.tick = barrier.agent, barrier.phase
+            if not operation.by_core:
+                operation.agent, operation.tick = barrier.agent, barrier.phase
         barrier.over += [(barrier.phase, operation) for operation in barrier.landed]
         barrier.landed.clear()
         barrier.told = _joined(barrier.told, barrier.gathered)

@@ -29,8 +29,10 @@ class ClockedDetector(Detector):
     def __init__(self, memory: Memory, sites: list[Any], granule: int, clock: WarpClock) -> None:
         super().__init__(memory, sites, granule)
         self.clock = clock
-        # The tick of the last read of each granule by each warp, -1 for none in this interval.
+        # The tick of the last read of each granule by each warp, and by each tensor core after them,
+        # -1 for none in this interval; `readers` are their columns in the clock.
         self.reads = np.zeros((0, clock.warps), np.int32)
+        self.readers = np.arange(clock.warps)
 
     def cover_memory(self) -> None:
         """Grow with the memory."""
@@ -52,7 +54,11 @@ class ClockedDetector(Detector):
                 self.check_fence(operation.site, threads, where)
 
     def complete(self, operation: Any, done: Array) -> None:
-        """A wait covers the op; what its mbarrier brought is written by that, not by a thread."""
+        """A wait covers the op; what its mbarrier brought is written by that, not by a thread, and
+        what a tensor core has read is read by that."""
+        if operation.by_core:
+            self._complete_reads(operation, done)
+            return
         super().complete(operation, done)
         for _, where in operation.rows("writes", done):
             self.unfenced[where] = not operation.is_proxy
@@ -95,7 +101,7 @@ class ClockedDetector(Detector):
     def _check_readers_here(self, site: int, threads: Array, where: Array, now: Array) -> None:
         """Some warp, or another lane of the own one, has read and not told so."""
         mine = self.clock.warp_of(threads)
-        known = self.clock.known[mine, : self.clock.warps][:, None, :]
+        known = self.clock.known[mine][:, None, self.readers]
         ticks = self.reads[where]
         unseen = (ticks >= 0) & (known <= ticks)
         me = threads[:, None]
@@ -105,7 +111,7 @@ class ClockedDetector(Detector):
             other = (reader != NOBODY) & (reader != me)
             own |= other & (self.clock.warp_of(reader) == mine[:, None])
             who = np.where(other, reader, who)
-        others = np.arange(self.clock.warps) != mine[:, None, None]
+        others = self.readers != mine[:, None, None]
         bad = (self.read_epoch[where] == now) & (unseen & (others | own[..., None])).any(axis=-1)
         if bad.any():
             self._report_each(
@@ -113,11 +119,25 @@ class ClockedDetector(Detector):
             )
 
     def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
+        self._forget_reads(site, threads, where, now)
+        warps = self.clock.warp_of(threads)
+        self.reads[where, warps[:, None]] = self.clock.ticks[warps][:, None]
+
+    def _forget_reads(self, site: int, threads: Array, where: Array, now: Array) -> None:
         stale = self.read_epoch[where] != now
         self.reads[where[stale]] = -1
         super()._record_read(site, threads, where, now)
-        warps = self.clock.warp_of(threads)
-        self.reads[where, warps[:, None]] = self.clock.ticks[warps][:, None]
+
+    def _complete_reads(self, operation: Any, done: Array) -> None:
+        column = int(self.clock.column(np.array(operation.agent)))
+        if column not in self.readers:
+            self.readers = np.append(self.readers, column)
+            self.reads = np.pad(self.reads, ((0, 0), (0, 1)), constant_values=-1)
+        number = int(np.flatnonzero(self.readers == column)[0])
+        for threads, where in operation.rows("reads", done):
+            np.subtract.at(self.pending_reads, where, 1)
+            self._forget_reads(operation.site, threads, where, self.now(where))
+            self.reads[where, number] = operation.tick
 
     def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
         super()._record_write(site, threads, where, now)

@@ -35,7 +35,8 @@ class AsyncOp:
     `sample` reads the source and `write` fills the destination, for some lanes. Of what completes
     on an mbarrier: `size` in bytes, and since its phase is over `agent` and `tick`, under which
     its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
-    `registers` is what a product fills.
+    `registers` is what a product fills. `over` is called when an arrival says that the op is over;
+    one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
     """
 
     site: int
@@ -56,6 +57,8 @@ class AsyncOp:
     tick: int = 0
     is_proxy: bool = False
     registers: Any = None
+    over: Callable[[], None] | None = None
+    by_core: bool = False
 
     def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
         """The footprint rows of the lanes in `done`."""
@@ -223,7 +226,7 @@ class Queues:
         """Give the policy a chance to let data arrive."""
         pending = [operation for fifo in self.fifos.values() for operation in fifo.pending]
         if self.mbarriers is not None:
-            pending += [operation for _, operation in self.mbarriers.in_flight]
+            pending += self.mbarriers.unmoved()
         if pending:
             self.policy.tick(pending)
         if self.mbarriers is not None:

@@ -16,8 +16,10 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import Queues
 from mlir_async_pipe.machine.lane_values import uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
+from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 Array = np.ndarray
 
@@ -57,6 +59,8 @@ class Launch:
     # The tensors that are behind pointers: the arrays that were passed, by their address.
     tensors: dict[int, Array] = field(default_factory=dict)
     mbarriers: Any = None
+    # The tensor memory of the block, None if the program has none.
+    tensor_memory: Any = None
     _steps: int = 0
     _shared: dict[tuple[Any, int], Buffer] = field(default_factory=dict)
     _globals: dict[str, Buffer] = field(default_factory=dict)
@@ -85,6 +89,8 @@ class Launch:
             clock = self.detector.clock
             clock.next_block(self.block_number * self.block_size)
             self.mbarriers = Mbarriers(self.detector, self.policy, clock)
+            if any(site.name in TENSOR_OPS for site in self.decoder.sites):
+                self.tensor_memory = TensorMemory(self.detector, clock)
 
     def function(self, name: str) -> Function:
         """The decoded function called `name`."""

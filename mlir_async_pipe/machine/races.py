@@ -21,6 +21,10 @@
 | barrier-not-initialised | an mbarrier that nobody has initialised                              |
 | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
 | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
+| missing-tensor-fence | tensor memory that another thread or a commit made ready, without the fence |
+| wrong-lanes         | a warp touched lanes of tensor memory that are not its own               |
+| no-columns          | tensor memory has not so many columns left                               |
+| columns-kept        | columns of tensor memory that nobody gave back                           |
 | deadlock            | a wait that nobody can let pass                                          |
 """
 
@@ -50,6 +54,10 @@ _SENTENCES = {
     "barrier-not-initialised": "'{op}' uses an mbarrier that nothing has initialised",
     "too-many-arrivals": "'{op}' arrives where no arrival is pending",
     "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",
+    "missing-tensor-fence": "'{op}' touches tensor memory after '{other}', without a fence of tensor memory between",
+    "wrong-lanes": "'{op}' touches lanes of tensor memory that its warp may not",
+    "no-columns": "'{op}' asks for more columns of tensor memory than are free",
+    "columns-kept": "'{op}' takes columns of tensor memory that nobody gives back",
     "deadlock": "'{op}' waits for ever",
 }
 

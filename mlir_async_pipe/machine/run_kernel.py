@@ -199,6 +199,8 @@ def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) ->
         _finish(unit)
     if launch.mbarriers is not None:
         launch.mbarriers.finish()
+    if launch.tensor_memory is not None:
+        launch.tensor_memory.finish()
     return results[0]
 
 

@@ -37,8 +37,8 @@ class WarpClock:
         self.known = np.zeros((self.warps, self.warps), np.int32)
         self.ticks = np.zeros(self.warps, np.int32)
 
-    def new_mbarrier(self) -> int:
-        """An agent for an mbarrier."""
+    def new_agent(self) -> int:
+        """An agent beside the warps: an mbarrier, or a tensor core."""
         fresh = np.zeros((self.warps, 1), np.int32)
         self.known = np.concatenate([self.known, fresh], axis=1)
         return FIRST_MBARRIER - (self.known.shape[1] - self.warps - 1)

@@ -28,6 +28,7 @@ from mlir_async_pipe.vocabulary.queues import (
     abstract_queue,
 )
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
+from mlir_async_pipe.vocabulary.tensor_memory import TensorRule
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def is_partial_barrier(op: Any) -> bool:
     return row is not None and row.whole is not None and not row.whole(op)
 
 
-def operand_groups(op: Any, row: Row | MbarrierRule) -> dict[str, range]:
+def operand_groups(op: Any, row: Row | MbarrierRule | TensorRule) -> dict[str, range]:
     """The operand numbers of each named operand group of `row`, for this very op.
 
     `operandSegmentSizes` decides where the op has it; else at most one group is marked "*"

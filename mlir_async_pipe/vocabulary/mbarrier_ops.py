@@ -13,6 +13,7 @@ cannot see through, and refuse. Copies that complete on an mbarrier have a row a
 | wait    | stops until the phase of parity `phase` is over                              |
 | test    | asks whether the phase of `phase`, a parity or what an arrival gave, is over |
 | copy    | lands later, and takes its bytes off those announced                         |
+| commit  | one arrives when all products of tensor memory that the thread issued are over |
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 
-Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy"]
+Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ _NVVM = (
         "copy",
         ("destination", "source", "barrier", "bytes", "multicast?", "l2_cache_hint?"),
     ),
+    MbarrierRule("nvvm.tcgen05.commit", "commit", ("barrier", "multicast?")),
 )
 
 MBARRIER_OPS = {rule.op: rule for rule in _NVGPU + _NVVM}
@@ -115,7 +117,10 @@ _FOLLOWED = (
 def is_unfollowed(op: Any) -> bool:
     """Whether an op has to do with mbarriers, clusters or bulk copies, and no rule says what."""
     name = op.name
-    return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
+    rule = MBARRIER_OPS.get(name)
+    if rule is not None:
+        return rule.use == "commit"
+    return name.startswith(_UNFOLLOWED) and name not in _FOLLOWED
 
 
 _BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")

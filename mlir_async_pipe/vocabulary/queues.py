@@ -40,6 +40,9 @@ WGMMA = Queue("wgmma", "thread", largest_count=7)
 ASYNC_LDS = Queue("async-lds", "function", largest_count=15, copies_in_flight=62)
 ASYNCCNT = Queue("asynccnt", "thread", largest_count=63)
 TENSORCNT = Queue("tensorcnt", "thread", largest_count=63)
+# Registers on their way from and to tensor memory: a wait names none of them, but covers all.
+TENSOR_LOADS = Queue("tensor-loads", "thread")
+TENSOR_STORES = Queue("tensor-stores", "thread")
 
 PHYSICAL_QUEUES = {
     queue.name: queue for queue in (CP_ASYNC, BULK_STORE, WGMMA, ASYNC_LDS, ASYNCCNT, TENSORCNT)

@@ -24,6 +24,8 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     nvgpu,
     nvvm,
     scf,
+    tcgen05,
+    tensor_products,
     tma,
     vector,
     vector_elements,

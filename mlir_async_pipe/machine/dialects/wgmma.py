@@ -40,7 +40,7 @@ from mlir_async_pipe.vocabulary.products import ProductForm, product_form
 
 Array = np.ndarray
 
-_KINDS = {
+KINDS = {
     **{name: name for name in ("f16", "bf16", "tf32")},
     **{"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "s8": "i8", "u8": "ui8"},
 }
@@ -52,7 +52,7 @@ _REGISTER_BYTES = 4
 def mma_async(site: Site) -> Execute:
     """D = A B + D, or A B with scale-d zero; in registers that are filled when the product lands."""
     form = product_form(site.op)
-    if form is None or not set(form.types) <= set(_KINDS) or form.sums not in _SUMS:
+    if form is None or not set(form.types) <= set(KINDS) or form.sums not in _SUMS:
         raise site.unsupported("it runs on operands of 8, 16 and 32 bits, not of single bits")
     arithmetic = _arithmetic(site, form)
     layout, queue = fragments.warpgroup(form.m, form.n), site.queue()
@@ -69,7 +69,7 @@ def mma_async(site: Site) -> Execute:
                 rows = form.n if side else form.m
                 size = arithmetic.kinds[side].item_bytes
                 addresses.append(
-                    _addresses(unit, site, bits, (rows, form.k), form.by_k[side], size)
+                    operand_addresses(unit, site, bits, (rows, form.k), form.by_k[side], size)
                 )
             ends.append((lanes, addresses[0], addresses[1].T))
         result = np.full((unit.width, registers * packed), arithmetic.poison, sums)
@@ -93,7 +93,7 @@ def mma_async(site: Site) -> Execute:
 
 def _arithmetic(site: Site, form: ProductForm) -> Arithmetic:
     left, right = (
-        kind_of(ir.Type.parse(_KINDS[name], site.op.context), site.op) for name in form.types
+        kind_of(ir.Type.parse(KINDS[name], site.op.context), site.op) for name in form.types
     )
     sign = -1 if form.negated[0] != form.negated[1] else 1
     return Arithmetic((left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates)
@@ -107,7 +107,7 @@ def _register(result: Array, first: int, packed: int, kind: Any) -> Array:
     return pair.view(kind)[:, 0] if kind.itemsize == _REGISTER_BYTES else pair
 
 
-def _addresses(
+def operand_addresses(
     unit: Unit, site: Site, bits: int, shape: tuple[int, int], by_k: bool, item_bytes: int
 ) -> Array:
     """The byte address of each element of an operand, as (M or N, K)."""
