@@ -146,6 +146,12 @@ def function_name(op: Operation) -> str:
 
 
 @remembered
+def type_text(kind: Any) -> str:
+    """A type as it is printed."""
+    return str(kind)
+
+
+@remembered
 def defining_op(value: Value) -> Operation | None:
     """The op that makes `value`, None for a block argument."""
     owner: Any = value.owner

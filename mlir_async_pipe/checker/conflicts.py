@@ -108,6 +108,8 @@ class Judge:
         for name, pending in self._queues(state):
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
             for age, group in groups:
+                if not group:
+                    continue
                 for event in self._close(later, chain.from_iterable(group), state.facts):
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
                     wait = (age - pending.since, pending.wait)
@@ -121,9 +123,10 @@ class Judge:
             and self._may_miss_a_barrier(later, later)
         ):
             self._against_itself(later, state)
-        waits = state.last_waits()
-        for event in self._close(later, waits, state.facts):
-            self._compare_threads(later, event, state, "not-visible", wait=waits[event])
+        if state.done:
+            waits = state.last_waits()
+            for event in self._close(later, waits, state.facts):
+                self._compare_threads(later, event, state, "not-visible", wait=waits[event])
         for event in self._close(later, state.log, state.facts):
             if self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")

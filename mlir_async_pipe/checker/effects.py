@@ -45,13 +45,39 @@ REMEMBERED_EVENTS = 8
 class _Accessed(NamedTuple):
     """The accesses of one op that matter; `queue` is where they are issued, None if they are
     synchronous, and `own_group` if each op is a group. `near`: what a path remembers may
-    conflict with them."""
+    conflict with them. `fixed`: no path changes which memory they touch."""
 
     sites: tuple[int, ...]
     queue: str | None
     own_group: bool
     maybe: bool
     near: bool
+    fixed: bool
+
+
+@dataclass
+class OutsideAccesses:
+    """Ops side by side whose accesses only other blocks, or threads that meet nowhere else, may
+    conflict with.
+
+    Where all states give the same event, one of them is enough.
+    """
+
+    effects: Effects
+    ops: list[_Accessed]
+
+    def __call__(self, state: State) -> None:
+        """Tell the owners of the accesses on one path."""
+        if self.ops:
+            event, owners = self.effects.event_of, self.effects.owners
+            threads = thread_ranges(state, self.effects.judge.base_facts)
+            found = [[event(state, op, site, threads) for site in op.sites] for op in self.ops]
+            owners.meet(chain.from_iterable(found), state)
+            self.ops = [
+                op
+                for op, events in zip(self.ops, found, strict=True)
+                if not (op.fixed and all(map(owners.adds_nothing, events)))
+            ]
 
 
 @dataclass
@@ -65,6 +91,7 @@ class Effects:
     owners: Owners
     relied: ReliedBarriers
     _made: dict[int, list[tuple[Any, Event]]] = field(default_factory=dict)
+    _fixed: dict[tuple[int, ThreadRange], Event] = field(default_factory=dict)
 
     def prepare(self, run: Run) -> Callable[[State], None] | None:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
@@ -79,7 +106,7 @@ class Effects:
         if row.accesses and self.sites.of(op, run.frame):
             accessed = self._accessed(run, row)
             if accessed.queue is None and accessed.sites and not accessed.near:
-                parts.append(self._outside(accessed))
+                parts.append(OutsideAccesses(self, [accessed]))
             elif accessed.sites or accessed.queue is not None:
                 parts.append(partial(self._access, accessed))
             if row.asynchronous(op):
@@ -119,47 +146,29 @@ class Effects:
         site = self.judge.sites[numbers[0]]
         queue = site.queue if site.asynchronous else None
         near = any(map(self.sites.is_near, mattering))
-        return _Accessed(mattering, queue, row.commits == "self", run.maybe, near)
-
-    def _outside(self, accessed: _Accessed) -> Callable[[State], None]:
-        """Accesses that only other blocks, or threads that meet nowhere else, may conflict with.
-
-        Where all states give the same event, one of them is enough.
-        """
         fixed = all(
             self.values.is_fixed(memory) and all(map(self.values.is_fixed, indices))
-            for memory, indices in map(self.sites.operands, accessed.sites)
+            for memory, indices in map(self.sites.operands, mattering)
         )
-        settled = False
-
-        def execute(state: State) -> None:
-            nonlocal settled
-            if settled:
-                return
-            threads = thread_ranges(state, self.judge.base_facts)
-            events = [self._event(state, n, threads, accessed.maybe) for n in accessed.sites]
-            for event in events:
-                self.owners.meet(event, state)
-            settled = fixed and all(map(self.owners.adds_nothing, events))
-
-        return execute
+        return _Accessed(mattering, queue, row.commits == "self", run.maybe, near, fixed)
 
     def _access(self, accessed: _Accessed, state: State) -> None:
         queue = accessed.queue
         threads = thread_ranges(state, self.judge.base_facts)
-        events = tuple(self._event(state, n, threads, accessed.maybe) for n in accessed.sites)
+        events = tuple([self.event_of(state, accessed, n, threads) for n in accessed.sites])
         skip = 0
         if state.scopes and queue is not None:
             skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
             self.judge.access(event, state, skip)
-            self.relied.access(event, state)
+            if state.passed:
+                self.relied.access(event, state)
             if state.other:
                 continue
-            for other, certain in others(event, state):
+            for other, certain in others(event, state) if state.sides else ():
                 self.judge.parted(event, other, state, certain=certain)
             if self.sites.is_outside(event.site):
-                self.owners.meet(event, state)
+                self.owners.meet((event,), state)
         if state.other:
             return
         if queue is not None:
@@ -196,15 +205,21 @@ class Effects:
         threads = thread_ranges(state, self.judge.base_facts)
         for number in accessed.sites:
             if self.judge.sites[number].writes:
-                event = self._event(state, number, threads, accessed.maybe)
+                event = self.event_of(state, accessed, number, threads)
                 self.judge.pair(
                     moved(event, Substitution({own[0]: later}, {}).region(event.region)),
                     moved(event, Substitution({own[0]: one}, {}).region(event.region)),
                     state,
                 )
 
-    def _event(self, state: State, number: int, threads: ThreadRange, maybe: bool) -> Event:
+    def event_of(
+        self, state: State, accessed: _Accessed, number: int, threads: ThreadRange
+    ) -> Event:
         """The event of an access here; the same object where it was made before."""
+        if accessed.fixed:
+            event = self._fixed.get((number, threads))
+            if event is not None:
+                return event
         memory_number, index_numbers = self.sites.operands(number)
         view = self.values.view(state, memory_number)
         indices = [self.values.form(state, index) for index in index_numbers]
@@ -212,7 +227,10 @@ class Effects:
         for key, event in made:
             if key == (view, indices, threads):
                 return event
-        event = event_of(number, self._region(number, view, indices), threads, maybe)
+        event = event_of(number, self._region(number, view, indices), threads, accessed.maybe)
+        if accessed.fixed:
+            self._fixed[number, threads] = event
+            return event
         made.append(((view, indices, threads), event))
         del made[:-REMEMBERED_EVENTS]
         return event

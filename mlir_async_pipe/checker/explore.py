@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.counters import Counters
-from mlir_async_pipe.checker.effects import Effects
+from mlir_async_pipe.checker.effects import Effects, OutsideAccesses
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
@@ -96,7 +96,11 @@ class Explorer:
                 if plan is not None:
                     if is_barrier(step):
                         self.barriers.add((block.number, len(plans)))
-                    plans.append(plan)
+                    last = plans[-1] if plans else None
+                    if isinstance(plan, OutsideAccesses) and isinstance(last, OutsideAccesses):
+                        last.ops += plan.ops
+                    else:
+                        plans.append(plan)
             self.plans.append(plans)
         self.headers = {
             header: (loop, self._sites_in(body))

@@ -15,20 +15,15 @@ negative operands; `widths` says where the IR's own agree. Numbers of iN stand a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
-from mlir_async_pipe.values import intervals
-
 # The checker's modules have the algebra from here, beside what it is about.
+from mlir_async_pipe.values import intervals, sums
 from mlir_async_pipe.values.sums import ZERO as ZERO
 from mlir_async_pipe.values.sums import Form, interval_of
-from mlir_async_pipe.values.sums import add as add
-from mlir_async_pipe.values.sums import of_symbol as of_atom
-from mlir_async_pipe.values.sums import scale as scale
-from mlir_async_pipe.values.sums import subtract as subtract
 
 
 class Atom(NamedTuple):
@@ -70,6 +65,14 @@ class Known(NamedTuple):
 Facts = Mapping[Atom, Known]
 ANYTHING = Known()
 
+# States, iterations and unrolled copies of an op ask for the same few sums over and over. Atoms are
+# plain data, so that what is remembered keeps no IR alive.
+_Sum = Callable[[Form[Atom], Form[Atom]], Form[Atom]]
+add: _Sum = lru_cache(maxsize=1 << 15)(sums.add)
+subtract: _Sum = lru_cache(maxsize=1 << 15)(sums.subtract)
+scale: Callable[[Form[Atom], int], Form[Atom]] = lru_cache(maxsize=1 << 14)(sums.scale)
+of_atom: Callable[[Atom], Form[Atom]] = lru_cache(maxsize=1 << 14)(sums.of_symbol)
+
 
 def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
     """Operator name and operands of an atom of kind "call"."""
@@ -88,6 +91,8 @@ def range_of(atom: Atom) -> Known:
 
 def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
     """An interval that holds the form; None is an unbounded end."""
+    if not form.terms:
+        return form.constant, form.constant
     low, high = interval_of(form, lambda atom: knowledge(atom, facts))
     if len(form.terms) > 1:
         low, high = _sharpen_by_sum(form, facts, low, high)

@@ -26,6 +26,8 @@ from mlir_async_pipe.checker.thread_grid import (
     Overlap,
     ThreadRange,
     Threads,
+    compared,
+    from_zero,
     has_numbers,
     is_about_threads,
     is_common,
@@ -265,10 +267,13 @@ def _enumerate(
             continue
         # The same rows of two slots are one question.
         case = [pair for pair in case if not _is_of_numbers(*pair)] or case[:1]
-        key = (tuple(case), grid.same_thread, *lanes, grid.ranges)
-        if key not in known:
-            known[key] = grid.compare(case, lanes)
-        answers.append(known[key])
+        question = (grid.threads, grid.same_thread, grid.ranges, from_zero(case), lanes)
+        if question not in known:
+            found = compared(*question)
+            known[question] = found.answer
+            # What this kernel may take does not depend on what was asked in others.
+            grid.positions += found.positions
+        answers.append(known[question])
     if all(answer.verdict == "no" for answer in answers):
         return NO
     if len(decided) < len(pairs):

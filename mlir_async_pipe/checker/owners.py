@@ -12,7 +12,7 @@ followed path by path, with their barriers, in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,22 +24,21 @@ from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
     aliasing,
-    both_facts,
     conflicting,
     groups_of,
     parts_of,
     shifted,
     surely_meet,
     thread_parts,
-    with_decisions,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
     distinct_axis,
     thread_axis,
 )
+from mlir_async_pipe.checker.meetings import Meetings
 from mlir_async_pipe.checker.neighbours import neighbours, of_axis
 from mlir_async_pipe.checker.places import Places
 from mlir_async_pipe.checker.state import Event, State
@@ -58,64 +57,19 @@ class Owners:
     grid: GridBlocks
     is_argument: Callable[[int], bool]
     limits: Mapping[Atom, Form | None] = field(default_factory=dict)
-    _touched: dict[int, Touched] = field(default_factory=dict)
     _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
 
-    def meet(self, event: Event, state: State) -> None:
-        """An access on one path."""
-        met = self._touched.get(id(event))
-        if (
-            met is not None
-            and met.certain
-            and all(
-                state.facts.get(atom) == known
-                for facts in (met.facts, met.launch)
-                for atom, known in facts.items()
-            )
-        ):
-            return
-        facts = {
-            atom: state.facts[atom]
-            for atom in event.mentions
-            if atom.kind != "tid" and atom in state.facts
-        }
-        launch: dict[Atom, Known] = {}
-        certain = not state.tainted and not event.maybe
-        held = self._scopes.of
-        for atom, known in state.facts.items():
-            where = held(atom)
-            if where == "block":
-                facts[atom] = known
-            elif where == "grid":
-                launch[atom] = known
-            elif where == "path":
-                certain = False
-            elif (
-                where == "blocks"
-                and atom.kind == "sum"
-                and any(a in event.mentions for a, _ in forms.terms_of(atom))
-            ):
-                facts[atom] = known
-        launch = with_decisions(launch)
-        if met is None:
-            self._touched[id(event)] = Touched(
-                event, facts, launch, certain, witness=(facts, launch)
-            )
-            return
-        blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
-        # Blocks between those of two paths need not come here.
-        alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
-        if certain and not met.certain:
-            met.witness = (facts, launch)
-        met.certain = (met.certain or certain) and alike
-        met.facts = both_facts(met.facts, facts, (met.launch, launch))
-        met.launch = both_facts(met.launch, launch)
+    def meet(self, events: Iterable[Event], state: State) -> None:
+        """Accesses on one path, side by side."""
+        self._meetings.meet(events, state)
 
     def adds_nothing(self, event: Event) -> bool:
-        """Whether no other path can tell more of an event than is known already: it certainly
-        happens, in any block, and in any thread."""
-        met = self._touched.get(id(event))
-        return met is not None and met.certain and not met.facts and not event.threads
+        """Whether no other path can tell more of an event than is known already."""
+        return self._meetings.adds_nothing(event)
+
+    @cached_property
+    def _meetings(self) -> Meetings:
+        return Meetings(self._scopes)
 
     @cached_property
     def _scopes(self) -> FactScopes:
@@ -144,7 +98,7 @@ class Owners:
         for root, groups in self._groups(numbered=True).items():
             if groups is None:
                 sites = [
-                    t.event.site for t in self._touched.values() if t.event.region.root == root
+                    t.event.site for t in self._meetings.touched if t.event.region.root == root
                 ]
                 self._found(max(sites), min(sites), None)
                 continue
@@ -160,7 +114,7 @@ class Owners:
 
     def _aliases(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
         """Two roots that may be one memory, and the sites of two accesses that then conflict."""
-        for a, b, pair in aliasing(self._touched.values(), self.judge.sites):
+        for a, b, pair in aliasing(self._meetings.touched, self.judge.sites):
             if self.judge.roots.may_alias(a, b) and not self._are_independent(*pair):
                 yield a, b, pair
 
@@ -174,7 +128,7 @@ class Owners:
         if numbered in self._grouped:
             return self._grouped[numbered]
         by_root: dict[int, list[Touched]] = {}
-        for touched in self._touched.values():
+        for touched in self._meetings.touched:
             by_root.setdefault(touched.event.region.root, []).append(touched)
         found: dict[int, list[Group] | None] = {}
         for root, all_touched in by_root.items():

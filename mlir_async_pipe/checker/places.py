@@ -8,6 +8,9 @@ Places are enumerated once for a whole group of accesses and sorted, not compare
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +30,7 @@ from mlir_async_pipe.checker.views import Piece
 
 Array = np.ndarray
 Accesses = list[tuple[Event, tuple[Piece, ...]]]
+Touched = tuple[tuple[ThreadRange, tuple[Piece, ...]], ...]
 
 
 def is_of_thread(atom: Atom) -> bool:
@@ -46,22 +50,7 @@ class Places:
         size = self.threads.size or self._any_size([*a, *b])
         if size is None:
             return True
-        own = _numbers(a, {}, size, self.threads.lanes)
-        other = own if b is a else _numbers(b, {}, size, self.threads.lanes)
-        if own is None or other is None:
-            return True
-        codes = _codes(own[0], other[0])
-        if codes is None:
-            return True
-        places, least, most = _owners(codes[0], own[1])
-        others, other_least, other_most = _owners(codes[1], other[1])
-        _, mine, theirs = np.intersect1d(places, others, return_indices=True)
-        alone = (
-            (least[mine] == most[mine])
-            & (other_least[theirs] == other_most[theirs])
-            & (least[mine] == other_least[theirs])
-        )
-        return not bool(alone.all())
+        return _threads_meet(_touched(a), _touched(b), size, self.threads.lanes)
 
     def blocks_meet(
         self, a: Accesses, b: Accesses, one: dict[Atom, int], other: dict[Atom, int]
@@ -69,7 +58,9 @@ class Places:
         """The numbers of accesses of `a` and `b` that touch one place, where the unknowns of
         their blocks are `one` and `other`; None if none certainly do."""
         size = self.threads.size or (self.threads.lanes if self.threads.several else 1, 1, 1)
-        found = [_numbers(x, n, size, self.threads.lanes) for x, n in ((a, one), (b, other))]
+        found = [
+            _numbers(_touched(x), n, size, self.threads.lanes) for x, n in ((a, one), (b, other))
+        ]
         if found[0] is None or found[1] is None:
             return None
         codes = _codes(found[0][0], found[1][0])
@@ -89,8 +80,35 @@ class Places:
         return LARGEST_BLOCK, 1, 1
 
 
+def _touched(accesses: Accesses) -> Touched:
+    """The accesses as plain numbers: the conditions on their threads, and what they touch."""
+    return tuple((event.threads, pieces) for event, pieces in accesses)
+
+
+@lru_cache(maxsize=256)
+def _threads_meet(a: Touched, b: Touched, size: tuple[int, int, int], lanes: int) -> bool:
+    """Whether places of `a` and `b` are one in two threads. Kernels of a family ask the same, so
+    that answers are kept for the process."""
+    own = _numbers(a, {}, size, lanes)
+    other = own if b == a else _numbers(b, {}, size, lanes)
+    if own is None or other is None:
+        return True
+    codes = _codes(own[0], other[0])
+    if codes is None:
+        return True
+    places, least, most = _owners(codes[0], own[1])
+    others, other_least, other_most = _owners(codes[1], other[1])
+    _, mine, theirs = np.intersect1d(places, others, return_indices=True)
+    alone = (
+        (least[mine] == most[mine])
+        & (other_least[theirs] == other_most[theirs])
+        & (least[mine] == other_least[theirs])
+    )
+    return not bool(alone.all())
+
+
 def _numbers(
-    accesses: Accesses, numbers: dict[Atom, int], size: tuple[int, int, int], lanes: int
+    accesses: Touched, numbers: dict[Atom, int], size: tuple[int, int, int], lanes: int
 ) -> tuple[Array, Array, Array] | None:
     """Places (a row of numbers each), their threads and their accesses; None for too many.
 
@@ -98,20 +116,25 @@ def _numbers(
     """
     total = size[0] * size[1] * size[2]
     ids = ids_in(size, lanes)
+    # Unrolled copies of an op differ by constants: their places are those of one of them, moved.
+    alike: dict[Any, list[int]] = {}
+    for number, (met, pieces) in enumerate(accesses):
+        shape = tuple((p.start.terms, p.steps, p.length) for p in pieces)
+        alike.setdefault((met, shape), []).append(number)
     places, threads, owners = [], [], []
     points = 0
-    columns_of: dict[tuple[ThreadRange, Form], Array] = {}
-    for number, (event, pieces) in enumerate(accesses):
+    for members in alike.values():
+        met, pieces = accesses[members[0]]
         chosen, values = np.arange(total), dict(ids)
-        if event.threads:
-            chosen = np.flatnonzero(within(chosen, event.threads, ids))
+        if met:
+            chosen = np.flatnonzero(within(chosen, met, ids))
             values = {atom: column[chosen] for atom, column in ids.items()}
         for atom in {a for p in pieces for a in forms.atoms_of(p.start) if a.kind != "call"}:
             if atom.kind != "tid":
                 values[atom] = np.asarray(numbers.get(atom, 0))
         counts = [c for p in pieces for c in (*(count for _, count in p.steps), p.length)]
-        each = int(np.prod(counts, dtype=np.int64)) if counts else 1
-        points += each * len(chosen)
+        each = prod(counts)
+        points += each * len(chosen) * len(members)
         if points > LARGEST_ENUMERATION:
             return None
         inside = np.indices(counts).reshape(len(counts), each) if counts else np.zeros((0, 1), int)
@@ -121,16 +144,17 @@ def _numbers(
             for step in (*(step for step, _ in piece.steps), 1):
                 offset = offset + inside[used] * step
                 used += 1
-            key = (event.threads, Form(0, piece.start.terms))
-            start = columns_of.get(key)
-            if start is None:
-                start = number_of(key[1], values) + np.zeros(len(chosen), np.int64)
-                columns_of[key] = start
-            columns.append((start[:, None] + (offset + piece.start.constant)).reshape(-1))
-        places.append(np.stack(columns, axis=1) if columns else np.zeros((len(chosen), 1), int))
-        threads.append(np.repeat(chosen, each))
-        owners.append(np.full(each * len(chosen), number))
-    return np.concatenate(places), np.concatenate(threads), np.concatenate(owners)
+            start = number_of(Form(0, piece.start.terms), values) + np.zeros(len(chosen), np.int64)
+            columns.append((start[:, None] + offset).reshape(-1))
+        rows = np.stack(columns, axis=1) if columns else np.zeros((len(chosen), 1), int)
+        moved = [[p.start.constant for p in accesses[n][1]] or [0] for n in members]
+        made = rows[None] + np.array(moved, np.int64)[:, None]
+        places.append(made.reshape(-1, rows.shape[1]))
+        threads.append(np.tile(np.repeat(chosen, each), len(members)))
+        owners.append(np.repeat(np.array(members), len(rows)))
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    found = [np.concatenate(column)[order] for column in (places, threads, owners)]
+    return found[0], found[1], found[2]
 
 
 def _codes(a: Array, b: Array) -> tuple[Array, Array] | None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """Where control goes, what it assigns on the way (destination, source), which loops it
     enters, repeats ("back") or leaves."""
 
@@ -24,8 +23,7 @@ class Edge:
     loops: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Execute one op, whose `operands` and `results` are given by value number.
 
     `makes_values`: it touches no memory and no queue. `maybe`: it stands under a condition
@@ -41,23 +39,20 @@ class Run:
     variables: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """Assign values in straight code."""
 
     assigns: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class AnyIteration:
+class AnyIteration(NamedTuple):
     """Bind the induction variable of a summary loop to any value of its range."""
 
     loop: int
     variable: int
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(NamedTuple):
     """The begin or end of a scope or of a call in place."""
 
     kind: str
@@ -65,8 +60,7 @@ class Bracket:
     frame: int
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(NamedTuple):
     """An op that moves control, or runs code, in a way that nobody knows."""
 
     op: Any
@@ -76,15 +70,13 @@ class Lost:
 Step = Run | Copy | AnyIteration | Bracket | Lost
 
 
-@dataclass(frozen=True)
-class Goto:
+class Goto(NamedTuple):
     """One way on."""
 
     edge: Edge
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """Two ways, by an i1."""
 
     condition: int
@@ -92,8 +84,7 @@ class Branch:
     otherwise: Edge
 
 
-@dataclass(frozen=True)
-class LoopTest:
+class LoopTest(NamedTuple):
     """Into the body if another iteration runs, else out."""
 
     loop: int
@@ -101,8 +92,7 @@ class LoopTest:
     out: Edge
 
 
-@dataclass(frozen=True)
-class Switch:
+class Switch(NamedTuple):
     """One of several ways, by an integer."""
 
     value: int
@@ -110,8 +100,7 @@ class Switch:
     default: Edge
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(NamedTuple):
     """The end of the kernel."""
 
 

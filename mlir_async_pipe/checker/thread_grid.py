@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,13 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in, open_ids
 from mlir_async_pipe.checker.form_numbers import _NUMPY, number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.thread_rows import (
+    by_position,
+    equal_rows,
+    may_differ,
+    rows_once,
+    sure_to_differ,
+)
 from mlir_async_pipe.checker.views import Piece
 
 Verdict = Literal["no", "yes", "cannot tell"]
@@ -27,7 +33,6 @@ ThreadRange = tuple[tuple[Atom, Known], ...]
 
 LARGEST_ENUMERATION = 1 << 21
 LARGEST_RANGE = 4096
-LARGEST_NUMBER = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,43 @@ def _range_length(atom: Atom) -> int | None:
     return known.high - known.low + 1
 
 
+Pairs = tuple[tuple[Piece, Piece], ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The answer for pairs of pieces, and how many positions were enumerated for it."""
+
+    answer: Overlap
+    positions: int
+
+
+def from_zero(pairs: list[tuple[Piece, Piece]]) -> Pairs:
+    """The same question with one end of each pair moved to begin at 0: unrolled copies of an op
+    are as far apart as their constants."""
+    return tuple(
+        (
+            x._replace(start=Form(0, x.start.terms)),
+            y._replace(start=Form(y.start.constant - x.start.constant, y.start.terms)),
+        )
+        for x, y in pairs
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def compared(
+    threads: Threads,
+    same_thread: bool,
+    ranges: tuple[ThreadRange, ThreadRange],
+    pairs: Pairs,
+    lanes: tuple[int | None, int | None],
+) -> Compared:
+    """Whether pairs of pieces whose starts have numbers meet in all dimensions. Questions are plain
+    numbers, the same ones in all kernels of a family, so that answers are kept for the process."""
+    grid = Grid(threads, same_thread, ranges)
+    return Compared(grid.compare(pairs, lanes), grid.positions)
+
+
 @dataclass
 class Grid:
     """The threads of a block, or as many as could be; `positions` were enumerated."""
@@ -143,11 +185,7 @@ class Grid:
     ranges: tuple[ThreadRange, ThreadRange]
     positions: int = 0
 
-    def compare(
-        self,
-        pairs: list[tuple[Piece, Piece]],
-        lanes: tuple[int | None, int | None],
-    ) -> Overlap:
+    def compare(self, pairs: Pairs, lanes: tuple[int | None, int | None]) -> Overlap:
         """NO, YES or cannot tell for pairs of pieces whose starts have numbers."""
         ids = self._ids([piece.start for pair in pairs for piece in pair])
         if ids is None:
@@ -217,7 +255,7 @@ class Grid:
                 if owner == dimension:
                     column = column + axes[1 + len(free) + position] * step
             columns.append(column)
-        return _rows_once(np.stack(columns, axis=1))[0]
+        return rows_once(np.stack(columns, axis=1))[0]
 
     def _meet(self, a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> Overlap:
         """Whether boxes of `a` and `b` meet in threads that are equal, or differ."""
@@ -226,14 +264,14 @@ class Grid:
         # Of a block of any shape only its first thread is known.
         surely = 1 if self.threads.is_open else self.threads.surely
         unsure = False
-        a_boxes, a_least, a_most = _by_position(a) if not self.same_thread else (a, a, a)
-        b_boxes, b_least, b_most = _by_position(b) if not self.same_thread else (b, b, b)
+        a_boxes, a_least, a_most = by_position(a) if not self.same_thread else (a, a, a)
+        b_boxes, b_least, b_most = by_position(b) if not self.same_thread else (b, b, b)
         if not self.same_thread and (lengths == 1).all():
-            rows_a, rows_b = _equal_rows(a_boxes, b_boxes)
+            rows_a, rows_b = equal_rows(a_boxes, b_boxes)
             who = (a_least[rows_a], a_most[rows_a], b_least[rows_b], b_most[rows_b])
-            if _sure_to_differ(*who, surely).any():
+            if sure_to_differ(*who, surely).any():
                 return YES
-            return Overlap("cannot tell", "block-size") if _may_differ(*who).any() else NO
+            return Overlap("cannot tell", "block-size") if may_differ(*who).any() else NO
         if len(a_boxes) * len(b_boxes) > 64 * LARGEST_ENUMERATION:
             return Overlap("cannot tell", "enumeration-limit")
         chunk = max(1, LARGEST_ENUMERATION // max(1, len(b_boxes)))
@@ -252,39 +290,12 @@ class Grid:
                     a_most[first : first + chunk, None],
                 )
                 low_b, high_b = b_least[None, :], b_most[None, :]
-                meets &= _may_differ(low_a, high_a, low_b, high_b)
-                sure = meets & _sure_to_differ(low_a, high_a, low_b, high_b, surely)
+                meets &= may_differ(low_a, high_a, low_b, high_b)
+                sure = meets & sure_to_differ(low_a, high_a, low_b, high_b, surely)
             if sure.any():
                 return YES
             unsure = unsure or bool(meets.any())
         return Overlap("cannot tell", "block-size") if unsure else NO
-
-
-def _may_differ(
-    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray
-) -> np.ndarray:
-    """Where one of the threads low_a … high_a and one of low_b … high_b are two threads."""
-    found: np.ndarray = ~((low_a == high_a) & (low_b == high_b) & (low_a == low_b))
-    return found
-
-
-def _sure_to_differ(
-    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray, surely: int
-) -> np.ndarray:
-    """The same for threads that exist in this very block: the lowest that differ are there."""
-    found: np.ndarray = (
-        _may_differ(low_a, high_a, low_b, high_b)
-        & (np.maximum(low_a, low_b) < surely)
-        & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
-    )
-    return found
-
-
-def _equal_rows(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the rows of `a`, each row once, that are rows of `b` too, and of those."""
-    _, inverse = _rows_once(np.concatenate([a, b]))
-    _, in_a, in_b = np.intersect1d(inverse[: len(a)], inverse[len(a) :], return_indices=True)
-    return in_a, in_b
 
 
 def _within(rows: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:
@@ -305,29 +316,3 @@ def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarr
         if known.high is not None:
             keep &= number <= known.high
     return keep
-
-
-def _by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows with equal positions merged: with the lowest and the highest thread of each."""
-    boxes, inverse = _rows_once(rows[:, 1:])
-    least = np.full(len(boxes), np.iinfo(np.int64).max)
-    most = np.full(len(boxes), -1)
-    np.minimum.at(least, inverse, rows[:, 0])
-    np.maximum.at(most, inverse, rows[:, 0])
-    return np.concatenate([np.zeros((len(boxes), 1), np.int64), boxes], axis=1), least, most
-
-
-def _rows_once(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted rows, each once, and where each row went. Rows of few numbers are compared as one
-    number of that many digits, which is five times faster."""
-    if rows.size:
-        low = rows.min(axis=0)
-        spans = [
-            int(last) - int(first) + 1 for first, last in zip(low, rows.max(axis=0), strict=True)
-        ]
-        if prod(spans) < LARGEST_NUMBER:
-            digits = np.array([prod(spans[d + 1 :]) for d in range(len(spans))])
-            numbers, inverse = np.unique((rows - low) @ digits, return_inverse=True)
-            return numbers[:, None] // digits % np.array(spans) + low, inverse.reshape(-1)
-    once, inverse = np.unique(rows, axis=0, return_inverse=True)
-    return once, inverse.reshape(-1)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.values.integer_ops import bits_of_text
 
 
 def is_memory(kind: object) -> bool:
     """Whether a type is a memref or a pointer."""
-    return str(kind).startswith(("memref<", "!llvm.ptr"))
+    return type_text(kind).startswith(("memref<", "!llvm.ptr"))
 
 
 def is_integer(kind: object) -> bool:
     """Whether a type is index or an integer."""
-    return bits_of_text(str(kind)) is not None
+    return bits_of_text(type_text(kind)) is not None
 
 
 def is_data(kind: object) -> bool:
     """Whether a type is a float or a vector, which no address depends on directly."""
-    text = str(kind)
+    text = type_text(kind)
     return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
 
 
@@ -27,4 +28,4 @@ REGISTERS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct<")
 
 def is_bit(kind: object) -> bool:
     """Whether a type is a truth value."""
-    return str(kind) == "i1"
+    return type_text(kind) == "i1"

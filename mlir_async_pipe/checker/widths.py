@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
 from mlir_async_pipe.values.domains import Typed
@@ -31,7 +32,7 @@ def values_of(kind: Any) -> Known | None:
 
 def of_constant(value: int, kind: Any) -> Form:
     """The form of a constant of a type."""
-    return Form(value & 1 if str(kind) == "i1" else value)
+    return Form(value & 1 if type_text(kind) == "i1" else value)
 
 
 def stored(form: Form, bits: int, facts: Facts) -> Form:

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.raw_ops import Value, type_text
 from mlir_async_pipe.values import affine_expressions, index_splitting
 from mlir_async_pipe.values.affine_expressions import Expression, Place
 from mlir_async_pipe.values.index_splitting import Part
@@ -57,9 +57,9 @@ class Typed(NamedTuple):
 def typed(op: Any) -> Typed:
     """Read an op that has a row."""
     row = OPERATORS[op.name]
-    result = str(op.results[0].type)
+    result = type_text(op.results[0].type)
     operands = op.operands
-    last = str(operands[len(operands) - 1].type) if len(operands) else result
+    last = type_text(operands[len(operands) - 1].type) if len(operands) else result
     bits, given = bits_of_text(result), bits_of_text(last)
     attributes = op.attributes
     flags = str(attributes["overflowFlags"]) if "overflowFlags" in attributes else ""

@@ -13,6 +13,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     is_function,
+    type_text,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
@@ -61,7 +62,7 @@ def bits_of_text(kind: str) -> int | None:
 
 def bits_of(kind: Any) -> int:
     """Bits of an integer type; index has 64."""
-    return bits_of_text(str(kind)) or INDEX_BITS
+    return bits_of_text(type_text(kind)) or INDEX_BITS
 
 
 def integer_constant(value: Value) -> int | None:

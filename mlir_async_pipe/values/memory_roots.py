@@ -148,6 +148,7 @@ def space_of(memory: Value, allocation: Any = None) -> Space:
     return found
 
 
+@remembered
 def space_of_type(kind: Any) -> Space:
     """The memory space that a memref or pointer type names; "global" where it names none."""
     try:
