@@ -14,17 +14,21 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     constant_value,
+    create,
+    defining_op,
     operations,
     walk,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.integer_ops import product
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import operand_groups, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOAD, Use
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS, Use, box_bytes
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 _BARRIERS = re.compile(r"num_barriers = (\d+)")
@@ -47,8 +51,9 @@ def has_transactions(loop: Operation) -> bool:
 
 
 def is_phase_op(op: Operation) -> bool:
-    """Whether an op announces or waits for a phase: of a transaction, its commit and its wait."""
-    return use_of(op) in ("expect", "wait")
+    """Whether an op announces or waits for a phase, or names an mbarrier: of a transaction, its
+    commit and its wait."""
+    return use_of(op) in ("expect", "wait", "handle")
 
 
 def use_of(op: Operation) -> Use | None:
@@ -63,14 +68,8 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
     Raises PipelineError: async-op-unsupported, transaction-incomplete, transaction-bytes.
     """
     for op in walk(loop):
-        if _completes_on_mbarrier(op) and op.name != TENSOR_LOAD:
-            raise PipelineError(
-                f"cannot pipeline: '{op.name}' completes on an mbarrier, and of such copies only "
-                f"'{TENSOR_LOAD}' is made to run ahead",
-                code="async-op-unsupported",
-                at=op,
-                advice=f"write it as '{TENSOR_LOAD}', or as nvgpu.device_async_copy",
-            )
+        if _completes_on_mbarrier(op):
+            _check_form(op)
     top = operations(loop.regions[0].blocks[0])
     for op in walk(loop):
         if use_of(op) is not None and op not in top:
@@ -78,7 +77,7 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
     found: dict[tuple[Value, int], dict[str, list[Operation]]] = {}
     for op in top:
         use = use_of(op)
-        if use is None:
+        if use is None or use == "handle":
             continue
         issued_by_all = use in ("expect", "copy") and "predicate" not in _named(op)
         if use not in ("expect", "copy", "wait") or issued_by_all:
@@ -103,6 +102,24 @@ def operand_number(op: Operation, name: str) -> int:
     return _named(op)[name]
 
 
+def handle_of(op: Operation) -> Operation | None:
+    """The op that takes one mbarrier of a group, to which the pointer leads that `op` names it by."""
+    pointer = None if "index" in _named(op) else operand(op, "barrier")
+    made = None if pointer is None else defining_op(pointer)
+    if made is None or made.name != "llvm.inttoptr":
+        return None
+    handle = defining_op(made.operands[0])
+    return handle if handle is not None and use_of(handle) == "handle" else None
+
+
+def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: Any) -> Value:
+    """A pointer of type `kind` to one mbarrier of a group."""
+    i64 = ir.IntegerType.get_signless(64, write.context)
+    name = "nvgpu.mbarrier.get"
+    made = create(name, [group, number], [i64], ip=write.ip, loc=write.location)
+    return write.cast("llvm.inttoptr", made.results[0], kind)
+
+
 def number_of_mbarriers(kind: Any) -> int:
     """The mbarriers of a group of this type."""
     found = _BARRIERS.search(str(kind))
@@ -119,6 +136,26 @@ def _completes_on_mbarrier(op: Operation) -> bool:
     return row is not None and row.completion == "mbarrier"
 
 
+def _check_form(op: Operation) -> None:
+    """Whether copies of this form can run ahead; raises PipelineError (async-op-unsupported)."""
+    why = ""
+    if op.name not in TENSOR_LOADS:
+        why = "it has no predicate, which ends the copies"
+    elif "multicast" in _named(op):
+        why = "it also fills tiles of other blocks, which would have to give their slots back"
+    elif "im2col" in _named(op) or "im2col" in str(op.attributes.get("mode", "")):
+        why = "in im2col mode the box is not what the tile's type says"
+    if why:
+        raise PipelineError(
+            f"cannot pipeline: '{op.name}' completes on an mbarrier, and is not made to run ahead: "
+            f"{why}",
+            code="async-op-unsupported",
+            at=op,
+            advice=f"write it as '{TENSOR_LOADS[0]}' of a tiled map into this block, or as "
+            "nvgpu.device_async_copy",
+        )
+
+
 def _unfit(use: Use) -> str:
     if use in ("expect", "copy"):
         return "every thread issues it, and a phase has one arrival; give it a predicate"
@@ -127,6 +164,9 @@ def _unfit(use: Use) -> str:
 
 def _mbarrier(op: Operation) -> tuple[Value, int]:
     barriers, index = operand(op, "barrier"), operand(op, "index")
+    handle = handle_of(op)
+    if handle is not None:
+        barriers, index = operand(handle, "barrier"), operand(handle, "index")
     number = None if index is None else constant_value(index)
     if barriers is None or number is None:
         raise _incomplete(op, "its mbarrier is not a group's with a constant number")
@@ -152,9 +192,11 @@ def _check_bytes(transaction: Transaction) -> None:
     """The bytes that are announced are those of whole boxes, zeros outside of the tensor too."""
     announced = operand(transaction.expect, "bytes")
     given = None if announced is None else constant_value(announced)
-    kinds = [copy.operands[operand_number(copy, "destination")].type for copy in transaction.copies]
-    whole = sum(product(kind.shape) * element_bytes(kind) for kind in kinds)
-    if given is not None and given != whole:
+    sizes = [_bytes_of(copy) for copy in transaction.copies]
+    # What the maps of nvvm's form describe is often not to be seen.
+    known = [size for size in sizes if size is not None]
+    whole = sum(known)
+    if len(known) == len(sizes) and given is not None and given != whole:
         raise PipelineError(
             f"cannot pipeline: {given} bytes are announced, and the copies of the phase bring "
             f"{whole}",
@@ -163,6 +205,13 @@ def _check_bytes(transaction: Transaction) -> None:
             notes=tuple(("a copy of the phase", copy) for copy in transaction.copies),
             advice="announce the bytes of the whole boxes; what is out of bounds counts as zeros",
         )
+
+
+def _bytes_of(copy: Operation) -> int | None:
+    kind = copy.operands[operand_number(copy, "destination")].type
+    if str(kind).startswith("memref<"):
+        return product(kind.shape) * element_bytes(kind)
+    return box_bytes(copy)
 
 
 def _incomplete(op: Operation, why: str) -> PipelineError:

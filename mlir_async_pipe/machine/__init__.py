@@ -19,6 +19,7 @@ _EXPORTS = {
     "MachineError": "mlir_async_pipe.session.diagnostics",
     "Race": "mlir_async_pipe.machine.races",
     "RunResult": "mlir_async_pipe.machine.run_kernel",
+    "TensorMap": "mlir_async_pipe.machine.lane_values",
     "run": "mlir_async_pipe.machine.run_kernel",
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlir_async_pipe.machine.decode import Function
 from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import MemRef, uniform
+from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
@@ -50,7 +50,7 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
             values.append(value)
             arrays.append((value, array.astype(_dtype_back(array, shape.element), copy=False)))
         elif text.startswith("!llvm.ptr"):
-            array = np.ascontiguousarray(given)
+            array = np.ascontiguousarray(given.array if isinstance(given, TensorMap) else given)
             buffer = launch.memory.allocate(
                 array.nbytes,
                 GLOBAL,
@@ -58,7 +58,8 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
                 contents=array.reshape(-1).view(np.uint8),
             )
             values.append(uniform(buffer.base))
-            launch.tensors[buffer.base] = array
+            passed = replace(given, array=array) if isinstance(given, TensorMap) else array
+            launch.tensors[buffer.base] = passed
             arrays.append((buffer.base, array))
         else:
             scalar = kind_of(kind)

@@ -22,8 +22,6 @@ from mlir_async_pipe.machine.warp_clock import WarpClock
 
 Array = np.ndarray
 
-BYTES = 8
-
 
 class StuckError(Exception):
     """Nobody can go on; what the threads wait for is reported already."""

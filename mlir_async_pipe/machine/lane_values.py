@@ -68,10 +68,23 @@ class Token:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A TMA descriptor: the tensor in memory and the box that one copy moves."""
+    """A TMA descriptor: the tensor in memory, the box that one copy moves, and how many chunks of
+    16 bytes its swizzle permutes."""
 
     memory: MemRef
     box: tuple[int, ...]
+    chunks: int = 1
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """An argument that points to a tensor map, as the driver encodes one: the array, the box that
+    one copy moves, its slowest dimension first, and "none", "swizzle_32b", "swizzle_64b" or
+    "swizzle_128b"."""
+
+    array: Array
+    box: tuple[int, ...]
+    swizzle: str = "none"
 
 
 def uniform(value: Any, dtype: Any = np.int64) -> Array:

@@ -56,8 +56,9 @@ class Launch:
     depth: int = 0
     depth_limit: int = 200
     scheduler: Any = None
-    # The tensors that are behind pointers: the arrays that were passed, by their address.
-    tensors: dict[int, Array] = field(default_factory=dict)
+    # The tensors that are behind pointers: the arrays that were passed, or their TensorMaps, by their
+    # address.
+    tensors: dict[int, Any] = field(default_factory=dict)
     mbarriers: Any = None
     # The tensor memory of the block, None if the program has none.
     tensor_memory: Any = None

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops.transactions import operand, operand_number, use_of
 from mlir_async_pipe.vocabulary import is_pure
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOAD
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 
 _SIZES = "operandSegmentSizes"
 
@@ -40,9 +40,10 @@ def _only_issues(branch: Operation) -> bool:
     if len(branch.results) or len(list(branch.regions[1].blocks)):
         return False
     *ops, _ = operations(branch.regions[0].blocks[0])
-    issuing = [op for op in ops if use_of(op) == "expect" or op.name == TENSOR_LOAD]
+    issuing = [op for op in ops if use_of(op) == "expect" or op.name in TENSOR_LOADS]
     return bool(issuing) and all(
-        op in issuing or (is_pure(op) and not len(op.regions)) for op in ops
+        op in issuing or use_of(op) == "handle" or (is_pure(op) and not len(op.regions))
+        for op in ops
     )
 
 
@@ -53,7 +54,7 @@ def _dissolve(branch: Operation) -> None:
         if op == end:
             continue
         op.move_before(branch)
-        if use_of(op) is not None:
+        if use_of(op) not in (None, "handle"):
             _add_predicate(op, condition)
     branch.erase()
 

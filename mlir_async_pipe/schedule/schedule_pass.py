@@ -42,6 +42,8 @@ from mlir_async_pipe.schedule.hand_inwards import hand_inwards, loads_itself
 from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.schedule.own_buffers import own_buffers
+from mlir_async_pipe.schedule.raised_mbarriers import raise_mbarriers
+from mlir_async_pipe.schedule.sunk_addresses import sink_addresses
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -261,7 +263,9 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
             )
     hand_inwards(module, session)
     loops = find_loops(module)
+    raise_mbarriers(loops)
     for loop in loops:
+        sink_addresses(loop)
         if names.NUM_STAGES in loop.attributes:
             predicate_transactions(loop)
             simplify_guards(loop)

@@ -2,6 +2,7 @@
 
     %s = memref.subview %buffer[%i, 0] …      root_of(%s) is the root of %buffer
     %p = llvm.inttoptr %argument              an address that the function is given
+    llvm.inttoptr (memref.extract_aligned_pointer_as_index %buffer)     root_of(%buffer)
 
 Two roots are distinct memory if they come from different allocations, attributions or
 globals, lie in different memory spaces, or one is a function argument with `llvm.noalias`.
@@ -10,6 +11,7 @@ Everything else may be the same memory: "cannot tell" is never "distinct".
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESSES_IN,
@@ -29,6 +32,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     binding_number,
     global_name,
 )
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 Space = Literal["global", "workgroup", "private"]
 Kind = Literal[
@@ -93,6 +97,10 @@ def root_of(memory: Value) -> Root:
             continue
         if op.name in ALLOCATION_OPS:
             return Root("allocation", current, current, space_of(current, op))
+        behind = memref_behind(op)
+        if behind is not None:
+            current = behind
+            continue
         name = global_name(op)
         if name is not None:
             return Root("global", name, current, space_of(current))
@@ -106,6 +114,31 @@ def root_of(memory: Value) -> Root:
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         return Root("unknown", current, current, space_of(current))
 
+
+def memref_behind(op: Operation) -> Value | None:
+    """The memref to whose allocation an op makes a pointer, without any arithmetic: from its
+    address as a number, or from the descriptor that a conversion stands for."""
+    if op.name not in ADDRESSES_IN:
+        return None
+    source = defining_op(op.operands[0])
+    while source is not None and _is_cast(source):
+        if str(source.operands[0].type).startswith("memref<"):
+            of_descriptor = op.name == "llvm.extractvalue" and _POINTER.search(
+                str(op.attributes["position"])
+            )
+            return source.operands[0] if of_descriptor else None
+        source = defining_op(source.operands[0])
+    if source is None or source.name != "memref.extract_aligned_pointer_as_index":
+        return None
+    return source.operands[0] if op.name == "llvm.inttoptr" else None
+
+
+def _is_cast(op: Operation) -> bool:
+    return len(op.operands) == 1 and (op.name in CAST_OPS or is_operator(op.name, "cast"))
+
+
+# Of a memref's descriptor fields 0 and 1 are pointers to its allocation.
+_POINTER = re.compile(r": [01]>")
 
 # Memory that a kernel is given; no two are known to be apart, unless one is marked so.
 GIVEN = ("argument", "binding", "address")

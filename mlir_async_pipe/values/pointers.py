@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.values.linear import Arithmetic, Linear
+from mlir_async_pipe.values.memory_roots import memref_behind
 from mlir_async_pipe.values.sums import ZERO, Form, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
@@ -50,6 +51,18 @@ def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear]
         offset = add(offset, step)
         pointer = op.operands[0]
     return pointer, offset
+
+
+def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
+    """The bytes from the beginning of the memory that a pointer leads to, None if they are not one
+    number."""
+    found = from_the_start(pointer, arithmetic)
+    if found is None or not found[1].is_constant:
+        return None
+    start = found[0]
+    made = None if isinstance(start, str) else defining_op(start)
+    known = isinstance(start, str) or (made is not None and memref_behind(made) is not None)
+    return found[1].constant if known else None
 
 
 def step_bytes(gep: Operation, linear: Callable[[Value], Linear]) -> Linear | None:

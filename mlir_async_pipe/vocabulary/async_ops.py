@@ -22,6 +22,7 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS
 from mlir_async_pipe.vocabulary.queues import (
     ASYNC_LDS,
     ASYNCCNT,
@@ -102,6 +103,20 @@ TOKEN_WAIT = WaitRule("token", "numGroups", 32)
 DESCRIPTORS = ("descriptor_a", "descriptor_b")
 _warpgroup = partial(Row, queue=WGMMA, analysis_only=True)
 
+
+def _on_mbarrier(op: str, accesses: tuple[AccessRule, ...], **options: Any) -> Row:
+    """A copy that completes on an mbarrier; its operands stand in the table of these."""
+    return Row(
+        op,
+        MBARRIER_OPS[op].operands,
+        accesses,
+        asynchronous=always,
+        completion="mbarrier",
+        analysis_only=True,
+        **options,
+    )
+
+
 NVIDIA_ROWS = (
     copy(
         "nvgpu.device_async_copy",
@@ -151,33 +166,18 @@ NVIDIA_ROWS = (
         wait=WaitRule("count", "group", 32, read_or_full),
         analysis_only=True,
     ),
-    Row(
+    _on_mbarrier(
         "nvvm.cp.async.bulk.shared.cluster.global",
-        ("destination", "source", "mbarrier", "bytes", "multicast_mask?", "l2_cache_hint?"),
-        accesses=(
+        (
             AccessRule("read", "source", "", extents.whole),
             AccessRule("write", "destination", "", extents.whole),
         ),
-        asynchronous=always,
-        completion="mbarrier",
-        analysis_only=True,
     ),
-    Row(
-        "nvgpu.tma.async.load",
-        (
-            "destination",
-            "mbarriers",
-            "tensor_map",
-            "coordinates*",
-            "mbarrier_id",
-            "multicast?",
-            "predicate?",
-        ),
-        accesses=(AccessRule("write", "destination", "", extents.whole),),
-        asynchronous=always,
-        completion="mbarrier",
-        analysis_only=True,
-        swizzled="destination",
+    *(
+        _on_mbarrier(
+            op, (AccessRule("write", "destination", "", extents.whole),), swizzled="destination"
+        )
+        for op in TENSOR_LOADS
     ),
     Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
     # It is a group, and waits by itself: `products_left` says for how many groups it does not.

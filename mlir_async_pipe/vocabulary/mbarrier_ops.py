@@ -23,7 +23,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+
+# Bytes of an mbarrier, and what it is aligned to.
+MBARRIER_BYTES = 8
 
 Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
 
@@ -77,11 +82,25 @@ _NVVM = (
         ("destination", "source", "barrier", "bytes", "multicast?", "l2_cache_hint?"),
     ),
     MbarrierRule("nvvm.tcgen05.commit", "commit", ("barrier", "multicast?")),
+    MbarrierRule(
+        "nvvm.cp.async.bulk.tensor.shared.cluster.global",
+        "copy",
+        (
+            "destination",
+            "tensor_map",
+            "coordinates*",
+            "barrier",
+            "im2col*",
+            "multicast?",
+            "l2_cache_hint?",
+            "predicate?",
+        ),
+    ),
 )
 
 MBARRIER_OPS = {rule.op: rule for rule in _NVGPU + _NVVM}
 
-TENSOR_LOAD = "nvgpu.tma.async.load"
+TENSOR_LOADS = ("nvgpu.tma.async.load", "nvvm.cp.async.bulk.tensor.shared.cluster.global")
 
 # Fences after which the async proxy sees what the thread has written: all of it, or the mbarriers
 # that it initialised.
@@ -123,6 +142,17 @@ def is_unfollowed(op: Any) -> bool:
     return name.startswith(_UNFOLLOWED) and name not in _FOLLOWED
 
 
+def tensor_map_type(value: Any) -> str:
+    """The type of a tensor map, or of that which a pointer is cast from; "" for other values."""
+    text = str(value.type)
+    if text.startswith("!llvm.ptr"):
+        made = defining_op(value)
+        if made is None or made.name not in CAST_OPS:
+            return ""
+        text = str(made.operands[0].type)
+    return text if "tensormap" in text else ""
+
+
 _BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 
 
@@ -130,8 +160,8 @@ def box_bytes(op: Any) -> int | None:
     """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
     tensor. None where no operand's type says it."""
     for operand in op.operands:
-        text = str(operand.type)
-        found = _BOX.search(text) if "tensormap" in text else None
+        text = tensor_map_type(operand)
+        found = _BOX.search(text)
         if found is not None:
             size = 1
             for length in found[1].split("x")[:-1]:

@@ -34,7 +34,7 @@ _REASONS = {
     _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
     "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
     _UNQUEUED: "amdgpu.tensor_store_from_lds nvvm.cp.async.bulk.tensor.reduce "
-    "nvvm.cp.async.bulk.tensor.shared.cluster.global memref.dma_ "
+    "memref.dma_ "
     "rocdl.global.load.async.lds rocdl.global.store.async. rocdl.tensor.",
     _DESCRIPTOR: "rocdl.raw.buffer.",
     "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",

@@ -20,7 +20,7 @@ def text_of(loop: TensorLoop) -> str:
     """The annotated module."""
     used = sorted({box.transaction for box in loop.boxes})
     group = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {used[-1] + 1}>"
-    maps = [_map(loop, box) for box in loop.boxes]
+    maps = [map_type(loop, box) for box in loop.boxes]
     element = "f16" if loop.reader == "products" else "f32"
     kinds = [f"memref<{box.shape}x{element}, WG>" for box in loop.boxes]
     parameters = [f"%m{n}_: !llvm.ptr" for n in range(len(loop.boxes))]
@@ -59,7 +59,7 @@ _LEADERS = {
 ACCUMULATOR = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x64xf32>>"
 
 
-def _map(loop: TensorLoop, box: Box) -> str:
+def map_type(loop: TensorLoop, box: Box) -> str:
     element = "f16" if loop.reader == "products" else "f32"
     return (
         f"!nvgpu.tensormap.descriptor<tensor = memref<{box.shape}x{element}, 3>, "

@@ -133,10 +133,16 @@ class TensorLoop:
             out[e * 64 : (e + 1) * 64] = left[:, k] @ right[rows]
         return out
 
-    def right(self, module: Any, completion: str, schedule: str = "lockstep") -> str:
+    def right(
+        self,
+        module: Any,
+        completion: str,
+        schedule: str = "lockstep",
+        arguments: list[Any] | None = None,
+    ) -> str:
         """Run a form of the loop: "" if the output is NumPy's and nothing raced, else why not."""
-        arguments = self.arguments()
-        expected = self.expected(arguments)
+        expected = self.expected(self.arguments())
+        arguments = self.arguments() if arguments is None else arguments
         result = machine.run(
             module, None, arguments, threads=self.threads, completion=completion, schedule=schedule
         )

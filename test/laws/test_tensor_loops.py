@@ -2,7 +2,8 @@
 
 ASYNC_PIPE_NIGHTLY=1 takes 400 loops; test/reports/tensor_loops_report.py any number.
 
-Covers: expand/write/write_ring.py, expand/plan/ring_plan.py, test/helpers/tensor_loops.py
+Covers: expand/write/write_ring.py, expand/plan/ring_plan.py, schedule/raised_mbarriers.py,
+test/helpers/tensor_loops.py
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 
 import pytest
 
+from helpers.nvvm_tensor_loops import judge_random
 from helpers.tensor_loops import judge, random_loop
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
@@ -22,3 +24,9 @@ SEEDS = range(FIRST, FIRST + (400 if NIGHTLY else 40))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_loop_is_right_when_it_is_pipelined(seed: int) -> None:
     assert judge(random_loop(seed)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_a_random_loop_in_the_nvvm_dialect_is_right_when_it_is_pipelined(seed: int) -> None:
+    assert judge_random(seed) == []

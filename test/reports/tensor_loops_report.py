@@ -2,7 +2,7 @@
 
     python test/reports/tensor_loops_report.py --loops 400 --seed 1 --jobs 2 --json table.json
 
-A loop that is wrong is printed with its seed; `--show SEED` prints its module.
+Every fourth loop is written in the nvvm dialect. A loop that is wrong is printed with its seed; `--show SEED` prints its module.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.nvvm_tensor_loops import judge_random
 from helpers.tensor_loops import judge, random_loop
 
 
 def one(seed: int) -> tuple[str, list[str]]:
     """What a loop is made of, and what is wrong with it."""
+    if seed % 4 == 3:
+        return "loads, in the nvvm dialect", judge_random(seed)
     loop = random_loop(seed)
     kind = f"{loop.reader}, copies {loop.issue or 'where they are best'}"
     try:

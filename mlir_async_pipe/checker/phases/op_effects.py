@@ -33,6 +33,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Row, accesses, is_partial_barrier, operand_groups, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    MBARRIER_BYTES,
     MBARRIER_OPS,
     PROXY_FENCES,
     MbarrierRule,
@@ -43,7 +44,6 @@ from mlir_async_pipe.vocabulary.opaque_ops import is_fence
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 
-MBARRIER_BYTES = 8
 # Operands that say nothing of workgroup memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 
@@ -178,13 +178,11 @@ class OpEffects:
     def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
         """Where a copy writes, and how many bytes."""
         place = spot.place(at["destination"])
-        if "bytes" in at:
-            size = spot.exact(at["bytes"])
-            if place.low is None or place.low != place.high:
-                return Region(place.root), size
-            return Region(place.root, place.low, place.low + size, True), size
-        region = region_of_view(place, run.op.operands[0].type)
-        return region, box_bytes(run.op)
+        size = spot.exact(at["bytes"]) if "bytes" in at else box_bytes(run.op)
+        kind = run.op.operands[0].type
+        if str(kind).startswith("memref<"):
+            return region_of_view(place, kind), size
+        return _bytes_from(place, size), size
 
     # Queues -------------------------------------------------------------------------------
 
@@ -241,7 +239,11 @@ class OpEffects:
         if not mask:
             return
         operand = groups["source"][0]
-        region = region_of_view(spot.place(run.operands[operand]), run.op.operands[operand].type)
+        place, kind = spot.place(run.operands[operand]), run.op.operands[operand].type
+        region = region_of_view(place, kind)
+        size = box_bytes(run.op)
+        if not str(kind).startswith("memref<") and size is not None:
+            region = _bytes_from(place, size)
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
 
     # Generic accesses ---------------------------------------------------------------------
@@ -293,6 +295,13 @@ class OpEffects:
         if any(roots.may_alias(root, other) for root in reached for other in self.touched):
             return _not_followed
         return None if given else _not_followed
+
+
+def _bytes_from(place: Place, size: int | None) -> Region:
+    """The bytes from a pointer on."""
+    if place.low is None or place.low != place.high or size is None:
+        return Region(place.root)
+    return Region(place.root, place.low, place.low + size, True)
 
 
 def _not_followed(spot: Spot) -> None:

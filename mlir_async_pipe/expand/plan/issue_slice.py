@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.loops.transactions import Transaction, operand
+from mlir_async_pipe.loops.transactions import Transaction, handle_of, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure
@@ -56,7 +56,13 @@ def issue_slice(
     """The slice of a loop; raises PipelineError (copy-operands)."""
     issuing = [op for t in transactions for op in (t.expect, *t.copies)]
     needed, advanced = set(issuing), set[int]()
-    waiting = [value for op in issuing for value in captured(op)]
+    # Which mbarrier it is that a pointer leads to is written anew for each slot.
+    waiting = [
+        value
+        for op in issuing
+        for value in captured(op)
+        if handle_of(op) is None or value != operand(op, "barrier")
+    ]
     yielded = list(body.terminator.operands)
     while waiting:
         value = waiting.pop()

@@ -22,7 +22,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.loops.transactions import Transaction, number_of_mbarriers, operand, use_of
+from mlir_async_pipe.loops.transactions import (
+    Transaction,
+    handle_of,
+    number_of_mbarriers,
+    operand,
+    use_of,
+)
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import is_barrier
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
@@ -75,6 +81,7 @@ def _setup(
     transactions: tuple[Transaction, ...],
 ) -> MbarrierSetup:
     parts = {op for t in transactions for op in (t.expect, *t.copies, t.wait)}
+    parts |= {handle for op in list(parts) if (handle := handle_of(op)) is not None}
     using = {op for op in users(create.results[0]) if op not in parts}
     block = create.block
     order = operations(block)

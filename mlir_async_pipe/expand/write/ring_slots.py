@@ -9,14 +9,25 @@ extract_aligned_pointer_as_index %tile      … + %slot * bytes of a slot
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, users, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    before,
+    source_op,
+    users,
+    walk,
+)
 from mlir_async_pipe.expand.plan.movable_views import is_movable
 from mlir_async_pipe.expand.write.slot_views import freed, move_view, whole_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
 def show_slot(buffers: list[VersionedBuffer], slot: Value, ops: list[Operation]) -> None:
@@ -59,10 +70,37 @@ def _show_address(buffer: VersionedBuffer, slot: Value, op: Operation) -> None:
     kind = ir.MemRefType(buffer.value.type)
     size = product(kind.shape[1:]) * element_bytes(kind)
     op.operands[0] = buffer.value
-    found, using = op.results[0], users(op.results[0])
     write = IntegerWriter(after(op), op.location)
-    moved = write.add(found, write.multiply(slot, write.constant(size)))
+    _go_on(op.results[0], write.multiply(slot, write.constant(size)))
+
+
+def _go_on(address: Value, offset: Value) -> None:
+    """Let the users of an address use what lies `offset` bytes on: of a pointer that is made of it
+    the same pointer and a step, which tells whose memory it is, of others the sum."""
+    using, made = users(address), source_op(address)
+    plain = [user for user in using if not _keeps_bytes(user)]
     for user in using:
+        if user not in plain:
+            _go_on(user.results[0], offset)
+    if not plain:
+        return
+    moved = _stepped(IntegerWriter(after(made), made.location), address, offset)
+    for user in plain:
         for number, value in enumerate(list(user.operands)):
-            if value == found:
+            if value == address:
                 user.operands[number] = moved
+
+
+def _keeps_bytes(op: Operation) -> bool:
+    return op.name == "llvm.inttoptr" or is_operator(op.name, "cast")
+
+
+def _stepped(write: IntegerWriter, address: Value, offset: Value) -> Value:
+    if not is_pointer(address):
+        same = offset.type == address.type
+        return write.add(
+            address, offset if same else write.cast("arith.index_cast", offset, address.type)
+        )
+    i64 = ir.IntegerType.get_signless(64, write.context)
+    number = write.cast("arith.index_cast", offset, i64)
+    return LlvmBuilder(write.ip, write.location).at(address, number)

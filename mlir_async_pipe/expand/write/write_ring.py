@@ -34,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     source_op,
     terminator,
+    users,
 )
 from mlir_async_pipe.expand.plan.issue_slice import conjunction
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
@@ -44,7 +45,13 @@ from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import wait_attribute
-from mlir_async_pipe.loops.transactions import Transaction, operand, operand_number
+from mlir_async_pipe.loops.transactions import (
+    Transaction,
+    handle_of,
+    mbarrier_pointer,
+    operand,
+    operand_number,
+)
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -253,7 +260,11 @@ class RingWriter:
     def _name_mbarrier(self, op: Operation, transaction: Transaction, slot: Value) -> None:
         write = IntegerWriter(before(op), op.location)
         number = mbarrier_of(write, transaction.number, slot, self.plan.versions)
-        op.operands[operand_number(op, "barrier")] = self.groups[transaction.barriers]
+        group, at = self.groups[transaction.barriers], operand_number(op, "barrier")
+        if operand(op, "index") is None:
+            op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
+            return
+        op.operands[at] = group
         op.operands[operand_number(op, "index")] = number
 
     # -- the body of the kernel ----------------------------------------------------------------
@@ -263,9 +274,14 @@ class RingWriter:
         for op in self.plan.dropped:
             op.erase()
         issuing = {op for t in self.plan.transactions for op in (t.expect, *t.copies)}
+        handles = [handle for op in issuing if (handle := handle_of(op)) is not None]
         for op in reversed(self.plan.issue.ops):
             if op in issuing or not any(map(is_used, op.results)):
                 op.erase()
+        for handle in dict.fromkeys(handles):
+            for pointer in users(handle.results[0]):
+                pointer.erase()
+            handle.erase()
 
     def _wait_for_tiles(self, slot: Value, phase: Value) -> None:
         for transaction in self.plan.transactions:

@@ -1,7 +1,7 @@
 """How far the workgroup memory must be aligned that tensor copies fill, read or multiply from.
 
-    tensor map: swizzle_128b     1024 bytes        none     128 bytes
-                swizzle_64b       512
+    tensor map: swizzle_128b     1024 bytes        none       128 bytes
+                swizzle_64b       512              unknown   1024
                 swizzle_32b       256
 
 A swizzle permutes 16-byte chunks by bits of the *address*, with a period of 8 lines; the
@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, symbol_name, walk
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.mbarrier_ops import tensor_map_type
 
 # The destination of a tensor copy must be aligned to 128 bytes (PTX ISA, cp.async.bulk.tensor).
 TENSOR_COPY_BYTES = 128
@@ -60,9 +61,16 @@ def _asked_by(op: Operation) -> tuple[Value, int] | None:
     row = row_of(op)
     if row is None or not row.swizzled:
         return None
-    memory = op.operands[operand_groups(op, row)[row.swizzled][0]]
-    swizzles = [found[1] for v in op.operands if (found := _SWIZZLE.search(str(v.type)))]
-    return memory, max([TENSOR_COPY_BYTES, *(_PERIOD_BYTES.get(name, 1) for name in swizzles)])
+    groups = operand_groups(op, row)
+    memory = op.operands[groups[row.swizzled][0]]
+    maps = [op.operands[n] for n in groups.get("tensor_map", ())]
+    return memory, max(TENSOR_COPY_BYTES, *(_period(tensor_map_type(value)) for value in maps))
+
+
+def _period(map_type: str) -> int:
+    """The period of a map's swizzle, the longest where nothing says which it has."""
+    found = _SWIZZLE.search(map_type)
+    return _PERIOD_BYTES.get(found[1], 1) if found else max(_PERIOD_BYTES.values())
 
 
 def _handed(argument: Value, calls: list[Operation]) -> list[Value]:

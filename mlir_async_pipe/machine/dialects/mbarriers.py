@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.barrier_phases import BYTES, Mbarrier
+from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
 
 Array = np.ndarray

@@ -200,6 +200,12 @@ def conversion_cast(site: Site) -> Execute:
     plain = len(sources) == len(targets) == 1
     if plain and sources[0].startswith("!llvm.ptr") and targets[0].startswith(TENSOR_MAP):
         return passed_tensor(site)
+    if plain and sources[0].startswith(TENSOR_MAP) and targets[0].startswith("!llvm.ptr"):
+        return lambda unit, value: value
+    if plain and sources[0].startswith("memref<") and targets[0].startswith("!llvm.struct<"):
+        return lambda unit, memory: (
+            (memory.base, memory.base, memory.offset, memory.sizes, memory.strides)
+        )
     if plain and targets[0] == TOKEN_TYPE:
         # A number in the place of a token denotes no group.
         return lambda unit, value: Token("", uniform(UNKNOWN_GROUP))

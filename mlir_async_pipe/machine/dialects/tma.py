@@ -1,7 +1,9 @@
-"""nvgpu tensor-map copies: loads complete on an mbarrier, stores in a bulk group.
+"""Tensor copies of nvgpu and nvvm: loads complete on an mbarrier, stores in a bulk group.
 
 Coordinates name the fastest dimension first (PTX ISA, tensor coordinates), boxes and memrefs the
-slowest. A load moves a whole box: what is outside the tensor is zeros, and counts as bytes.
+slowest. A load moves a whole box: what is outside the tensor is zeros, and counts as bytes. The
+nvvm forms name tensor map and tile by pointers: what the map describes is what the type that it was
+cast from says, or the `TensorMap` that was passed.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from mlir_async_pipe.machine.dialects.mbarriers import Operands, check_ready
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
-from mlir_async_pipe.machine.lane_values import MemRef, Tensor, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import MemRef, Tensor, TensorMap, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 
 Array = np.ndarray
 
@@ -35,9 +38,10 @@ _SWIZZLE_CHUNKS = {"none": 1, "swizzle_32b": 2, "swizzle_64b": 4, "swizzle_128b"
 @semantics("nvgpu.tma.create.descriptor")
 def create_descriptor(site: Site) -> Execute:
     """The tensor in global memory, and the box that one copy moves."""
+    chunks = _swizzle(str(site.result_type()))
 
     def execute(unit: Unit, memory: MemRef, *box: Array) -> Tensor:
-        return Tensor(memory, tuple(int(size[0]) for size in box))
+        return Tensor(memory, tuple(int(size[0]) for size in box), chunks)
 
     return execute
 
@@ -50,19 +54,42 @@ def passed_tensor(site: Site) -> Execute:
         raise site.unsupported("a tensor map of an unknown box")
     box = tuple(int(size) for size in tensor[1].split("x")[:-1])
     kind = kind_of(ir.Type.parse(tensor[2], site.op.context), site.op)
+    chunks = _swizzle(str(site.result_type()))
 
     def execute(unit: Unit, pointer: Array) -> Tensor:
-        array = unit.launch.tensors.get(int(pointer[0]))
+        given = unit.launch.tensors.get(int(pointer[0]))
+        array = given.array if isinstance(given, TensorMap) else given
         if array is None or array.itemsize != kind.item_bytes or array.ndim != len(box):
             raise site.unsupported(
                 f"the pointer is no argument that was passed as an array of {len(box)} dimensions "
                 f"and {kind.name}"
             )
-        strides = tuple(uniform(step // array.itemsize) for step in array.strides)
-        sizes = tuple(uniform(size) for size in array.shape)
-        return Tensor(MemRef(pointer, uniform(0), sizes, strides, kind), box)
+        return _described(pointer, array, kind, box, chunks)
 
     return execute
+
+
+def _described(
+    pointer: Array, array: Array, kind: Kind, box: tuple[int, ...], chunks: int
+) -> Tensor:
+    """The tensor map of an array that lies where a pointer says."""
+    strides = tuple(uniform(step // array.itemsize) for step in array.strides)
+    sizes = tuple(uniform(size) for size in array.shape)
+    return Tensor(MemRef(pointer, uniform(0), sizes, strides, kind), box, chunks)
+
+
+def _tensor(unit: Unit, site: Site, given: Tensor | Array) -> Tensor:
+    """What a tensor map describes: a pointer to one must have been passed as `TensorMap`."""
+    if isinstance(given, Tensor):
+        return given
+    passed = unit.launch.tensors.get(int(given[0]))
+    if not isinstance(passed, TensorMap):
+        raise site.unsupported(
+            "nothing in the module says what its tensor map describes; pass machine.TensorMap"
+        )
+    dtype = passed.array.dtype
+    kind = Kind(dtype.name, dtype, dtype)
+    return _described(given, passed.array, kind, passed.box, _SWIZZLE_CHUNKS[passed.swizzle])
 
 
 @semantics("nvgpu.tma.prefetch.descriptor", "nvgpu.tma.fence.descriptor")
@@ -71,7 +98,7 @@ def prefetch(site: Site) -> Execute:
     return lambda unit, *operands: None
 
 
-@semantics("nvgpu.tma.async.load")
+@semantics(*TENSOR_LOADS)
 def load(site: Site) -> Execute:
     """A box of the tensor into workgroup memory, once for each lane that issues it."""
     operands = Operands(site)
@@ -80,19 +107,19 @@ def load(site: Site) -> Execute:
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
     if len(groups["multicast"]):
         raise site.unsupported("copies into the blocks of a cluster")
-    chunks = _swizzle(str(site.operand_type(map_at)))
+    if len(groups.get("im2col", ())):
+        raise site.unsupported("boxes in im2col mode")
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)
-        target, tensor = given[0], given[map_at]
+        target, tensor = given[0], _tensor(unit, site, given[map_at])
+        kind = tensor.memory.element
         plain = _without(given, 0, map_at)
         addresses = operands.addresses(unit, plain)
         for lane in map(int, np.flatnonzero(operands.lanes(unit, plain))):
             source, inside = _box(unit, tensor, [given[number] for number in at], lane)
-            place = _places(unit, target, source.size, lane, chunks)
-            complete_on(
-                unit, site, lane, int(addresses[lane]), source, inside, place, target.element
-            )
+            place = _places(unit, target, source.size, lane, tensor)
+            complete_on(unit, site, lane, int(addresses[lane]), source, inside, place, kind)
 
     return execute
 
@@ -159,26 +186,26 @@ def _operation(
     )
 
 
-@semantics("nvgpu.tma.async.store")
+@semantics("nvgpu.tma.async.store", "nvvm.cp.async.bulk.tensor.global.shared.cta")
 def store(site: Site) -> Execute:
     """A box from workgroup memory into the tensor, in the bulk group that the lane commits next;
     what is outside is left out."""
     assert site.row is not None
     groups = operand_groups(site.op, site.row)
-    at, map_at = groups["coordinates"], groups["tensor_map"][0]
+    at, map_at, source_at = groups["coordinates"], groups["tensor_map"][0], groups["source"][0]
     predicate_at = groups["predicate"]
-    chunks, queue = _swizzle(str(site.operand_type(map_at))), site.queue()
+    queue = site.queue()
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)
-        source, tensor = given[0], given[map_at]
+        source, tensor = given[source_at], _tensor(unit, site, given[map_at])
         lanes = unit.active()
         if len(predicate_at):
             lanes = lanes & lanes_of(given[predicate_at[0]], unit.width)
         for lane in map(int, np.flatnonzero(lanes)):
             target, inside = _box(unit, tensor, [given[number] for number in at], lane)
-            place = _places(unit, source, target.size, lane, chunks)[inside]
-            store_by(unit, site, queue, lane, place, target[inside], source.element)
+            place = _places(unit, source, target.size, lane, tensor)[inside]
+            store_by(unit, site, queue, lane, place, target[inside], tensor.memory.element)
 
     return execute
 
@@ -241,18 +268,14 @@ def _box(unit: Unit, tensor: Tensor, coordinates: list[Array], lane: int) -> tup
     return here(memory.base) + linear * memory.element_bytes, inside
 
 
-def _places(unit: Unit, shared: MemRef, count: int, lane: int, chunks: int) -> Array:
+def _places(unit: Unit, shared: MemRef | Array, count: int, lane: int, tensor: Tensor) -> Array:
     """Where the elements of a box lie in workgroup memory."""
-    first = int(lanes_of(shared.address, unit.width)[lane])
-    return np.asarray(swizzled(first + np.arange(count) * shared.element_bytes, chunks))
+    address = shared.address if isinstance(shared, MemRef) else shared
+    first = int(lanes_of(address, unit.width)[lane])
+    width = tensor.memory.element_bytes
+    return np.asarray(swizzled(first + np.arange(count) * width, tensor.chunks))
 
 
 def swizzled(address: Any, chunks: int) -> Any:
     """Where the byte of an unswizzled address lies; `chunks` of 16 bytes make a swizzle."""
     return address ^ ((address // 128) % chunks) * 16
-
-
-@semantics("nvvm.cp.async.bulk.tensor.global.shared.cta")
-def opaque_map(site: Site) -> Execute:
-    """Refused: nothing in the module says what the map describes."""
-    raise site.unsupported("its tensor map is made by the driver and opaque; the nvgpu form runs")
