@@ -21,7 +21,6 @@ nobody knows what they do, or with mbarriers, which are judged apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -39,6 +38,7 @@ from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, 
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of

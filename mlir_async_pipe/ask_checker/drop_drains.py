@@ -19,7 +19,6 @@ which every op was followed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -44,6 +43,7 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of

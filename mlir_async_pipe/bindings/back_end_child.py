@@ -15,12 +15,12 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # What may stand in a module that is translated to LLVM IR.
 _TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")

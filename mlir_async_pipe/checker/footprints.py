@@ -7,7 +7,6 @@ store C[128 by + row + 8, 128 bx + col]    thread ids alone, so all are compared
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -21,6 +20,7 @@ from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import Threads, form_under, thread_facts
 from mlir_async_pipe.checker.views import Piece, Region, as_bytes
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

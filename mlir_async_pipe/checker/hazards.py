@@ -12,7 +12,6 @@ bug carry one name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import enclosing, integer_attribute
@@ -20,6 +19,7 @@ from mlir_async_pipe.checker.conflicts import Finding, Site
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
 from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.session.diagnostics import HazardError, Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 
 IN_SCOPE = "synchronisation-in-scope"

@@ -6,8 +6,9 @@ k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 FaultCode = Literal[
     "read-in-flight",

@@ -8,7 +8,6 @@ Only for dimensions with numbers that all blocks have alike: constants need no r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
 from mlir_async_pipe.checker import forms, mixed_radix
@@ -18,6 +17,7 @@ from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.mixed_radix import Ends, Polynomial, Terms, Unknown
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Accesses of two groups are compared one by one where there are no more pairs.
 MOST_PAIRS = 64

@@ -17,8 +17,6 @@ at both ends cancel. What has no bound leaves every distance possible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
@@ -34,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.intervals import scaled
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias

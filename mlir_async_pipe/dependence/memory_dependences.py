@@ -8,11 +8,11 @@ smallest d matters for legality: T(a, k) < T(b, k + d) holds for all larger ones
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import may_alias
 
 Kind = Literal["flow", "anti", "output"]

@@ -12,8 +12,6 @@ threads and inner loops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
@@ -29,6 +27,7 @@ from mlir_async_pipe.dependence.footprint import footprint, static_shape
 from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size

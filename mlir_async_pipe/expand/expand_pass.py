@@ -16,7 +16,7 @@ the module as it was. Inner loops are expanded before outer ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -41,6 +41,7 @@ from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 

@@ -4,7 +4,6 @@ barriers and what they separate."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, function_name
@@ -14,6 +13,7 @@ from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ where it stands is an error: a misspelt annotation must not be silently ignored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -22,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
 )
 from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 PREFIX = "async_pipe."
 STAGE = "async_pipe.stage"

@@ -11,7 +11,6 @@ Each iteration has one of each for an mbarrier, which is named by a group and a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -25,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import operand_groups, row_of

@@ -23,9 +23,9 @@ elements of A a lane and l = lane:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, M
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 Array = np.ndarray

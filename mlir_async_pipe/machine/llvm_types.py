@@ -9,10 +9,10 @@ the data layout that NVPTX and AMDGPU share for these types.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mlir_async_pipe.session.diagnostics import MachineError
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 _SCALAR_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "index": 64}
 _ARRAY = re.compile(r"array<(\d+) x (.*)>$", re.DOTALL)

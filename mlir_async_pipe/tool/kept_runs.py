@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import cache
 from mlir_async_pipe.session.diagnostics import Diagnostic
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.options import Options

@@ -8,7 +8,6 @@ is_pure(op)      the op is known to touch no memory; neither row nor pure: opaqu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.mbarrier_ops import MbarrierRule
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS

@@ -12,10 +12,10 @@ places in it, or executes it asks here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 class UnknownLayoutError(ValueError):

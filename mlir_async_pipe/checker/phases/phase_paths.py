@@ -12,7 +12,7 @@ What two sides of a branch on threads both do to mbarriers is not followed (`spe
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import lcm
 
 from mlir_async_pipe.checker import forms
@@ -50,6 +50,7 @@ from mlir_async_pipe.checker.step_graph import (
     Stop,
     Switch,
 )
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000

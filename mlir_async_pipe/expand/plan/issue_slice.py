@@ -12,8 +12,6 @@ nothing but pure ops besides the copies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -29,6 +27,7 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, handle_of, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id

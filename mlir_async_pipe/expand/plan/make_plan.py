@@ -7,7 +7,7 @@ groups, wait needs, versions, barrier pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from mlir_async_pipe.bindings.memo import unchanged
@@ -38,6 +38,7 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import barriers_of, read_body
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation
@@ -13,6 +12,7 @@ from mlir_async_pipe.expand.plan.kept_barriers import KeptBarrier
 from mlir_async_pipe.expand.plan.needs import Need
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.units import Units
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Space
 
 

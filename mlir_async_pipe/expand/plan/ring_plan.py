@@ -8,8 +8,6 @@ after `plan_ring` can fail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
@@ -29,6 +27,7 @@ from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import Transaction, transactions_of
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -19,6 +19,7 @@ from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
 from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
 from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources, assemble
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 # At least one block a multiprocessor: ptxas may then use all 255 registers of a thread.

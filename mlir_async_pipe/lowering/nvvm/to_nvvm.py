@@ -15,7 +15,7 @@ after the conversions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe import bindings
@@ -64,6 +64,7 @@ from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 

@@ -13,7 +13,6 @@ Tokens have no counterpart; values of their type become i32 zeros that nothing r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -30,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
