@@ -3,14 +3,16 @@
     with unchanged():
         plan = make_plan(loop)         root_of(%b) follows the views of %b once
 
-Planning a loop asks for the root of a buffer and the maker of a value some hundred times, and
-questions to the bindings are dear (docs/speed.md). Answers are forgotten at the end of the block: a
-handle does not outlive an edit. Outside of such a block nothing is remembered.
+Planning a loop asks for the ops of a function, the root of a buffer and the maker of a value some
+hundred times, and questions to the bindings are dear (docs/speed.md). The answers are the table of
+what has been read so far: passes that read hold it open over all their loops. They are forgotten at
+the end of the block: a handle does not outlive an edit. Outside of such a block nothing is remembered.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -22,10 +24,11 @@ Answer = TypeVar("Answer")
 class _Answers(threading.local):
     """The answers of this thread by function, None while the IR may change."""
 
-    by_function: dict[Any, dict[Any, Any]] | None = None
+    by_function: defaultdict[Any, dict[Any, Any]] | None = None
 
 
 _answers = _Answers()
+_UNASKED = object()
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def unchanged() -> Iterator[None]:
     if _answers.by_function is not None:
         yield
         return
-    _answers.by_function = {}
+    _answers.by_function = defaultdict(dict)
     try:
         yield
     finally:
@@ -51,12 +54,10 @@ def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
         answers = _answers.by_function
         if answers is None:
             return function(about)
-        known = answers.get(function)
-        if known is None:
-            known = answers[function] = {}
-        if about in known:
-            return known[about]
-        answer = known[about] = function(about)
+        known = answers[function]
+        answer = known.get(about, _UNASKED)
+        if answer is _UNASKED:
+            answer = known[about] = function(about)
         return answer
 
     return ask

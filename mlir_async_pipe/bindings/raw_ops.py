@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
+from mlir_async_pipe.bindings.type_classes import as_kind
 
 # Of the stacks this one has type stubs; the handles of all have the same classes.
 if TYPE_CHECKING:
@@ -36,14 +37,20 @@ def walk(root: Any) -> Iterator[Operation]:
     Collecting first makes it safe to rewrite while iterating, as long as no op that is
     still to come gets erased.
     """
+    op = root.operation
+    return iter(_walked(op) if len(op.regions) else (op,))
+
+
+@remembered
+def _walked(root: Operation) -> list[Operation]:
     found: list[Operation] = []
 
     def collect(op: Any) -> Any:
         found.append(op.operation)
         return ir.WalkResult.ADVANCE
 
-    root.operation.walk(collect, ir.WalkOrder.PRE_ORDER)
-    return iter(found)
+    root.walk(collect, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def walk_named(root: Any, wanted: Callable[[str], bool], *, inside: bool = True) -> list[Operation]:
@@ -70,6 +77,11 @@ def walk_named(root: Any, wanted: Callable[[str], bool], *, inside: bool = True)
 
 def operations(block: Block) -> list[Operation]:
     """The ops of a block as raw operations (indexing a block is linear, a list is not)."""
+    return list(_operations(block))
+
+
+@remembered
+def _operations(block: Block) -> list[Operation]:
     return [op.operation for op in block.operations]
 
 
@@ -146,12 +158,6 @@ def function_name(op: Operation) -> str:
 
 
 @remembered
-def type_text(kind: Any) -> str:
-    """A type as it is printed."""
-    return str(kind)
-
-
-@remembered
 def defining_op(value: Value) -> Operation | None:
     """The op that makes `value`, None for a block argument."""
     owner: Any = value.owner
@@ -202,19 +208,18 @@ def terminator(block: Block) -> Operation:
 def integer_attribute(op: Operation, name: str) -> int | None:
     """The integer attribute `name`, None if it is absent or no integer."""
     attributes = op.attributes
-    if name not in attributes:
-        return None
-    attribute = attributes[name]
-    try:
-        return int(ir.IntegerAttr(attribute).value)
-    except (ValueError, TypeError):
-        return None
+    number = as_kind(ir.IntegerAttr, attributes[name]) if name in attributes else None
+    return None if number is None else int(number.value)
+
+
+def attribute_names(op: Operation) -> list[str]:
+    """The names of all attributes of an op, inherent ones too."""
+    return [getattr(entry, "name", entry) for entry in op.attributes]
 
 
 def attributes_of(op: Operation) -> dict[str, Any]:
     """All attributes of an op by name, inherent ones too."""
-    names = [getattr(entry, "name", entry) for entry in op.attributes]
-    return {name: op.attributes[name] for name in names}
+    return {name: op.attributes[name] for name in attribute_names(op)}
 
 
 def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
@@ -230,14 +235,9 @@ def constant_value(value: Value) -> int | None:
     op = defining_op(value)
     if op is None or op.name not in CONSTANT_OPS:
         return None
-    try:
-        return int(ir.IntegerAttr(op.attributes["value"]).value)
-    except (ValueError, TypeError):
-        pass
-    try:
-        return int(ir.BoolAttr(op.attributes["value"]).value)
-    except (ValueError, TypeError):
-        return None
+    value = op.attributes["value"]
+    number = as_kind(ir.IntegerAttr, value) or as_kind(ir.BoolAttr, value)
+    return None if number is None else int(number.value)
 
 
 CONSTANT_OPS = ("arith.constant", "index.constant", "llvm.mlir.constant")

@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, root_of
@@ -58,7 +59,7 @@ def _by_tokens(loop: Operation) -> OwnPipeline | None:
     """A wait of the loop on a group of the iteration before, or of the prologue."""
     arguments = list(loop.regions[0].blocks[0].arguments)[1:]
     for argument, initial in zip(arguments, list(loop.operands)[3:], strict=True):
-        if str(argument.type) != TOKEN_TYPE:
+        if type_text(argument.type) != TOKEN_TYPE:
             continue
         waits = [user for user in users(argument) if _waits(user)]
         group = defining_op(initial)
@@ -91,7 +92,7 @@ def _roots(memory: Value, loop: Operation) -> list[Root]:
         return [root]
     if ir.BlockArgument(root.value).owner.owner.operation != loop:
         return [root]
-    return [root_of(v) for v in list(loop.operands)[3:] if str(v.type).startswith("memref<")]
+    return [root_of(v) for v in list(loop.operands)[3:] if type_text(v.type).startswith("memref<")]
 
 
 def _is_copy_ahead(touch: Touch) -> bool:

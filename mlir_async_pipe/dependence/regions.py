@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     walk,
 )
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.dependence.known_callees import touched_by_call
 from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -244,10 +245,8 @@ def _over_lanes(
 
 
 def _rank(memory: Value) -> int | None:
-    try:
-        return int(ir.MemRefType(memory.type).rank)
-    except ValueError:
-        return None
+    memref = as_kind(ir.MemRefType, memory.type)
+    return None if memref is None else int(memref.rank)
 
 
 def _base_of(memory: Value) -> Any:

@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     walk,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -263,5 +264,5 @@ def _touches(op: Operation, place: int) -> list[tuple[Root, Touch]]:
     return [
         (root_of(operand), Touch(place, op, True, True))
         for operand in op.operands
-        if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+        if type_text(operand.type).startswith(("memref<", "!llvm.ptr"))
     ]

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
@@ -93,16 +94,17 @@ def _expand_all(
     while loops:
         inner = innermost(loops)
         around = Surroundings(limits.chip)
-        rings = [_ring(loop, limits, around) for loop in inner if has_transactions(loop)]
-        of_groups = [loop for loop in inner if not has_transactions(loop)]
-        plan_of = _planner(of_groups, limits, session, around, options.share_plans)
-        plans = [(loop, plan_of(loop)) for loop in of_groups]
-        numbering = ir.AsmState(module.operation)
-        made = share_barriers([plan for _, plan in plans if plan is not None], around)
-        for plan in made:
-            check_nested(plan)
-        records = [record_of(plan, numbering) for plan in made]
-        blocks = [around.launch_size(plan.loop) for plan in made]
+        with unchanged():
+            rings = [_ring(loop, limits, around) for loop in inner if has_transactions(loop)]
+            of_groups = [loop for loop in inner if not has_transactions(loop)]
+            plan_of = _planner(of_groups, limits, session, around, options.share_plans)
+            plans = [(loop, plan_of(loop)) for loop in of_groups]
+            numbering = ir.AsmState(module.operation)
+            made = share_barriers([plan for _, plan in plans if plan is not None], around)
+            for plan in made:
+                check_nested(plan)
+            records = [record_of(plan, numbering) for plan in made]
+            blocks = [around.launch_size(plan.loop) for plan in made]
         for loop, found in plans:
             if found is None:
                 place_unexpanded(loop)

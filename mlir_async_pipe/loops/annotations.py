@@ -17,9 +17,10 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
-    attributes_of,
+    attribute_names,
     operations,
 )
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -228,7 +229,7 @@ def check_num_stages(number: int, loop: Operation) -> None:
 
 def check_names(op: Operation, known: Sequence[str]) -> None:
     """Raise InputError (unknown-annotation) for an unknown `async_pipe.` attribute."""
-    for name in attributes_of(op):
+    for name in attribute_names(op):
         if name.startswith(PREFIX) and name not in known and not op.name.startswith(PREFIX):
             raise InputError(
                 f"unknown attribute '{name}' on '{op.name}'",
@@ -262,23 +263,21 @@ def keep_cycles(op: Operation) -> None:
 
 def _is_op_form(loop: Operation, name: str) -> bool:
     """`stage` and `order` on a loop may also be its own place in an enclosing loop."""
-    return name in (STAGE, ORDER) and name in loop.attributes and _is_integer(loop, name)
-
-
-def _is_integer(op: Operation, name: str) -> bool:
-    try:
-        ir.IntegerAttr(op.attributes[name])
-    except ValueError:
-        return False
-    return True
+    return (
+        name in (STAGE, ORDER)
+        and name in loop.attributes
+        and as_kind(ir.IntegerAttr, loop.attributes[name]) is not None
+    )
 
 
 def _integer(op: Operation, name: str) -> int | None:
-    if name not in op.attributes:
+    attributes = op.attributes
+    if name not in attributes:
         return None
-    if not _is_integer(op, name):
+    number = as_kind(ir.IntegerAttr, attributes[name])
+    if number is None:
         raise _bad(op, name, "a whole number")
-    return int(ir.IntegerAttr(op.attributes[name]).value)
+    return int(number.value)
 
 
 def stage_of(op: Operation) -> int | None:
@@ -310,23 +309,22 @@ def _integers(op: Operation, name: str) -> tuple[int, ...] | None:
         return None
     attribute = op.attributes[name]
     for kind in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr):
-        try:
-            return tuple(int(value) for value in kind(attribute))
-        except ValueError:
-            continue
-    try:
-        return tuple(int(ir.IntegerAttr(value).value) for value in ir.ArrayAttr(attribute))
-    except ValueError:
-        raise _bad(op, name, "array<i64: …> or [ … ] of whole numbers") from None
+        dense = as_kind(kind, attribute)
+        if dense is not None:
+            return tuple(map(int, dense))
+    values = as_kind(ir.ArrayAttr, attribute)
+    entries = [None] if values is None else [as_kind(ir.IntegerAttr, value) for value in values]
+    numbers = tuple(int(entry.value) for entry in entries if entry is not None)
+    if len(numbers) < len(entries):
+        raise _bad(op, name, "array<i64: …> or [ … ] of whole numbers")
+    return numbers
 
 
 def _choice(op: Operation, name: str) -> Any:
     if name not in op.attributes:
         return None
-    try:
-        value = str(ir.StringAttr(op.attributes[name]).value)
-    except ValueError:
-        value = ""
+    text = as_kind(ir.StringAttr, op.attributes[name])
+    value = "" if text is None else str(text.value)
     if value not in CHOICES[name]:
         raise _bad(op, name, " or ".join(f'"{choice}"' for choice in CHOICES[name]))
     return value

@@ -11,10 +11,12 @@ Everything else is pure and follows its users.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops.annotations import STAGE, is_pipelined_inside
+from mlir_async_pipe.loops.body_table import BodyTable
 from mlir_async_pipe.loops.transactions import has_transactions, is_phase_op
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import is_barrier, is_pure, row_of
@@ -49,6 +51,11 @@ class Body:
     synchronisation: tuple[Operation, ...]
     terminator: Operation
     block: Any
+
+    @cached_property
+    def table(self) -> BodyTable:
+        """Its ops and values as numbers."""
+        return BodyTable(self.block, self.ops, self.terminator)
 
 
 PARTS = ("prologue", "kernel", "epilogue")

@@ -23,9 +23,6 @@ from math import prod
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
-    captured,
-    defining_op,
-    is_block_argument,
     is_function,
     walk,
 )
@@ -126,11 +123,11 @@ def _why_not(body: Body, steps: list[Step]) -> str:
         return "no products follow loads from workgroup memory"
     loads = [s for step in steps for s in step.loads]
     others = [s for step in steps for s in step.others]
-    closed = rematerialisable(body)
+    table, closed = body.table, rematerialisable(body)
     for statement in loads:
         if statement.part and NUM_STAGES not in statement.op.attributes:
             return "the stages of the inner loop are given one by one"
-        if not statement.part and not _follows_induction(statement.op, body, closed):
+        if not statement.part and not table.follows_induction(table.number[statement.op], closed):
             return "what the loop computes decides which fragments are loaded"
     yielded = set(body.terminator.operands)
     if any(result in yielded for s in loads if not s.part for result in s.op.results):
@@ -156,18 +153,6 @@ def _why_not(body: Body, steps: list[Step]) -> str:
 
 def _numbers(statements: list[Statement]) -> set[int]:
     return {s.number for s in statements}
-
-
-def _follows_induction(op: Operation, body: Body, closed: frozenset[Operation]) -> bool:
-    """Whether nothing but the number of the iteration decides what an op does."""
-    for value in captured(op):
-        maker = defining_op(value)
-        if is_block_argument(value):
-            if value.owner == body.block and value != body.block.arguments[0]:
-                return False
-        elif maker is not None and maker.block == body.block and maker not in closed:
-            return False
-    return True
 
 
 def _is_known(op: Operation) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, constant, create, walk
 from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.values.memory_roots import root_of
 
@@ -48,9 +49,8 @@ def write_tile_copies(loop: Operation) -> None:
 
 
 def _alike(source: Value, target: Value) -> bool:
-    try:
-        kind, other = ir.MemRefType(source.type), ir.MemRefType(target.type)
-    except ValueError:
+    kind, other = as_kind(ir.MemRefType, source.type), as_kind(ir.MemRefType, target.type)
+    if kind is None or other is None:
         return False
     return list(kind.shape) == list(other.shape) and kind.element_type == other.element_type
 

@@ -13,8 +13,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     is_function,
-    type_text,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).
@@ -68,7 +68,7 @@ def bits_of(kind: Any) -> int:
 def integer_constant(value: Value) -> int | None:
     """The number of a constant; of an i1 0 or 1."""
     number = constant_value(value)
-    return 1 if number == -1 and str(value.type) == "i1" else number
+    return 1 if number == -1 and type_text(value.type) == "i1" else number
 
 
 def as_signed(number: int, bits: int) -> int:
@@ -82,7 +82,7 @@ def as_signed(number: int, bits: int) -> int:
 def is_size(value: Value) -> bool:
     """Whether a value is an argument of type index of a function or launch: taken to be 0 or
     more. What loops carry, and what branches hand on, may be anything."""
-    if not is_block_argument(value) or str(value.type) != "index":
+    if not is_block_argument(value) or type_text(value.type) != "index":
         return False
     block = ir.BlockArgument(value).owner
     holder = block.owner.operation

@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
 )
+from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
@@ -167,10 +168,10 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
 
 def _names_its_space(root: Root) -> bool:
     """Whether the type says where the memory is; without a space it may be anywhere."""
-    try:
-        return ir.MemRefType(root.value.type).memory_space is not None
-    except ValueError:
-        return str(root.value.type).startswith("!llvm.ptr<")
+    memref = as_kind(ir.MemRefType, root.value.type)
+    if memref is not None:
+        return memref.memory_space is not None
+    return type_text(root.value.type).startswith("!llvm.ptr<")
 
 
 def space_of(memory: Value, allocation: Any = None) -> Space:
@@ -184,10 +185,10 @@ def space_of(memory: Value, allocation: Any = None) -> Space:
 @remembered
 def space_of_type(kind: Any) -> Space:
     """The memory space that a memref or pointer type names; "global" where it names none."""
-    try:
-        space = ir.MemRefType(kind).memory_space
-    except ValueError:
-        return _pointer_space(str(kind))
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is None:
+        return _pointer_space(type_text(kind))
+    space = memref.memory_space
     text = str(space) if space is not None else ""
     if "workgroup" in text or text.startswith("3"):
         return "workgroup"

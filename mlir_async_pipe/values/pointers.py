@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import memref_behind
 from mlir_async_pipe.values.sums import ZERO, Form, add, scale
@@ -31,7 +32,7 @@ from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_o
 @remembered
 def is_pointer(value: Value) -> bool:
     """Whether a value is one LLVM pointer, of any space."""
-    return str(value.type).startswith("!llvm.ptr")
+    return type_text(value.type).startswith("!llvm.ptr")
 
 
 def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear] | None:

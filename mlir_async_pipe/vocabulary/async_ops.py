@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS
@@ -294,7 +295,7 @@ NUMBER_TYPE = "index"
 
 def tokens_of(op: Any) -> list[Any]:
     """The tokens among the operands of an op."""
-    return [operand for operand in op.operands if str(operand.type) == TOKEN_TYPE]
+    return [operand for operand in op.operands if type_text(operand.type) == TOKEN_TYPE]
 
 
 def count_operand(op: Any) -> Any | None:
@@ -304,7 +305,7 @@ def count_operand(op: Any) -> Any | None:
     """
     if op.name != "async_pipe.wait_queue" or "count" in op.attributes:
         return None
-    numbers = [operand for operand in op.operands if str(operand.type) == NUMBER_TYPE]
+    numbers = [operand for operand in op.operands if type_text(operand.type) == NUMBER_TYPE]
     if "queue" not in op.attributes:
         numbers = numbers[1:]
     return numbers[0] if numbers else None

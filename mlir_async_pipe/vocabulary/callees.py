@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
@@ -17,7 +18,5 @@ def callee_name(call: Any) -> str | None:
     attribute = CALL_OPS.get(call.name, "")
     if not attribute or attribute not in call.attributes:
         return None
-    try:
-        return str(ir.FlatSymbolRefAttr(call.attributes[attribute]).value)
-    except ValueError:
-        return None
+    symbol = as_kind(ir.FlatSymbolRefAttr, call.attributes[attribute])
+    return None if symbol is None else str(symbol.value)

@@ -13,6 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -111,7 +112,5 @@ _MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x")
 
 def shape_of(kind: Any) -> tuple[int, ...]:
     """The static shape of a vector type, () for any scalar."""
-    try:
-        return tuple(ir.VectorType(kind).shape)
-    except ValueError:
-        return ()
+    vector = as_kind(ir.VectorType, kind)
+    return () if vector is None else tuple(vector.shape)

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.bindings.type_classes import as_kind
 
 
 def trip_count(lower: int, upper: int, step: int) -> int | None:
@@ -65,10 +66,8 @@ def _simple_bound(attribute: Any, operands: list[Any]) -> Any:
 
 
 def _index_bits(kind: Any) -> int:
-    try:
-        return int(ir.IntegerType(kind).width)
-    except ValueError:
-        return 64
+    integer = as_kind(ir.IntegerType, kind)
+    return 64 if integer is None else int(integer.width)
 
 
 def _constant_map(attribute: Any) -> int | None:

@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 
@@ -37,7 +38,7 @@ def layout_of(kind: Any) -> TypeLayout:
     Raises UnknownLayoutError for any other, also for f80 and tf32: registers of other machines
     and of tensor cores, which a GPU's memory does not hold.
     """
-    text = str(kind)
+    text = type_text(kind)
     if text not in _KNOWN:
         _KNOWN[text] = _find_layout(kind, text)
     known = _KNOWN[text]
@@ -61,24 +62,17 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
         return TypeLayout(
             count * 8 * element.stride_bytes, count * element.stride_bytes, element.alignment
         )
-    try:
-        return _scalar(int(ir.IntegerType(kind).width))
-    except ValueError:
-        pass
-    try:
-        return _vector(ir.VectorType(kind))
-    except UnknownLayoutError:
-        raise
-    except ValueError:
-        pass
-    try:
-        part = layout_of(ir.ComplexType(kind).element_type)
-    except UnknownLayoutError:
-        raise
-    except ValueError:
-        if text.startswith("!llvm.ptr"):
-            return _scalar(64)
+    integer, vector = as_kind(ir.IntegerType, kind), as_kind(ir.VectorType, kind)
+    if integer is not None:
+        return _scalar(int(integer.width))
+    if vector is not None:
+        return _vector(vector)
+    if text.startswith("!llvm.ptr"):
+        return _scalar(64)
+    pair = as_kind(ir.ComplexType, kind)
+    if pair is None:
         return None
+    part = layout_of(pair.element_type)
     return TypeLayout(2 * part.bits, 2 * part.stride_bytes, part.alignment)
 
 

@@ -11,6 +11,7 @@ row is opaque; those of the GPU dialects that are so on purpose stand in `opaque
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
@@ -133,12 +134,18 @@ _HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")
 
 def is_pure(op: Any) -> bool:
     """Whether the op itself (not its regions) is known to touch no memory."""
-    name = op.name
+    return is_pure_name(op.name)
+
+
+@cache
+def is_pure_name(name: str) -> bool:
+    """The same of all ops called `name`."""
     if name in _PURE_NAMES:
         return True
     return name not in _NOT_PURE and name.startswith((*_PURE_FAMILIES, *_DIFFERING_FAMILIES))
 
 
+@cache
 def agreement(name: str) -> Agreement:
     """How threads of a block agree on what a pure op called `name` makes, beside the ids that
     `launch_ids` knows."""
@@ -147,6 +154,7 @@ def agreement(name: str) -> Agreement:
     return "differs" if name in _DIFFERS or name.startswith(_DIFFERING_FAMILIES) else "operands"
 
 
+@cache
 def is_harmless(name: str) -> bool:
     """Whether ops called `name`, which have no row, touch no memory that a copy could."""
     return name in _HARMLESS or name in ALLOCATION_OPS or name.startswith(_HARMLESS_PREFIXES)

@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.flow_graph import FlowGraph
@@ -118,11 +119,11 @@ def waits_on_tokens(op: Any) -> bool:
 def _is_number(kind: Any, op: Any) -> bool:
     """Whether an operand is the queue or the count of an abstract wait."""
     row = row_of(op)
-    return str(kind) == NUMBER_TYPE and row is not None and row.queue == "attribute"
+    return type_text(kind) == NUMBER_TYPE and row is not None and row.queue == "attribute"
 
 
 def _check_token(kind: Any, op: Any) -> None:
-    if str(kind) != TOKEN_TYPE:
+    if type_text(kind) != TOKEN_TYPE:
         raise CountError(
             f"'{op.name}' waits on a value of type {kind}, which is no token",
             code="not-a-token",

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.dependence.outside_reads import sees_nothing_of, sees_own_block
 from mlir_async_pipe.dependence.surroundings import Surroundings, Touch
 from mlir_async_pipe.expand.equal.loop_table import LoopTable
@@ -33,7 +34,7 @@ class AskedSurroundings(Surroundings):
         self._around = around
         self._roots: dict[Any, int] = {}
         for number, value in enumerate(table.values):
-            if str(value.type).startswith(("memref<", "!llvm.ptr")):
+            if type_text(value.type).startswith(("memref<", "!llvm.ptr")):
                 self._roots.setdefault(root_of(value).identity, number)
         self.answers: list[tuple[Question, Any]] = []
         self.repeatable = True

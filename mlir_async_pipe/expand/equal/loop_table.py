@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, walk
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 
@@ -106,7 +107,7 @@ def _attributes(op: Operation) -> tuple[tuple[str, Any], ...]:
 
 def _is_plain_attribution(value: Value) -> bool:
     """Whether a value is a buffer of the function's signature, of which its type says all."""
-    if not str(value.type).startswith("memref<") or root_of(value).kind != "attribution":
+    if not type_text(value.type).startswith("memref<") or root_of(value).kind != "attribution":
         return False
     function = ir.BlockArgument(value).owner.owner.operation
     return not any(name.endswith("attrib_attrs") for name in function.attributes)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, source_op
 from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.expand.plan.privatisation import Obstacle
 from mlir_async_pipe.expand.plan.units import Unit, Units
@@ -19,54 +17,32 @@ from mlir_async_pipe.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 
-def chain_of(value: Value, units: Units) -> tuple[Value, tuple[int, ...]] | None:
-    """Follow a loop-carried argument through yields to the value that is made in the body.
-
-    Returns that value and the iter_args on the way, one an iteration of distance; None if
-    the chain never ends (arguments that only swap) or ends outside the loop.
-    """
-    block = units.body.block
-    chain: list[int] = []
-    current = value
-    while isinstance(current.owner, ir.Block) and current.owner == block:
-        number = ir.BlockArgument(current).arg_number - 1
-        if number < 0 or number in chain:
-            return None
-        chain.append(number)
-        current = units.body.terminator.operands[number]
-    made = defining_op(current)
-    if made is None or made.block != block:
-        return None
-    return current, tuple(chain)
-
-
 def check_values(units: Units) -> None:
     """Every value is made before it is used: (stage, place) of both ends, and distance."""
+    table = units.body.table
     for unit in units.units:
-        inside = {result for op in unit.ops for result in op.results}
-        for op in unit.ops:
-            for value in captured(op):
-                if value not in inside:
-                    _check_value(value, op, unit, units)
+        for op in unit.numbers:
+            for value in table.used[op]:
+                found = table.chain(value)
+                if found is not None and found[0] not in unit.numbers:
+                    _check_value(*found, op, unit, units)
 
 
-def _check_value(value: Value, op: Operation, unit: Unit, units: Units) -> None:
-    found = chain_of(value, units)
-    if found is None:
-        return
-    made, chain = found
-    producer = units.producer(made, unit.stage)
+def _check_value(made: int, distance: int, op: int, unit: Unit, units: Units) -> None:
+    """`distance` is that between the iterations of op `op` and of its value's maker."""
+    producer = units.maker(made, unit.stage)
     if producer is None:
         return
-    lag = unit.stage + len(chain) - producer.stage
+    lag = unit.stage + distance - producer.stage
     if lag < 0 or (lag == 0 and producer.position >= unit.position):
-        distance = f"{len(chain)} iterations later " if chain else ""
+        ops = units.body.table.ops
+        later = f"{distance} iterations later " if distance else ""
         raise PipelineError(
-            f"cannot pipeline: '{op.name}' in stage {unit.stage} {distance}uses a value that is "
+            f"cannot pipeline: '{ops[op].name}' in stage {unit.stage} {later}uses a value that is "
             f"made later in the pipeline, in stage {producer.stage}",
             code="dependence-violated",
-            at=op,
-            notes=(("the value is made here", source_op(made)),),
+            at=ops[op],
+            notes=(("the value is made here", ops[made]),),
         )
 
 

@@ -5,23 +5,17 @@
     yield %y                      with the earliest statement that uses its iter_arg, or with
                                   the latest of its operands, if that comes later
 
-Ops whose values nobody uses have no place and disappear.
+Ops whose values nobody uses have no place and disappear. Ops and values are those of the body's
+table, by number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    captured,
-    defining_op,
-    is_block_argument,
-    walk,
-)
 from mlir_async_pipe.expand.plan.statement_places import Place
 from mlir_async_pipe.flow.algorithms import walked
+from mlir_async_pipe.loops.body_table import BodyTable
 from mlir_async_pipe.loops.statements import Body
 
 
@@ -29,150 +23,89 @@ class PurePlaces:
     """Finds the places of all pure ops of a body.
 
     `statement_places` is where the statements stand, `issue_places` where they are issued,
-    `rematerialised` the ops that may run once a stage.
+    `rematerialised` the ops that may run once a stage. `synchronisation` is derived again and uses
+    nothing.
     """
 
     def __init__(
         self,
-        body: Body,
-        statement_places: dict[Operation, Place],
-        issue_places: dict[Operation, Place],
-        rematerialised: frozenset[Operation],
+        table: BodyTable,
+        statement_places: Mapping[int, Place],
+        issue_places: Mapping[int, Place],
+        rematerialised: frozenset[int],
+        synchronisation: Collection[int],
     ) -> None:
-        self._body = body
+        self._table = table
+        self._end = len(table.ops) - 1
         self._statement_places = statement_places
         self._issue_places = issue_places
         self._rematerialised = rematerialised
-        self._holder = _top_level_holder(body)
+        self._synchronisation = synchronisation
 
-    def find(self) -> dict[Operation, tuple[Place, ...]]:
+    def find(self) -> dict[int, tuple[Place, ...]]:
         """Where each pure op runs: one place, or one a stage if it is rematerialised."""
-        places: dict[Operation, tuple[Place, ...]] = {}
-        yielded = list(self._body.terminator.operands)
-        for op in reversed(self._body.ops):
-            if op in self._statement_places or op not in self._holder:
+        places: dict[int, tuple[Place, ...]] = {}
+        for op in reversed(range(self._end)):
+            if op in self._statement_places or op in self._synchronisation:
                 continue
-            wanted: list[Place] = []
-            for result in op.results:
-                wanted += self._wanted_by(result, yielded, places)
+            wanted = [
+                place
+                for result in self._table.results[op]
+                for place in self._wanted_by(op, result, places)
+            ]
             if not wanted:
                 continue
             if op in self._rematerialised:
-                earliest: dict[int, Place] = {}
-                for place in wanted:
-                    known = earliest.get(place.stage)
-                    if known is None or place.order < known.order:
-                        earliest[place.stage] = place
-                places[op] = tuple(earliest.values())
+                stages = {place.stage for place in wanted}
+                places[op] = tuple(min(p for p in wanted if p.stage == stage) for stage in stages)
             else:
-                places[op] = (min(wanted, key=lambda place: (place.stage, place.order)),)
+                places[op] = (min(wanted),)
         return places
 
-    def _wanted_by(
-        self, result: Value, yielded: list[Value], places: dict[Operation, tuple[Place, ...]]
-    ) -> list[Place]:
+    def _wanted_by(self, op: int, result: int, places: dict[int, tuple[Place, ...]]) -> list[Place]:
+        users = [user for user in self._table.users[result] if user not in self._synchronisation]
+        if users == [self._end]:
+            return [self._place_of_carried(op, result)]
         wanted: list[Place] = []
-        for use in result.uses:
-            user = self._holder.get(use.owner.operation)
-            if user is None:
-                continue
-            if user == self._body.terminator:
-                if not any(
-                    u is not None and u != self._body.terminator for u in self._users(result)
-                ):
-                    wanted += self._place_of_carried(result, yielded, places)
-            elif user in self._issue_places:
-                wanted.append(self._issue_places[user])
-            else:
-                wanted.extend(places.get(user, ()))
+        for user in users:
+            issued = self._issue_places.get(user)
+            wanted += places.get(user, ()) if issued is None else (issued,)
         return wanted
 
-    def _users(self, value: Value) -> list[Operation | None]:
-        return [self._holder.get(use.owner.operation) for use in value.uses]
-
-    def _place_of_carried(
-        self, result: Value, yielded: list[Value], places: dict[Operation, tuple[Place, ...]]
-    ) -> list[Place]:
+    def _place_of_carried(self, op: int, result: int) -> Place:
         """A value that only the yield uses goes with the earliest user of its iter_arg, or with
         the latest of its operands where that comes later or the iter_arg has no user."""
-        found: list[Place] = []
-        arguments = list(self._body.block.arguments)
-        for number, value in enumerate(yielded):
-            if value == result:
-                found += self._statement_users(arguments[number + 1])
-        op = defining_op(result)
-        assert op is not None
-        earliest = sorted(found, key=_when)[:1]
-        return [max([*self._statement_producers(op), *earliest], key=_when, default=Place(0, 0))]
+        arguments = (n for n, value in enumerate(self._table.yielded, 1) if value == result)
+        takers = [place for argument in arguments for place in self._statement_users(argument)]
+        return max([*self._statement_producers(op), *sorted(takers)[:1]], default=Place(0, 0))
 
-    def _statement_users(self, value: Value) -> list[Place]:
-        places = self._issue_places
+    def _statement_users(self, argument: int) -> list[Place]:
+        places, left_out = self._issue_places, {*self._synchronisation, self._end}
 
-        def after(value: Value) -> list[Operation]:
-            holders = (self._holder.get(use.owner.operation) for use in value.uses)
-            return [op for op in holders if op is not None and op != self._body.terminator]
+        def users(op: int) -> list[int]:
+            found = [] if op in places else self._table.following(op)
+            return [user for user in found if user not in left_out]
 
-        def users(op: Operation) -> list[Operation]:
-            return [] if op in places else [u for result in op.results for u in after(result)]
+        first = [user for user in self._table.users[argument] if user not in left_out]
+        return [places[op] for op in walked(first, users) if op in places]
 
-        return [places[op] for op in walked(after(value), users) if op in places]
-
-    def _statement_producers(self, op: Operation) -> list[Place]:
-        places = self._statement_places
-
-        def makers(op: Operation) -> list[Operation]:
-            found = (defining_op(value) for value in captured(op))
-            return [o for o in found if o is not None and o.block == self._body.block]
-
-        def before(op: Operation) -> list[Operation]:
-            return [] if op in places else makers(op)
-
-        return [places[maker] for maker in walked(makers(op), before) if maker in places]
+    def _statement_producers(self, op: int) -> list[Place]:
+        places, makers = self._statement_places, self._table.makers
+        before = walked(makers(op), lambda other: () if other in places else makers(other))
+        return [places[maker] for maker in before if maker in places]
 
 
-def _when(place: Place) -> tuple[int, int]:
-    return place.stage, place.order
-
-
-def rematerialisable(body: Body) -> frozenset[Operation]:
+def rematerialisable(body: Body) -> frozenset[int]:
     """Pure ops over the induction variable and outside values that the yield does not use."""
-    induction = body.block.arguments[0]
-    closed: set[Operation] = set()
-    for op in body.pure:
-        if all(
-            value == induction
-            or not _inside(value, body)
-            or (defining_op(value) in closed and not is_block_argument(value))
-            for value in captured(op)
-        ):
+    table = body.table
+    closed: set[int] = set()
+    for op in map(table.number.__getitem__, body.pure):
+        if table.follows_induction(op, closed):
             closed.add(op)
-    kept = _makers(body.terminator.operands)
+    kept = table.makers(len(table.ops) - 1)
     while kept:
         op = kept.pop()
         if op in closed:
             closed.discard(op)
-            kept |= _makers(captured(op))
+            kept += table.makers(op)
     return frozenset(closed)
-
-
-def _makers(values: Iterable[Value]) -> set[Operation]:
-    return {op for value in values if (op := defining_op(value)) is not None}
-
-
-def _inside(value: Value, body: Body) -> bool:
-    op = defining_op(value)
-    return value.owner == body.block if op is None else op.block == body.block
-
-
-def _top_level_holder(body: Body) -> dict[Operation, Operation]:
-    """For each op of the body, nested ones included, the top-level op that holds it.
-
-    Synchronisation is left out: it is derived again and uses nothing."""
-    dropped = set(body.synchronisation)
-    holder: dict[Operation, Operation] = {body.terminator: body.terminator}
-    for op in body.ops:
-        if op in dropped:
-            continue
-        for inner in walk(op) if len(op.regions) else (op,):
-            holder[inner] = op
-    return holder

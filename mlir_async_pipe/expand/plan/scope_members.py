@@ -9,56 +9,48 @@ A scope hands on memory only: a value that leaves it would be used before it exi
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    captured,
-    defining_op,
-    walk,
-)
-from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces, is_physical
+from collections.abc import Collection, Mapping
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.expand.plan.statement_places import Place, is_physical
+from mlir_async_pipe.loops.body_table import BodyTable
 from mlir_async_pipe.loops.statements import Body, synchronisation_in
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
 
 def form_scopes(
-    body: Body, schedule: StatementPlaces, textual: dict[Operation, int]
-) -> tuple[frozenset[Operation], list[tuple[Operation, ...]]]:
+    body: Body, places: Mapping[int, Place], asynchronous: Collection[int]
+) -> tuple[frozenset[int], list[tuple[int, ...]]]:
     """Async statements that are no physical async ops, joined where values flow between
     them: neighbours in kernel order and of one stage that use each other's values.
 
-    Returns those statements, and the ops of each scope in textual order.
+    Returns those statements, and the ops of each scope in textual order, all by their numbers in the
+    body's table.
     """
-    places = schedule.places
-    ranked = sorted(places, key=lambda op: (places[op].order, textual[op]))
-    scopes: list[tuple[Operation, ...]] = []
-    scoped: set[Operation] = set()
-    run: list[Operation] = []
-    for op in [*ranked, None]:
-        joins = op in schedule.asynchronous and not is_physical(op)
-        if run and (not joins or op is None or places[op].stage != places[run[-1]].stage):
-            scopes += _connected(body, run, textual)
+    ops = body.table.ops
+    scoped = frozenset(op for op in asynchronous if not is_physical(ops[op]))
+    scopes: list[tuple[int, ...]] = []
+    run: list[int] = []
+    for op in sorted(places, key=lambda op: (places[op].order, op)) if scoped else ():
+        if run and (op not in scoped or places[op].stage != places[run[-1]].stage):
+            scopes += _connected(body, run)
             run = []
-        if joins and op is not None:
+        if op in scoped:
             run.append(op)
-            scoped.add(op)
-    return frozenset(scoped), scopes
+    return scoped, scopes + _connected(body, run)
 
 
-def _connected(
-    body: Body, run: list[Operation], textual: dict[Operation, int]
-) -> list[tuple[Operation, ...]]:
+def _connected(body: Body, run: list[int]) -> list[tuple[int, ...]]:
     """Split a run of async statements into the parts that share values, with the pure ops
     on the way; raises PipelineError (async-value-escapes) if a value leaves its scope."""
-    result = []
     for op in run:
-        _check_free_of_waits(op)
-        _check_free_of_calls(op)
-    for members, between in _parts(body, run):
-        ordered = tuple(sorted(members | between, key=lambda op: textual[op]))
-        _check_closed(ordered, body)
-        result.append(ordered)
-    return sorted(result, key=lambda ops: textual[ops[0]])
+        _check_free_of_waits(body.table.ops[op])
+        _check_free_of_calls(body.table.ops[op])
+    result = [tuple(sorted(members | between)) for members, between in _parts(body, run)]
+    for scope in result:
+        _check_closed(scope, body.table)
+    return sorted(result)
 
 
 def _check_free_of_waits(op: Operation) -> None:
@@ -95,45 +87,44 @@ def _check_free_of_calls(op: Operation) -> None:
 def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[Operation]]:
     """Async statements sorted into the parts that share values; what is asynchronous by itself
     joins nobody."""
-    parts = _parts(body, [op for op in statements if not is_physical(op)])
-    return [frozenset(members) for members, _ in parts]
+    table = body.table
+    parts = _parts(body, [table.number[op] for op in statements if not is_physical(op)])
+    return [frozenset(table.ops[op] for op in members) for members, _ in parts]
 
 
-def _parts(body: Body, run: list[Operation]) -> list[tuple[set[Operation], set[Operation]]]:
+def _parts(body: Body, run: list[int]) -> list[tuple[set[int], set[int]]]:
     """The statements of `run` by the values that they share, and the pure ops on the way."""
     leader = {op: op for op in run}
-    between: dict[Operation, set[Operation]] = {op: set() for op in run}
+    between: dict[int, set[int]] = {op: set() for op in run}
+    pure = set(map(body.table.number.__getitem__, body.pure))
 
-    def find(op: Operation) -> Operation:
+    def find(op: int) -> int:
         while leader[op] != op:
             op = leader[op]
         return op
 
     for op in run:
-        for producer, path in _producers_on_the_way(op, body, set(run)):
+        for producer, path in _producers_on_the_way(op, body.table, pure, leader):
             leader[find(op)] = find(producer)
             between[op] |= path
-    parts: dict[Operation, set[Operation]] = {}
+    parts: dict[int, set[int]] = {}
     for op in run:
         parts.setdefault(find(op), set()).add(op)
     return [(members, set().union(*(between[op] for op in members))) for members in parts.values()]
 
 
 def _producers_on_the_way(
-    op: Operation, body: Body, run: set[Operation]
-) -> list[tuple[Operation, set[Operation]]]:
+    op: int, table: BodyTable, pure: Collection[int], run: Collection[int]
+) -> list[tuple[int, set[int]]]:
     """Statements of `run` whose values reach `op` through pure ops, and those pure ops."""
-    found: list[tuple[Operation, set[Operation]]] = []
-    reaches: dict[Operation, bool] = {}
+    found: list[tuple[int, set[int]]] = []
+    reaches: dict[int, bool] = {}
 
-    def visit(current: Operation, path: tuple[Operation, ...]) -> None:
-        for value in captured(current):
-            producer = defining_op(value)
-            if producer is None or producer.block != body.block:
-                continue
+    def visit(current: int, path: tuple[int, ...]) -> None:
+        for producer in table.makers(current):
             if producer in run:
                 found.append((producer, set(path)))
-            elif producer in body.pure and reaches.get(producer, True):
+            elif producer in pure and reaches.get(producer, True):
                 before = len(found)
                 visit(producer, (*path, producer))
                 reaches[producer] = len(found) > before
@@ -142,24 +133,15 @@ def _producers_on_the_way(
     return found
 
 
-def _check_closed(ops: tuple[Operation, ...], body: Body) -> None:
-    inside = set(ops)
-    for op in ops:
-        for result in op.results:
-            for use in result.uses:
-                user = use.owner.operation
-                while user.block != body.block:
-                    user = user.parent.operation
-                if user not in inside:
-                    raise PipelineError(
-                        f"cannot pipeline: the value of async '{op.name}' is used outside its "
-                        f"async stage by '{user.name}'; async statements hand on memory only",
-                        code="async-value-escapes",
-                        at=op,
-                        notes=(("the user", user),),
-                    )
-
-
-def first_statement(ops: tuple[Operation, ...], places: dict[Operation, Place]) -> Operation:
-    """The statement of a scope that comes first in order."""
-    return min((op for op in ops if op in places), key=lambda op: places[op].order)
+def _check_closed(scope: tuple[int, ...], table: BodyTable) -> None:
+    for op in scope:
+        for number in table.following(op):
+            if number not in scope:
+                made, user = table.ops[op], table.ops[number]
+                raise PipelineError(
+                    f"cannot pipeline: the value of async '{made.name}' is used outside its "
+                    f"async stage by '{user.name}'; async statements hand on memory only",
+                    code="async-value-escapes",
+                    at=made,
+                    notes=(("the user", user),),
+                )

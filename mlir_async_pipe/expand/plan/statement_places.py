@@ -5,6 +5,8 @@ Read off the op form, or made up by a scheduler that tries schedules without edi
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body
@@ -14,8 +16,7 @@ from mlir_async_pipe.vocabulary import row_of
 SCOPE = "async_pipe.scope"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Stage and order of an op; smaller runs earlier in the pipeline."""
 
     stage: int

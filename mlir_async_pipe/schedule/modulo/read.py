@@ -143,9 +143,9 @@ def _held(
     held: dict[int, float] = defaultdict(float)
     for op, node in node_of.items():
         held[node] += 0 if op in asynchronous else costs.held_by(op)
-    for op, pure_places in units.pure_places.items():
+    for number, pure_places in units.pure_places.items():
         for place in pure_places:
-            held[numbers.get(place.order, 0)] += costs.held_by(op)
+            held[numbers.get(place.order, 0)] += costs.held_by(units.body.table.ops[number])
     return held
 
 
