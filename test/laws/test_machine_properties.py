@@ -140,6 +140,22 @@ def test_pipelined_equals_sequential_under_every_thread_schedule(
         target="nvvm:sm_80",
     )
 )
+@example(
+    Loop(
+        threads=1,
+        copies=(0, 0),
+        middle=False,
+        sinks=("store",),
+        stages=(0, 1, 1),
+        order=(0, 1, 2),
+        async_stages=(0, 1),
+        trips=0,
+        dynamic=True,
+        outer_trips=1,
+        num_stages=0,
+        target=None,
+    )
+)
 @given(loops())
 def test_counts_are_exact_on_the_paths_that_attain_them(loop: Loop) -> None:
     """Each emitted count is the smallest number of younger groups over all executions: with

@@ -170,15 +170,16 @@ class Step:
 class Synchronisation:
     """The synchronisation of the whole loop.
 
-    `drains` are the waits after it, as those of a step after the last one. `over`: a group that is
-    committed empty before the kernel, where a wait looks back at what never was.
+    `drains` are the waits after it, as those of a step after the last one. `over`: the groups that
+    a wait looks back at where neither they nor an empty one of theirs ever were; an empty group of
+    their queue is committed before the kernel.
     """
 
     prologue: tuple[Step, ...] = ()
     kernel: Step = field(default_factory=Step)
     epilogue: tuple[Step, ...] = ()
     drains: tuple[Wait, ...] = ()
-    over: Group | None = None
+    over: tuple[Group, ...] = ()
 
     def after_prologue(self) -> Iterator[tuple[Wait, int]]:
         """Each wait of the kernel and of what follows it, and how many steps after the kernel's end

@@ -73,13 +73,17 @@ def synchronised(plan: Plan) -> Plan:
     return replace(plan, synchronisation=replace(found, over=_never_begun(found)))
 
 
-def _never_begun(found: Synchronisation) -> Group | None:
-    """The group of a wait that looks back, in the kernel's first steps, at an iteration before the
-    first."""
+def _never_begun(found: Synchronisation) -> tuple[Group, ...]:
+    """The groups that a wait looks back at, in the kernel's first steps, in a step that has neither
+    an iteration of theirs nor an empty one."""
+    steps = len(found.prologue)
+    groups = {}
     for wait, late in found.after_prologue():
-        if wait.group.stage + wait.lag - late > len(found.prologue):
-            return wait.group
-    return None
+        group = wait.group
+        for t in range(steps - wait.lag + late, min(group.stage, steps)):
+            if t < 0 or group not in found.prologue[t].empty:
+                groups[group.number] = group
+    return tuple(groups.values())
 
 
 _NOTHING = Step()

@@ -57,7 +57,8 @@ class StepWriter:
                 self._synchronise(part, step, unit.position)
             self._clone(unit, part)
         for group in step.empty:
-            self.empty_group(group)
+            token = self.kernel.tokens[group.number]
+            self.values.written[token, group.stage, part.number] = self.empty_group(group)
 
     def _clone(self, unit: KernelUnit, part: Part) -> None:
         stage = unit.stage

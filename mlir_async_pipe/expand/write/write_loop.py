@@ -113,9 +113,8 @@ class LoopWriter:
         integers, now = self.integers, self.last_stage
         registers = self.sources.registers.items()
         lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
-        over = self.plan.synchronisation.over
-        token = None if over is None else self.steps.empty_group(over)
-        entries = [self._entry(source, n, token) for source, n in lines]
+        over = self._groups_that_are_over()
+        entries = [self._entry(source, n, over) for source, n in lines]
         for recurrence in self.recurrences:
             entries += recurrence.entries(now, integers)
         ends = self._ends_of_stages()
@@ -137,14 +136,23 @@ class LoopWriter:
         self._carry(lines, list(loop.results), now + 1)
         return loop
 
-    def _entry(self, source: Source, n: int, over: Value | None) -> Value:
+    def _groups_that_are_over(self) -> dict[Value, Value]:
+        """What stands for tokens of groups that never were: one empty group a queue."""
+        empty: dict[str, Value] = {}
+        for group in self.plan.synchronisation.over:
+            if group.queue not in empty:
+                empty[group.queue] = self.steps.empty_group(group)
+        tokens = self.kernel.tokens
+        return {tokens[g.number]: empty[g.queue] for g in self.plan.synchronisation.over}
+
+    def _entry(self, source: Source, n: int, over: dict[Value, Value]) -> Value:
         """What register r_n holds when the kernel begins. Before the first iteration a token is
-        `over`, that of a group that is complete."""
+        that of the step's empty group, or of one in `over`."""
         step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
         if source.chain or step >= stage:
             return self.values.made(source, stage, step)
-        assert over is not None
-        return over
+        empty = self.values.written.get((source.value, stage, step))
+        return over[source.value] if empty is None else empty
 
     def _ends_of_stages(self) -> dict[int, Value]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
