@@ -17,6 +17,9 @@ in bytes, times are in cycles.
 from __future__ import annotations
 
 import importlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_async_pipe import cache as kept
@@ -29,6 +32,9 @@ from mlir_async_pipe.session.diagnostics import (
     UsageError,
 )
 from mlir_async_pipe.session.report import Report, Session
+
+# The one step of a result that an earlier call of this process has computed.
+KEPT = "kept result"
 
 if TYPE_CHECKING:
     from mlir_async_pipe.lowering.lower import Lowered
@@ -47,6 +53,7 @@ def pipeline(
     assume_noalias_arguments: bool = False,
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
+    cache: bool = True,
 ) -> Report:
     """Pipeline all annotated loops, count their waits exactly and check the result.
 
@@ -61,6 +68,9 @@ def pipeline(
     `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
     `witnesses`: without them the records of waits have no reason and no path that attains the
     count, which saves time on large modules.
+    `cache`: a module that this process has pipelined before, to the last location, becomes what it
+    became then, and the report is that report (its `seconds` say so). `MLIR_ASYNC_PIPE_CACHE=off`
+    switches that off, too.
 
     The report holds remarks and warnings, and records of the kinds "schedules", "loops", "waits",
     "relaxed", "drains", "simplifications", "hazards" and "checks" (see `Report.of`).
@@ -79,7 +89,12 @@ def pipeline(
         "assume_noalias_arguments": assume_noalias_arguments,
         "check": check,
     }
-    return _rewrite("async-pipe", module, target, options, witnesses)
+    known = _target(target)
+
+    def ask() -> Report:
+        return _rewrite("async-pipe", module, known, options, witnesses)
+
+    return _kept_or_asked(_root(module), (known, options, witnesses), ask) if cache else ask()
 
 
 def count_waits(
@@ -177,8 +192,9 @@ def lower(
     `resources`: ptxas, where it is installed, says what PTX needs, and a kernel that spills is made
     again. Without it PTX comes a third sooner.
 
-    `cache`: code for the same module, options and versions, and what ptxas said of the same PTX, are
-    taken from the user's cache folder, where the extra `cache` is installed (`mlir_async_pipe.cache`).
+    `cache`: code that this process has made of the same module with the same options is not made again;
+    nor is that of another process with the same versions, nor is ptxas asked about PTX that it has seen,
+    where the extra `cache` is installed (`mlir_async_pipe.cache`).
 
     The result has the text, or the bytes of a "cubin" or "hsaco", `parameters` and `arguments` for a
     launch, and the waits, registers and shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
@@ -193,19 +209,44 @@ def lower(
             f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
         )
     options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
-    key = ""
-    if cache and kept.folder() is not None:
+    key, here = "", ""
+    if cache and not kept.is_off():
+        from mlir_async_pipe.bindings.as_bytes import bytes_of
+
         # With locations: what is said of the code names them.
-        text = root.get_asm(enable_debug_info=True, print_generic_op_form=True)
-        key = kept.key_of("code", text, known, emit, options)
-        found = kept.get(key)
+        asked = ("code", bytes_of(root), known, emit, options)
+        here = kept.key_here(*asked)
+        found = kept.RECENT.get(here)
+        if found is None and kept.folder() is not None:
+            key = kept.key_of(*asked)
+            found = kept.get(key)
         if isinstance(found, lowering.Lowered):
             return cast("Lowered", found)
     with plain_values():
         lowered: Lowered = lowering.lower(module, target=known, emit=emit, options=options)
+    if here:
+        kept.RECENT.put(here, lowered)
     if key:
         kept.put(key, lowered)
     return lowered
+
+
+def _kept_or_asked(root: Any, parts: tuple[Any, ...], ask: Callable[[], Report]) -> Report:
+    """What `ask` makes of a module and tells of it; both are taken from an earlier call that asked the
+    same. What an error ends is not kept."""
+    from mlir_async_pipe.bindings.as_bytes import become_bytes, bytes_of, stands_alone
+
+    if kept.is_off() or not stands_alone(root):
+        return ask()
+    began = time.perf_counter()
+    key = kept.key_here("pipeline", bytes_of(root), *parts)
+    found = kept.RECENT.get(key)
+    if found is not None and become_bytes(root, found[0]):
+        report: Report = found[1]
+        return replace(report, seconds={KEPT: time.perf_counter() - began})
+    report = ask()
+    kept.RECENT.put(key, (bytes_of(root), report))
+    return report
 
 
 def _rewrite(

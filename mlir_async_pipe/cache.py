@@ -1,4 +1,7 @@
-"""Results kept from run to run, in the user's cache folder, by the hash of all that they depend on.
+"""Results kept from call to call and from run to run, by the hash of all that they depend on.
+
+In a process the last ones are kept in memory, 64 MiB at most (`Recent`), and those of the tool, of code
+and of ptxas in the user's cache folder.
 
 The key of a result is made of the input, the options, the versions of this package, the bindings and
 the tools, and the sizes and times of this package's files, so that a change of a file makes new keys.
@@ -7,20 +10,18 @@ It needs the libraries of the extra `cache`, diskcache (SQLite; safe with severa
 was used least above 1 GiB) and platformdirs; without them nothing is kept. A cache that cannot be read
 or written is as good as none: every failure here is a miss.
 
-MLIR_ASYNC_PIPE_CACHE names another folder, or is "off".
+MLIR_ASYNC_PIPE_CACHE names another folder, or is "off": then memory keeps nothing, either.
+
+What only a cache that is there needs is imported then: it takes a twentieth of a short run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import os
-import pickle
-import shutil
-import sqlite3
-import subprocess
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -39,11 +40,16 @@ _TOOLS = ("ptxas", "nvdisasm", "ld.lld")
 _PLACES = ("CUDA_HOME", "ROCM_PATH")
 
 
+def is_off() -> bool:
+    """Whether nothing is to be kept."""
+    return os.environ.get(ENVIRONMENT_VARIABLE, "") in OFF
+
+
 def folder() -> Path | None:
     """Where results are kept; None if they are not."""
     named = os.environ.get(ENVIRONMENT_VARIABLE, "")
     needed = ("diskcache",) if named else ("diskcache", "platformdirs")
-    if named in OFF or not all(map(importlib.util.find_spec, needed)):
+    if is_off() or not all(map(importlib.util.find_spec, needed)):
         return None
     if named:
         return Path(named)
@@ -55,12 +61,19 @@ def key_of(kind: str, *parts: Any) -> str:
     return _hashed((kind, _surroundings()), parts)
 
 
+def key_here(kind: str, *parts: Any) -> str:
+    """The same for this process alone, whose versions and files stay what they are."""
+    return _hashed(kind, parts)
+
+
 def key_of_answer(tool: str, *parts: Any) -> str:
     """The key of what the program at the path `tool` answers to `parts`, input and options."""
     return _hashed(("answer", _tool(tool)), parts)
 
 
 def _hashed(head: Any, parts: tuple[Any, ...]) -> str:
+    import hashlib
+
     found = hashlib.sha256(repr(head).encode())
     for part in parts:
         found.update(part if isinstance(part, bytes) else repr(part).encode())
@@ -80,6 +93,7 @@ def put(key: str, value: Any) -> None:
 
 def clear() -> None:
     """Forget everything."""
+    RECENT.clear()
     _guarded(lambda kept: kept.clear())
 
 
@@ -87,6 +101,9 @@ def _guarded(use: Callable[[Any], Any]) -> Any:
     where = folder()
     if where is None:
         return None
+    import pickle
+    import sqlite3
+
     diskcache = importlib.import_module("diskcache")
     try:
         with diskcache.Cache(
@@ -104,6 +121,8 @@ def _guarded(use: Callable[[Any], Any]) -> Any:
 @lru_cache(maxsize=1)
 def _surroundings() -> tuple[Any, ...]:
     """What a result depends on beside its input: versions, tools, and our files."""
+    import shutil
+
     versions = tuple(map(_version, _DISTRIBUTIONS))
     tools = tuple(_stamp(Path(found)) for found in map(shutil.which, _TOOLS) if found)
     places = tuple(os.environ.get(name, "") for name in _PLACES)
@@ -111,18 +130,68 @@ def _surroundings() -> tuple[Any, ...]:
     return bindings.current(), versions, tools, places, ours, _libraries()
 
 
+class Recent:
+    """The last results of this process: `most` bytes of them, without those that were asked for least
+    recently. They are kept pickled, so what is kept holds no handle of anybody's context, and who
+    gets one may change it."""
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._most = most
+        self._bytes = 0
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Any:
+        """What was kept under `key`; None if nothing was."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+        import pickle
+
+        return pickle.loads(found)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep `value`, which is not None, under `key`, unless it cannot be pickled."""
+        import pickle
+
+        try:
+            content = pickle.dumps(value)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return
+        with self._lock:
+            self._bytes += len(content) - len(self._kept.pop(key, b""))
+            self._kept[key] = content
+            while self._bytes > self._most:
+                self._bytes -= len(self._kept.popitem(last=False)[1])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
+
+RECENT = Recent()
+
+
 @lru_cache(maxsize=16)
 def _tool(path: str) -> tuple[Any, ...]:
     """What changes when a tool is replaced: its file, and what it says of itself, since the file may
     be a script that starts another one."""
+    import subprocess
+
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return _stamp(Path(path)), told.stdout
 
 
 def _version(distribution: str) -> str:
+    from importlib import metadata
+
     try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return ""
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
-import io
 import json
 import os
 import re
@@ -38,9 +37,10 @@ def handed_over(gpu_module: Any, stack: str) -> str:
     """The `text` of a request for one gpu.module: bytecode for the stack of this process, which takes
     a third of the time of text, at both ends; else a module with it as text."""
     if bindings.current().name == stack:
-        written = io.BytesIO()
-        gpu_module.write_bytecode(written)
-        return BYTECODE + base64.b64encode(written.getvalue()).decode()
+        # The bindings may be chosen until now.
+        from mlir_async_pipe.bindings.as_bytes import bytes_of
+
+        return BYTECODE + base64.b64encode(bytes_of(gpu_module)).decode()
     kernels = gpu_module.get_asm(use_local_scope=True)
     return f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
 

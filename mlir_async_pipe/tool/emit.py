@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlir_async_pipe.bindings.as_bytes import bytes_of
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import printing
 from mlir_async_pipe.tool.options import Options
@@ -13,7 +14,7 @@ from mlir_async_pipe.tool.options import Options
 def ir(root: Any, options: Options) -> bytes:
     """The IR, as text or bytecode."""
     if options.emit_bytecode:
-        return printing.bytecode(root)
+        return bytes_of(root)
     return printing.print_ir(root, options).encode()
 
 

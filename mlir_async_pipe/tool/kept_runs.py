@@ -8,7 +8,6 @@ unless a report is asked for, whose records belong to passes.
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from typing import Any
 
 from mlir_async_pipe import cache
@@ -39,6 +38,8 @@ class KeptRun:
 
     def reports(self) -> list[Report]:
         """The reports; this imports the passes whose records they hold."""
+        import pickle
+
         return list(pickle.loads(self.pickled))
 
 
@@ -63,4 +64,6 @@ def find(key: str) -> KeptRun | None:
 def keep(key: str, contents: list[bytes], said: list[Diagnostic], reports: list[Report]) -> None:
     """Keep a run without errors."""
     if key and not any(entry.severity == "error" for entry in said):
+        import pickle
+
         cache.put(key, KeptRun(tuple(contents), tuple(said), pickle.dumps(reports)))

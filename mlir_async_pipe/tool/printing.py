@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import sys
 from typing import Any
@@ -51,13 +50,6 @@ def _uniquely_named(op: Any) -> Any:
 
 def _numbered(number: int, location: Any) -> Any:
     return ir.Location.name(f"v{number}", location, context=location.context)
-
-
-def bytecode(root: Any) -> bytes:
-    """The bytecode of `root`."""
-    buffer = io.BytesIO()
-    root.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 class DumpIr:

@@ -11,7 +11,6 @@ from typing import Any
 from mlir_async_pipe import bindings
 from mlir_async_pipe.async_pipe_pass import CHECK
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
@@ -81,6 +80,9 @@ def process(source: Source, work: Work) -> Outcome:
             with _explained(root, options, session):
                 last_check = _run_passes(root, pipeline, work, session)
                 if options.explain or options.report:
+                    # Most runs tell neither; it imports Python's table of HTML.
+                    from mlir_async_pipe.reports.outline import record_outlines
+
                     record_outlines(root, session)
             content = _print(root, work, session, last_check)
     except AsyncPipeError as error:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.as_bytes import bytes_of
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 
 
 def verify(root: Any, file: str) -> None:
     """Raises InputError (roundtrip-differs) or MlirErrors (roundtrip-differs)."""
-    bytecode = io.BytesIO()
-    root.operation.write_bytecode(bytecode)
     text = root.operation.get_asm(enable_debug_info=True)
-    for form, content in (("text", text), ("bytecode", bytecode.getvalue())):
+    for form, content in (("text", text), ("bytecode", bytes_of(root))):
         if _generic(_parsed(content, root)) != _generic(root):
             raise InputError(
                 f"the IR changes when it is printed as {form} and parsed again",
