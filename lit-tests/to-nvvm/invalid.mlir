@@ -151,3 +151,15 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// Tensor memory for a chip that has none.
+gpu.module @kernels {
+  gpu.func @g(%sums: !llvm.ptr<6>) kernel {
+    // expected-error @+2 {{sm_80 has no tensor memory: 'nvvm.tcgen05.shift' [no-tensor-memory]}}
+    // expected-note @+1 {{sm_100a, sm_103a and sm_110a have}}
+    nvvm.tcgen05.shift %sums : !llvm.ptr<6>
+    gpu.return
+  }
+}

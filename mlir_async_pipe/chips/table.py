@@ -63,7 +63,8 @@ class Chip:
     the back end uses by default, `threads` the largest block. `thread_registers` and
     `block_registers` are the vector registers of 32 bits that a thread and a block may have.
     `resident_threads` and `resident_blocks` are those that a multiprocessor (or compute unit) holds
-    at once, 0 where that is not known here. `tensor_copies`: it copies by tensor maps.
+    at once, 0 where that is not known here. `tensor_copies`: it copies by tensor maps;
+    `warpgroup_products`, `tensor_memory`: it multiplies by wgmma, by tcgen05.
     """
 
     name: str
@@ -81,6 +82,8 @@ class Chip:
     resident_threads: int = 0
     resident_blocks: int = 0
     tensor_copies: bool = False
+    warpgroup_products: bool = False
+    tensor_memory: bool = False
 
     def registers_of_thread(self, threads: int | None) -> int:
         """Registers of 32 bits that a thread may have in a block of that many threads (None: not
@@ -109,8 +112,11 @@ def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, i
         features=features,
         resident_threads=resident[0],
         resident_blocks=resident[1],
-        # PTX ISA, cp.async.bulk.tensor: sm_90 or later.
+        # PTX ISA, cp.async.bulk.tensor: sm_90 or later; wgmma: sm_90a; tcgen05: sm_100a and its kin,
+        # which sm_120 and sm_121 are not.
         tensor_copies=int(name.removeprefix("sm_").rstrip("a")) >= 90,
+        warpgroup_products=name == "sm_90a",
+        tensor_memory=name in ("sm_100a", "sm_103a", "sm_110a"),
     )
 
 
@@ -160,7 +166,11 @@ CHIPS: dict[str, Chip] = {
         _nvidia("sm_90a", 227, "+ptx86", (2048, 32)),
         _nvidia("sm_100", 227, "+ptx86", (2048, 32)),
         _nvidia("sm_100a", 227, "+ptx86", (2048, 32)),
+        _nvidia("sm_103a", 227, "+ptx88", (2048, 32)),
+        _nvidia("sm_110a", 227, "+ptx90", (1536, 24)),
         _nvidia("sm_120", 99, "+ptx87", (1536, 24)),
+        _nvidia("sm_120a", 99, "+ptx87", (1536, 24)),
+        _nvidia("sm_121a", 99, "+ptx88", (1536, 24)),
         _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
         _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
         _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED, resident=_WAVES),

@@ -3,33 +3,40 @@
     %next = nvgpu.warpgroup.mma %a, %b, %sum {waitGroup = 0}     waits for itself
     scf.yield %next                                              waitGroup = 1: for the one before
 
-That is so where what they sum up is handed to products only, in the loop: each has then an
+Products of tensor memory are waited for by the phase of an mbarrier (`tensor_commits`). That is so where what they sum up is handed to products only, in the loop: each has then an
 iteration's time to run. With p iterations in flight and g groups an iteration a wait leaves p g.
 """
 
 from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, users, walk
+from mlir_async_pipe.loops.tensor_commits import Completion, completions_of, hindrance
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.queues import WGMMA
 
+# No wait counts products of tensor memory: slots and their mbarriers are the limit.
+_ANY = 1 << 10
+
 
 @dataclass(frozen=True)
 class Products:
     """The products of a loop body: `waits` are the ops that wait for groups of them, `groups` is
     their number in an iteration. `hindered` says why none may be left in flight, "" if they may;
-    `at` is the op that it is about."""
+    `at` is the op that it is about. `completions` are the commits of products of tensor memory."""
 
     waits: tuple[Operation, ...]
     groups: int
     hindered: str = ""
     at: Operation | None = None
+    completions: tuple[Completion, ...] = ()
 
     def at_most(self) -> int:
         """Iterations whose products may be in flight, by what a wait can count."""
+        if self.completions and not self.hindered:
+            return _ANY
         if self.hindered or not self.groups:
             return 0
         return (WGMMA.largest_count or 0) // self.groups
@@ -41,6 +48,11 @@ def products_of(loop: Operation) -> Products:
     found = [op for op in walk(loop) if _queued(op)]
     waits = tuple(op for op in found if wait_attribute(op) is not None)
     groups = sum(1 for op in found if _commits(op))
+    completions = completions_of(loop)
+    if completions:
+        other = next(iter(found), None) or hindrance(loop)
+        why = f"'{other.name}' stands beside products of tensor memory" if other else ""
+        return Products(waits, groups, why, other, completions)
     inside = next((op for op in found if op not in top), None)
     if inside is not None:
         return Products(waits, groups, "it stands in a region of the body", inside)

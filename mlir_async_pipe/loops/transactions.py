@@ -13,22 +13,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     constant_value,
-    create,
-    defining_op,
     operations,
     walk,
 )
+from mlir_async_pipe.loops.mbarrier_operands import handle_of as handle_of
+from mlir_async_pipe.loops.mbarrier_operands import mbarrier_named, named
+from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer as mbarrier_pointer
+from mlir_async_pipe.loops.mbarrier_operands import operand as operand
+from mlir_async_pipe.loops.mbarrier_operands import operand_number as operand_number
+from mlir_async_pipe.loops.mbarrier_operands import use_of as use_of
+from mlir_async_pipe.loops.tensor_commits import completions_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary import operand_groups, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS, Use, box_bytes
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 _BARRIERS = re.compile(r"num_barriers = (\d+)")
@@ -44,6 +47,11 @@ class Transaction:
     copies: tuple[Operation, ...]
     wait: Operation
 
+    @property
+    def ops(self) -> tuple[Operation, ...]:
+        """All ops that name the mbarrier."""
+        return (self.expect, *self.copies, self.wait)
+
 
 def has_transactions(loop: Operation) -> bool:
     """Whether a loop copies by ops that complete on mbarriers."""
@@ -56,30 +64,26 @@ def is_phase_op(op: Operation) -> bool:
     return use_of(op) in ("expect", "wait", "handle")
 
 
-def use_of(op: Operation) -> Use | None:
-    """What an op does with mbarriers, None for all others."""
-    rule = MBARRIER_OPS.get(op.name)
-    return None if rule is None else rule.use
-
-
 def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
     """The transactions of a loop, in the order of their waits.
 
-    Raises PipelineError: async-op-unsupported, transaction-incomplete, transaction-bytes.
+    Raises PipelineError: async-op-unsupported, transaction-incomplete, transaction-bytes,
+    commit-incomplete.
     """
     for op in walk(loop):
         if _completes_on_mbarrier(op):
             _check_form(op)
     top = operations(loop.regions[0].blocks[0])
+    of_products = {op for completion in completions_of(loop) for op in completion.ops}
     for op in walk(loop):
-        if use_of(op) is not None and op not in top:
+        if use_of(op) is not None and op not in top and op not in of_products:
             raise _incomplete(op, "it stands in a region of the body, not in the body itself")
     found: dict[tuple[Value, int], dict[str, list[Operation]]] = {}
     for op in top:
         use = use_of(op)
-        if use is None or use == "handle":
+        if use is None or use == "handle" or op in of_products:
             continue
-        issued_by_all = use in ("expect", "copy") and "predicate" not in _named(op)
+        issued_by_all = use in ("expect", "copy") and "predicate" not in named(op)
         if use not in ("expect", "copy", "wait") or issued_by_all:
             raise _incomplete(op, _unfit(use))
         parts = found.setdefault(_mbarrier(op), {"expect": [], "copy": [], "wait": []})
@@ -91,44 +95,10 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
     return tuple(sorted(made, key=lambda transaction: places[transaction.wait]))
 
 
-def operand(op: Operation, name: str) -> Value | None:
-    """The operand of an mbarrier op that goes by `name`, None where the op has none."""
-    number = _named(op).get(name)
-    return None if number is None else op.operands[number]
-
-
-def operand_number(op: Operation, name: str) -> int:
-    """The place of an operand that the op has."""
-    return _named(op)[name]
-
-
-def handle_of(op: Operation) -> Operation | None:
-    """The op that takes one mbarrier of a group, to which the pointer leads that `op` names it by."""
-    pointer = None if "index" in _named(op) else operand(op, "barrier")
-    made = None if pointer is None else defining_op(pointer)
-    if made is None or made.name != "llvm.inttoptr":
-        return None
-    handle = defining_op(made.operands[0])
-    return handle if handle is not None and use_of(handle) == "handle" else None
-
-
-def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: Any) -> Value:
-    """A pointer of type `kind` to one mbarrier of a group."""
-    i64 = ir.IntegerType.get_signless(64, write.context)
-    name = "nvgpu.mbarrier.get"
-    made = create(name, [group, number], [i64], ip=write.ip, loc=write.location)
-    return write.cast("llvm.inttoptr", made.results[0], kind)
-
-
 def number_of_mbarriers(kind: Any) -> int:
     """The mbarriers of a group of this type."""
     found = _BARRIERS.search(str(kind))
     return int(found[1]) if found else 1
-
-
-def _named(op: Operation) -> dict[str, int]:
-    groups = operand_groups(op, MBARRIER_OPS[op.name])
-    return {name: group[0] for name, group in groups.items() if len(group)}
 
 
 def _completes_on_mbarrier(op: Operation) -> bool:
@@ -141,9 +111,9 @@ def _check_form(op: Operation) -> None:
     why = ""
     if op.name not in TENSOR_LOADS:
         why = "it has no predicate, which ends the copies"
-    elif "multicast" in _named(op):
+    elif "multicast" in named(op):
         why = "it also fills tiles of other blocks, which would have to give their slots back"
-    elif "im2col" in _named(op) or "im2col" in str(op.attributes.get("mode", "")):
+    elif "im2col" in named(op) or "im2col" in str(op.attributes.get("mode", "")):
         why = "in im2col mode the box is not what the tile's type says"
     if why:
         raise PipelineError(
@@ -163,14 +133,10 @@ def _unfit(use: Use) -> str:
 
 
 def _mbarrier(op: Operation) -> tuple[Value, int]:
-    barriers, index = operand(op, "barrier"), operand(op, "index")
-    handle = handle_of(op)
-    if handle is not None:
-        barriers, index = operand(handle, "barrier"), operand(handle, "index")
-    number = None if index is None else constant_value(index)
-    if barriers is None or number is None:
+    found = mbarrier_named(op)
+    if found is None:
         raise _incomplete(op, "its mbarrier is not a group's with a constant number")
-    return barriers, number
+    return found
 
 
 def _complete(barriers: Value, number: int, parts: dict[str, list[Operation]]) -> Transaction:

@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import (
     Transaction,
     handle_of,
@@ -49,15 +50,18 @@ class MbarrierSetup:
 
 
 def mbarrier_setups(
-    loop: Operation, transactions: tuple[Transaction, ...]
+    loop: Operation,
+    transactions: tuple[Transaction, ...],
+    completions: tuple[Completion, ...] = (),
 ) -> tuple[tuple[MbarrierSetup, ...], tuple[Operation, ...]]:
     """The setup of each group, and the ops between them and the loop, outermost first.
 
     Raises PipelineError (transaction-incomplete, mbarrier-shared, phase-not-carried)."""
-    groups = dict.fromkeys(t.barriers for t in transactions)
+    phases: list[Transaction | Completion] = [*transactions, *completions]
+    groups = dict.fromkeys(phase.barriers for phase in phases)
     setups = []
     for group in groups:
-        numbers = [t.number for t in transactions if t.barriers == group]
+        numbers = [phase.number for phase in phases if phase.barriers == group]
         create = defining_op(group)
         if create is None or use_of(create) != "handle" or len(create.operands):
             raise PipelineError(
@@ -66,7 +70,8 @@ def mbarrier_setups(
                 at=transactions[0].expect,
                 advice="make them with nvgpu.mbarrier.create, and initialise them there",
             )
-        setups.append(_setup(loop, create, numbers, transactions))
+        parts = {op for phase in phases for op in phase.ops}
+        setups.append(_setup(loop, create, numbers, parts))
     outer = [_between(loop, setup) for setup in setups]
     if any(len(chain) != len(outer[0]) for chain in outer):
         raise _shared(setups[0].create, setups[-1].create, "another group is made elsewhere")
@@ -77,9 +82,8 @@ def _setup(
     loop: Operation,
     create: Operation,
     numbers: list[int],
-    transactions: tuple[Transaction, ...],
+    parts: set[Operation],
 ) -> MbarrierSetup:
-    parts = {op for t in transactions for op in (t.expect, *t.copies, t.wait)}
     parts |= {handle for op in list(parts) if (handle := handle_of(op)) is not None}
     using = {op for op in users(create.results[0]) if op not in parts}
     block = create.block

@@ -31,6 +31,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 _KINDS = ("allocation", "attribution", "global")
 
@@ -139,7 +140,11 @@ def check_independent(
 
 def _touches_no_tensor(op: Operation) -> bool:
     """Ops that no row describes, and that leave global memory alone."""
-    return use_of(op) is not None or op.name in (*PROXY_FENCES, PRODUCT_FENCE)
+    return (
+        use_of(op) is not None
+        or tensor_use(op) is not None
+        or op.name in (*PROXY_FENCES, PRODUCT_FENCE)
+    )
 
 
 def barriers_to_drop(
@@ -163,5 +168,7 @@ def barriers_to_drop(
 
 def _may_write(op: Operation) -> bool:
     if is_opaque(op) and not _touches_no_tensor(op):
+        return True
+    if tensor_use(op) in ("load", "store", "alloc", "dealloc"):
         return True
     return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))

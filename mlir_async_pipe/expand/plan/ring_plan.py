@@ -70,7 +70,7 @@ def plan_ring(
         products = products_of(loop)
         left = in_flight(products, annotations.in_flight, loop)
         versions = ahead + left + (1 if copies_first else 0)
-        setups, outer = mbarrier_setups(loop, transactions)
+        setups, outer = mbarrier_setups(loop, transactions, products.completions)
         issue = issue_slice(body, transactions, around)
         if not annotations.independent:
             check_independent(body, transactions, noalias_arguments)

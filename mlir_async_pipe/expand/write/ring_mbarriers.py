@@ -23,7 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
 )
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
-from mlir_async_pipe.loops.transactions import operand, operand_number
+from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand, operand_number
+from mlir_async_pipe.loops.tensor_commits import Completion
+from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -52,6 +54,24 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
 def mbarrier_of(write: IntegerWriter, number: int, slot: Value, versions: int) -> Value:
     """The number in the new group of mbarrier `number` for a slot."""
     return write.add(slot, number * versions)
+
+
+def name_mbarrier(
+    op: Operation,
+    phase: Transaction | Completion,
+    groups: dict[Value, Value],
+    slot: Value,
+    versions: int,
+) -> None:
+    """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
+    write = IntegerWriter(before(op), op.location)
+    number = mbarrier_of(write, phase.number, slot, versions)
+    group, at = groups[phase.barriers], operand_number(op, "barrier")
+    if operand(op, "index") is None:
+        op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
+        return
+    op.operands[at] = group
+    op.operands[operand_number(op, "index")] = number
 
 
 def _group_of(kind: Any, count: int) -> Any:

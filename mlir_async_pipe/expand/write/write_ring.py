@@ -40,7 +40,8 @@ from mlir_async_pipe.expand.plan.issue_slice import conjunction
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.ring_mbarriers import mbarrier_of, write_mbarriers
+from mlir_async_pipe.expand.write.ring_commits import drain_commits, write_commits
+from mlir_async_pipe.expand.write.ring_mbarriers import name_mbarrier, write_mbarriers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
@@ -48,11 +49,9 @@ from mlir_async_pipe.loops.products_in_flight import wait_attribute
 from mlir_async_pipe.loops.transactions import (
     Transaction,
     handle_of,
-    mbarrier_pointer,
     operand,
     operand_number,
 )
-from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 # Threads of a warp: the first one issues.
@@ -122,9 +121,12 @@ class RingWriter:
         self._kernel(len(carried))
         names.forget(self.kernel)
         names.remove(self.kernel, names.LOOP_NAMES)
-        if plan.in_flight:
+        slot, phase = list(self.kernel.results)[-len(carried) :][:2]
+        if plan.products.completions:
+            drain_commits(plan, self.kernel, self.groups, slot, phase)
+        elif plan.in_flight:
             self._wait_for_products()
-        return list(self.kernel.results)[-len(carried) :][:2]
+        return [slot, phase]
 
     def _wait_for_products(self) -> None:
         name = "nvvm.wgmma.wait.group.sync.aligned"
@@ -162,6 +164,7 @@ class RingWriter:
         self._drop_input()
         show_slot(self.buffers, slot, operations(block))
         self._leave_products()
+        write_commits(plan, integers, self.groups, slot, phase, ahead)
         integers.enter(before(end))
         following = self._next_slot(slot)
         wraps = integers.compare("eq", following, integers.slot(0))
@@ -258,14 +261,7 @@ class RingWriter:
         return result
 
     def _name_mbarrier(self, op: Operation, transaction: Transaction, slot: Value) -> None:
-        write = IntegerWriter(before(op), op.location)
-        number = mbarrier_of(write, transaction.number, slot, self.plan.versions)
-        group, at = self.groups[transaction.barriers], operand_number(op, "barrier")
-        if operand(op, "index") is None:
-            op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
-            return
-        op.operands[at] = group
-        op.operands[operand_number(op, "index")] = number
+        name_mbarrier(op, transaction, self.groups, slot, self.plan.versions)
 
     # -- the body of the kernel ----------------------------------------------------------------
 

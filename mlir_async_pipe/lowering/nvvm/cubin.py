@@ -5,9 +5,12 @@
     LDGSTS                  a copy from global to shared memory
     WARPGROUP.DEPBAR.LE gsb0, 0x1      wgmma.wait_group 1
     SYNCS.PHASECHK, SYNCS.ARRIVE.TRANS64, UTMALDG    try_wait, arrive.expect_tx, a tensor copy
+    UTCHMMA, UTCBAR         tcgen05.mma, tcgen05.commit
 
 nvdisasm names the targets of branches, so a loop is what stands between a label and a later
-branch back to it: an exact check of the final code without a GPU.
+branch back to it, if nothing comes to that branch but through the label (waits ask again in code that
+stands after the last exit, and goes back into the middle of a loop): an exact check of the final code
+without a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ class MachineLoop:
     `waits` are the counts of its DEPBARs (groups) in order, `product_waits` those of products of
     warpgroups; `barriers`, `copies` (LDGSTS) and `multiplications` (tensor core instructions) are
     numbers of instructions, of all `instructions` that the loop has, and so are `tensor_copies`,
-    the `expects` that announce their bytes, and the `phase_waits` for them.
+    the `expects` that announce their bytes, and the `phase_waits` for them or for products of tensor
+    memory, which `commits` complete.
     """
 
     waits: tuple[int, ...]
@@ -41,6 +45,7 @@ class MachineLoop:
     tensor_copies: int = 0
     expects: int = 0
     phase_waits: int = 0
+    commits: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,9 @@ _SECTION = re.compile(r"^\.text\.([\w$.]+):$")
 _LABEL = re.compile(r"^(\.L_\w+):$")
 _INSTRUCTION = re.compile(r"^/\*[0-9a-f]+\*/\s+(?P<text>[^;]+);")
 _BRANCH = re.compile(r"\bBRA\b.*`\((?P<label>\.L_\w+)\)")
+# A branch on a uniform predicate has it as an operand.
+_CONDITION = re.compile(r"\bBRA\S* !?UP\d")
+_END = re.compile(r"\b(?:EXIT|RET)\b")
 _WAIT = re.compile(r"\bDEPBAR\.LE SB0, 0x(?P<count>[0-9a-f]+)")
 _PRODUCT_WAIT = re.compile(r"\bDEPBAR\.LE gsb0, 0x(?P<count>[0-9a-f]+)")
 _TENSOR = re.compile(r"\b[A-Z]*(?:MMA|GMMA)\b")
@@ -133,9 +141,33 @@ def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[i
         branch = _BRANCH.search(text)
         first = labels.get(branch["label"]) if branch else None
         # A branch to itself is the padding after the last exit.
-        if first is not None and first < number:
+        if first is not None and first < number and _leads_to(first, number, instructions, labels):
             ends[first] = max(number, ends.get(first, number))
     return sorted(ends.items())
+
+
+def _leads_to(first: int, last: int, instructions: list[str], labels: dict[str, int]) -> bool:
+    """Whether every way from the entry to an instruction goes through `first`."""
+    seen, waiting = {first, 0}, [0] if first else []
+    while waiting:
+        number = waiting.pop()
+        for following in _following(number, instructions[number], labels):
+            if following == last:
+                return False
+            if following < len(instructions) and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return True
+
+
+def _following(number: int, text: str, labels: dict[str, int]) -> list[int]:
+    """The instructions that may run after one."""
+    branch = _BRANCH.search(text)
+    goes_on = text.startswith("@") or branch is None or _CONDITION.search(text) is not None
+    if branch is None and _END.search(text) is not None:
+        goes_on = text.startswith("@")
+    target = labels.get(branch["label"]) if branch else None
+    return ([] if target is None else [target]) + ([number + 1] if goes_on else [])
 
 
 def _bodies(instructions: list[str], spans: list[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
@@ -175,4 +207,5 @@ def _loop(body: tuple[str, ...]) -> MachineLoop:
         number("UTMALDG"),
         number("SYNCS.ARRIVE.TRANS64"),
         number("PHASECHK.TRANS64.TRYWAIT"),
+        number("UTCBAR"),
     )

@@ -26,12 +26,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     set_integer,
     symbol_name,
-    walk,
     walk_named,
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
+from mlir_async_pipe.lowering.nvvm.chip_ops import check_tensor_ops
 from mlir_async_pipe.lowering.nvvm.cluster_addresses import CAST, keep_cluster_addresses
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
@@ -66,7 +66,6 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import row_of
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
@@ -249,17 +248,8 @@ def _make_dynamic_external(to: ToNvvm) -> None:
                 set_integer(op, "alignment", max(known, least), 64)
 
 
-def _check_tensor_copies(to: ToNvvm) -> None:
-    """Raise LoweringError (no-tensor-copies) at the first copy that completes on an mbarrier."""
-    for op in walk(to.root) if not to.chip.tensor_copies else ():
-        row = row_of(op)
-        if row is not None and row.completion == "mbarrier":
-            raise LoweringError(
-                f"{to.chip.name} has no copies that complete on an mbarrier: '{op.name}'",
-                code="no-tensor-copies",
-                at=op,
-                advice="sm_90 and later have; without roles all threads copy, by cp.async",
-            )
+def _check_chip(to: ToNvvm) -> None:
+    check_tensor_ops(to.root, to.chip)
 
 
 def _require_sizes(to: ToNvvm) -> None:
@@ -272,7 +262,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
     Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
     Step("spaces", on_root(check_copy_spaces), (), "the copies are those that the user wrote"),
-    Step("tensors", _check_tensor_copies, (), "the copies are those that the user wrote"),
+    Step("tensors", _check_chip, (), "the copies are those that the user wrote"),
     Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
     Step("abstract", _lower_abstract_ops, ("spaces", "align"), "copies may be as wide as can be"),
     Step("caches", _hint_caches, ("abstract",), "all copies are made, in loops of scf"),

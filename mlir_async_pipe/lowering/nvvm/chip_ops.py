@@ -1,0 +1,58 @@
+"""Refuses ops of tensor cores and tensor copies that the chip does not have, where they stand.
+
+| op                                  | chips                                | code                   |
+|-------------------------------------|--------------------------------------|------------------------|
+| copies that complete on an mbarrier | sm_90 and later                      | no-tensor-copies       |
+| products of warpgroups (wgmma)      | sm_90a                               | no-warpgroup-products  |
+| tensor memory (tcgen05)             | sm_100a, sm_103a, sm_110a            | no-tensor-memory       |
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
+
+
+def check_tensor_ops(root: Operation, chip: Chip) -> None:
+    """Raise LoweringError (the codes above) at the first op that the chip does not have."""
+    for op in walk(root):
+        found = _lacking(op, chip)
+        if found is not None:
+            what, code, others = found
+            raise LoweringError(
+                f"{chip.name} has no {what}: '{op.name}'", code=code, at=op, advice=others
+            )
+
+
+def _lacking(op: Operation, chip: Chip) -> tuple[str, str, str] | None:
+    """What the chip lacks for an op, the code, and who has it or what to use; None if nothing."""
+    row, rule = row_of(op), MBARRIER_OPS.get(op.name)
+    of_memory = tensor_use(op) is not None or (rule is not None and rule.use == "commit")
+    if of_memory and not chip.tensor_memory:
+        advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
+        return "tensor memory", "no-tensor-memory", advice
+    if row is None:
+        return None
+    if row.queue == WGMMA and not chip.warpgroup_products:
+        return (
+            "products of warpgroups",
+            "no-warpgroup-products",
+            f"sm_90a has; {_products_of(chip)}",
+        )
+    if row.completion == "mbarrier" and not chip.tensor_copies:
+        advice = "sm_90 and later have; without roles all threads copy, by cp.async"
+        return "copies that complete on an mbarrier", "no-tensor-copies", advice
+    return None
+
+
+def _products_of(chip: Chip) -> str:
+    if chip.tensor_memory:
+        return "here nvvm.tcgen05.mma multiplies in tensor memory (docs/blackwell.md)"
+    if chip.warpgroup_products:
+        return "here warpgroups multiply by wgmma what tensor copies bring (docs/hopper.md)"
+    return "here warps multiply by nvgpu.mma.sync what nvgpu.ldmatrix loads"
