@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.mbarrier_operands import handle_of, mbarrier_named, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 
 @dataclass(frozen=True)
