@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
 from mlir_async_pipe.checker.phase_faults import FoundFault
-from mlir_async_pipe.checker.phases.phase_paths import follow
+from mlir_async_pipe.checker.phases.followed_kernel import follow
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads

@@ -76,7 +76,7 @@ BARRIER_ROWS = (
     Row(
         "nvvm.barrier", ("number?", "threads?", "predicate?"), barrier=everything, whole=is_of_block
     ),
-    Row("nvvm.barrier.arrive", barrier=nothing, whole=never),
+    Row("nvvm.barrier.arrive", ("number?", "threads"), barrier=nothing, whole=never),
     Row("nvvm.bar.warp.sync", barrier=nothing, whole=never),
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),

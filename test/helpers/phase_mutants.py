@@ -82,7 +82,7 @@ def random_mutant(seed: int) -> tuple[str, Ring, str]:
 
 
 def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring, str]:
-    ring = random_ring(seed, specialised=draw.random() < 0.2)
+    ring = random_ring(seed, specialised=draw.random() < 0.5)
     ring = dataclasses.replace(ring, tiles=2 * ring.slots + 1, executions=2)
     kind = draw.choice(("part", "line", "change", "slots"))
     if kind == "slots" and ring.slots > 1:

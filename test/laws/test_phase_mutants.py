@@ -4,7 +4,7 @@ checker names.
 `python test/reports/phase_report.py` does the same to hundreds of loops and mutants.
 
 Covers: checker/phases/phase_paths.py, checker/phases/arrivals.py, checker/phases/async_memory.py,
-test/reports/phase_report.py, test/reports/nightly_table.py
+checker/phases/role_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from generate_hopper_gemm import HopperGemm
 def test_right_loops_are_proven_and_run(seed: int) -> None:
     found = judge_right(seed)
     assert found.fails == ""
-    assert found.verdict == ("unknown" if found.roles else "safe"), found.codes
+    assert found.verdict == "safe", found.codes
 
 
 @pytest.mark.parametrize("seed", range(7000, 7030))
 def test_no_failing_mutant_is_missed(seed: int) -> None:
     found = judge_mutant(seed)
     assert not found.missed, (found.kind, found.fails, found.text)
-    if found.fails and not found.roles:
-        assert found.verdict == "unsafe"
+    if found.fails:
+        assert found.verdict == "unsafe", (found.kind, found.fails, found.text)
 
 
 @pytest.mark.parametrize("seed", range(7000, 7012))
@@ -55,13 +55,13 @@ def test_pipelines_of_the_expander_are_proven(seed: int) -> None:
 def test_the_figures_count_what_is_wrong() -> None:
     found = [
         Judged("right", 0, False, "safe", "", ""),
-        Judged("right", 1, True, "unknown", "specialised", ""),
+        Judged("right", 1, True, "safe", "", ""),
         Judged("no wait", 2, False, "unsafe", "read-in-flight", "read-in-flight"),
-        Judged("no wait", 3, True, "unknown", "specialised", "read-in-flight"),
+        Judged("no wait", 3, True, "unsafe", "deadlock", "deadlock"),
     ]
     figures = summary(found)
-    assert is_clean(figures) and figures["mutants, failing, named"] == 1
-    assert figures["mutants with roles, failing, unknown"] == 1
+    assert is_clean(figures) and figures["mutants, failing, named"] == 2
+    assert figures["mutants with roles, failing, named"] == 1
     missed = Judged("slots", 4, False, "safe", "", "source-overwritten", "module {}")
     accused = Judged("made", 5, False, "unsafe", "deadlock", "", "module {}")
     for wrong, name in ((missed, "missed"), (accused, "made by the expander, accused")):

@@ -4,8 +4,8 @@
 
 A mutant *fails* if the machine finds a race or a deadlock in one of three completions, or if these
 give different results. What fails and is neither `unsafe` nor `unknown` for the checker is *missed*; a right
-loop that it calls unsafe is *accused*. Either makes the exit code 1. Loops with roles of their own
-are unknown to the checker (`specialised`), and counted apart. Pipelines that the expander made of
+loop that it calls unsafe is *accused*. Either makes the exit code 1. Of the right loops every third,
+and of the mutants every second has roles of its own; these are counted apart, too. Pipelines that the expander made of
 random loops (`made`) are judged by the checker alone; `tensor_loops_report.py` runs them.
 """
 
@@ -87,24 +87,25 @@ def summary(found: list[Judged]) -> dict[str, int]:
     made = [one for one in found if one.kind == "made"]
     mutants = [one for one in found if one.kind not in ("right", "made")]
     failing = [one for one in mutants if one.fails]
-    together = [one for one in failing if not one.roles]
+    apart = [one for one in mutants if one.roles]
     return {
-        "right": sum(not one.roles for one in right),
+        "right": len(right),
         "right, proven": sum(one.verdict == "safe" for one in right),
-        "right, unknown": sum(one.verdict == "unknown" and not one.roles for one in right),
+        "right, unknown": sum(one.verdict == "unknown" for one in right),
         "right, accused": sum(one.accused for one in right),
         "right, but the machine finds something": sum(bool(one.fails) for one in right),
-        "right with roles": sum(one.roles for one in right),
-        "right with roles, unknown": sum(one.verdict == "unknown" and one.roles for one in right),
+        "right with roles, proven": sum(one.verdict == "safe" and one.roles for one in right),
         "made by the expander": len(made),
         "made by the expander, proven": sum(one.verdict == "safe" for one in made),
         "made by the expander, accused": sum(one.accused for one in made),
         "mutants": len(mutants),
         "mutants, failing": len(failing),
         "mutants, failing, named": sum(one.verdict == "unsafe" for one in failing),
-        "mutants, failing, unknown": sum(one.verdict == "unknown" for one in together),
-        "mutants with roles, failing, unknown": sum(
-            one.verdict == "unknown" and one.roles for one in failing
+        "mutants, failing, unknown": sum(one.verdict == "unknown" for one in failing),
+        "mutants with roles": len(apart),
+        "mutants with roles, failing": sum(bool(one.fails) for one in apart),
+        "mutants with roles, failing, named": sum(
+            bool(one.fails) and one.verdict == "unsafe" for one in apart
         ),
         "missed": sum(one.missed for one in mutants),
         "mutants, not failing": len(mutants) - len(failing),
@@ -136,7 +137,7 @@ def tell(found: list[Judged]) -> None:
     for (kind, codes), number in sorted(kinds.items()):
         print(f"| {kind} | {codes} | {number} |")
     for one in found:
-        if one.text or (one.verdict == "unknown" and not one.roles):
+        if one.text or one.verdict == "unknown":
             print(f"\n{one.kind}, seed {one.seed}: {one.verdict} {one.codes}; machine: {one.fails}")
             print(one.text)
 

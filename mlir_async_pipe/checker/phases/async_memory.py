@@ -117,6 +117,13 @@ class AsyncMemory:
         self.check_write(Touch(region, op, mask), proxy=True)
         self.barriers[key] = arrivals.copy(self.barrier(key, op), op, mask, region, size)
 
+    def running_parity(self, key: Key) -> int | None:
+        """The parity of the phase that an arrival of all threads came in."""
+        barrier = self.barriers.get(key)
+        if barrier is None or not barrier.phases:
+            return None
+        return (barrier.parity + len(barrier.phases) - 1) % 2
+
     def copies(self) -> Iterator[Copy]:
         """The copies in flight."""
         for barrier in self.barriers.values():
@@ -218,13 +225,13 @@ class AsyncMemory:
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         for copy in self.copies():
-            _refuse(code, touch, copy, "no wait for the phase of this copy has passed there")
+            refuse(code, touch, copy, "no wait for the phase of this copy has passed there")
 
     def _check_landed(self, touch: Touch) -> None:
         why = "only some threads waited for it: a barrier of the block is missing"
         for copy in self.landed:
             if touch.by is None or copy.by is None or touch.by & ~copy.by:
-                _refuse("not-visible", touch, copy, why)
+                refuse("not-visible", touch, copy, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         for (queue, _), issued in self.queues.items():
@@ -233,23 +240,23 @@ class AsyncMemory:
                 if age:
                     wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
                 for read in group:
-                    _refuse("source-overwritten", touch, read, wait)
+                    refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: the block must meet in between"
         for read, was_proxy in self.reads:
             if (proxy or was_proxy) and not _same_thread(read, touch):
-                _refuse("missing-barrier", touch, read, why)
+                refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads meet"
         barrier = "other threads may not have written yet: the block must meet in between"
         for write, fenced, met in self.written:
             if not fenced:
-                _refuse("missing-fence", touch, write, fence)
+                refuse("missing-fence", touch, write, fence)
             elif not met and not _same_thread(write, touch):
-                _refuse("missing-barrier", touch, write, barrier)
+                refuse("missing-barrier", touch, write, barrier)
 
 
-def _refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
     """Raises PhaseFault if the bytes of two accesses may be the same."""
     if meet(earlier.region, touch.region):
         surely = _surely(earlier.region, touch.region)

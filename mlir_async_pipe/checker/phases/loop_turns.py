@@ -9,13 +9,16 @@ a constant number of very many iterations what is left is the unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
+from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import form_of, normal
-from mlir_async_pipe.checker.phases.path_state import PathState, Turn
+from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
 from mlir_async_pipe.checker.phases.ranges_of_sums import mentions
 from mlir_async_pipe.checker.step_graph import Flow
 
@@ -23,6 +26,19 @@ from mlir_async_pipe.checker.step_graph import Flow
 LONG_LOOP = 96
 # Numbers that a loop of unknown length carries are told apart up to here.
 LARGEST_CARRIED = 16
+# Iterations beside other roles are counted up to here, if one of these is in a loop like it; so
+# many more if none is.
+COUNTED, MORE_ALONE = 3, 9
+# An unknown number of iterations beside other roles, and how many there are at most, if known.
+TRIP = "trip"
+
+
+class CountedError(Exception):
+    """A condition tells the first `counted` iterations from those after them."""
+
+    def __init__(self, counted: int) -> None:
+        super().__init__(counted)
+        self.counted = counted
 
 
 @dataclass
@@ -33,6 +49,8 @@ class LoopTurns:
     flow: Flow
     modulus: int
     exact: bool
+    roles: bool = False
+    counted: int = COUNTED
     some_long: bool = False
 
     def enter(self, state: PathState, number: int) -> None:
@@ -45,6 +63,9 @@ class LoopTurns:
         total = forms.subtract(upper, lower)
         if not total.terms and (self.exact or total.constant <= LONG_LOOP * step):
             state.turns[number] = Turn(normal(lower), step)
+            return
+        if self.roles:
+            state.turns[number] = Turn(normal(lower), step, None, 0)
             return
         if not total.terms:
             self._enter_long(state, number, upper, total.constant, step)
@@ -71,18 +92,21 @@ class LoopTurns:
     def _any(self, state: PathState, number: int) -> Form | None:
         """Any number, the same in all threads if they share the loop's bounds."""
         loop = self.flow.loops[number]
-        bounds = [state.get(n) for n in (loop.lower, loop.upper, loop.step) if n is not None]
+        bounds = [state.get_here(n) for n in (loop.lower, loop.upper, loop.step) if n is not None]
         if len(bounds) < 3 or not all(isinstance(bound, int | Form) for bound in bounds):
             return None
         atom = Atom("unknown", ("turn", number))
         state.forget(atom)
         return forms.of_atom(atom)
 
-    def _bounds(self, state: PathState, number: int) -> tuple[Form, Form, int] | None:
+    def _bounds(
+        self, state: PathState, number: int, get: Callable[[int], Value] | None = None
+    ) -> tuple[Form, Form, int] | None:
         loop = self.flow.loops[number]
         if loop.lower is None or loop.upper is None or loop.step is None:
             return None
-        lower, upper, step = (state.get(n) for n in (loop.lower, loop.upper, loop.step))
+        get = get or state.get_here
+        lower, upper, step = (get(n) for n in (loop.lower, loop.upper, loop.step))
         if not isinstance(lower, int | Form) or not isinstance(upper, int | Form):
             return None
         if not isinstance(step, int) or step <= 0:
@@ -97,6 +121,25 @@ class LoopTurns:
             return value, None
         return value, forms.subtract(bounds[1], form_of(value))
 
+    def check_counted(self, state: PathState, form: Form) -> None:
+        """A condition is open. One that compares an unknown number of iterations with a number near
+        the first ones asks to count these. Raises CountedError."""
+        if len(form.terms) != 1:
+            return
+        ((atom, factor),) = form.terms
+        at = abs(form.constant // factor) + 1
+        if atom.kind == TRIP and at <= LONG_LOOP // 2:
+            raise CountedError(at + self.counted)
+        state.doubtful |= atom.kind == TRIP and atom.key[1] is None
+
+    def may_end(self, state: PathState, rest: Form) -> bool:
+        """Whether a loop may end here by the residues of its numbers."""
+        low, high = state.known.bounds(rest)
+        if not self.roles or low is None or low != high:
+            return True
+        residue = state.known.residue(rest, self.modulus)
+        return residue is None or residue == low % self.modulus
+
     def repeat(self, state: PathState, number: int, carried: Iterable[int]) -> None:
         """The next iteration begins; the values `carried` are assigned."""
         turn = state.turns.get(number, Turn(None))
@@ -108,9 +151,59 @@ class LoopTurns:
         elif turn.value is not None:
             following = normal(forms.add(form_of(turn.value), Form(turn.step)))
             state.turns[number] = turn._replace(value=following)
+            if turn.over >= 0:
+                self._count(state, number)
         if any(isinstance(turn.value, Form | None) for turn in state.turns.values()):
             for target in carried:
                 self._bound_carried(state, target)
+
+    def leave(self, state: PathState, number: int) -> None:
+        """The loop is over; nothing is known any more of an unknown that nobody counts by."""
+        turn = state.turns.pop(number, None)
+        if turn is None or not self.roles or not isinstance(turn.value, Form):
+            return
+        left = [t.value for strand in state.strands() for t in strand.turns.values()]
+        for atom, _ in turn.value.terms:
+            if atom.kind == TRIP and not any(
+                isinstance(value, Form) and mentions(value, atom) for value in left
+            ):
+                state.forget(atom)
+
+    def _count(self, state: PathState, number: int) -> None:
+        """One more iteration beside other roles. Those that are in a loop like it are so many
+        iterations before or after it, however many these are."""
+        bounds, turn = self._bounds(state, number), state.turns[number]
+        over = turn.over + 1
+        state.turns[number] = turn._replace(over=over)
+        if bounds is None or over < self.counted:
+            return
+        alike = [
+            (strand, other)
+            for strand in state.others
+            for other, theirs in strand.turns.items()
+            if theirs.over >= 0 and self._bounds(state, other, _getter(strand, state)) == bounds
+        ]
+        if not alike and over < self.counted + MORE_ALONE:
+            return
+        if not alike and state.others:
+            state.doubtful = True
+        lower, upper, step = bounds
+        total = forms.subtract(upper, lower)
+        atom = _unused(state, None if total.terms else -(-total.constant // step))
+        state.known.residues[atom] = over % self.modulus, self.modulus
+        done = forms.scale(forms.of_atom(atom), step)
+        if total.terms:
+            rest = forms.subtract(total, Form(step * over))
+            low, high = state.known.bounds(state.known.coarse(rest))
+            _learn(state, state.known.coarse(forms.subtract(total, done)), low, high)
+            _learn(state, forms.of_atom(atom), over, None)
+        else:
+            _learn(state, forms.of_atom(atom), over, -(-total.constant // step))
+        own = forms.add(lower, done)
+        state.turns[number] = Turn(own, step, atom)
+        for strand, other in alike:
+            behind = step * (strand.turns[other].over - over)
+            strand.turns[other] = Turn(forms.add(own, Form(behind)), step)
 
     def _bound_carried(self, state: PathState, target: int) -> None:
         """A number that grows with each iteration of a loop of unknown length is kept as its
@@ -133,12 +226,42 @@ class LoopTurns:
         state.env[target] = forms.of_atom(atom)
 
 
+def _getter(strand: Strand, state: PathState) -> Callable[[int], Value]:
+    return lambda number: strand.env.get(number, state.given(number))
+
+
+def _unused(state: PathState, trips: int | None) -> Atom:
+    """An unknown that no loop is counted by."""
+    used = {
+        atom
+        for strand in state.strands()
+        for turn in strand.turns.values()
+        if isinstance(turn.value, Form)
+        for atom, _ in turn.value.terms
+    }
+    atom = next(atom for n in count() if (atom := Atom(TRIP, (n, trips))) not in used)
+    state.forget(atom)
+    return atom
+
+
+def _learn(state: PathState, form: Form, low: int | None, high: int | None) -> None:
+    if gcd(*(factor for _, factor in form.terms)) == 1:
+        state.known.learn(form, low, high)
+
+
 def _advance(state: PathState, atom: Atom, step: int) -> None:
     state.known.advance(atom, step)
-    for number, value in state.env.items():
-        if isinstance(value, Form):
-            by = step * dict(value.terms).get(atom, 0)
+    for strand in state.strands():
+        for number, value in strand.env.items():
+            if isinstance(value, Form):
+                by = step * dict(value.terms).get(atom, 0)
+                if by:
+                    strand.env[number] = forms.add(value, Form(-by))
+                elif mentions(value, atom):
+                    strand.env[number] = None
+    for other in state.others:
+        for number, turn in other.turns.items():
+            by = step * dict(turn.value.terms).get(atom, 0) if isinstance(turn.value, Form) else 0
             if by:
-                state.env[number] = forms.add(value, Form(-by))
-            elif mentions(value, atom):
-                state.env[number] = None
+                moved = forms.add(form_of(turn.value or 0), Form(-by))
+                other.turns[number] = turn._replace(value=moved)

@@ -28,10 +28,17 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_view,
 )
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import Row, accesses, is_partial_barrier, operand_groups, row_of
+from mlir_async_pipe.vocabulary import (
+    Row,
+    accesses,
+    is_partial_barrier,
+    operand_groups,
+    row_of,
+)
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     MBARRIER_BYTES,
     MBARRIER_OPS,
@@ -83,9 +90,11 @@ class OpEffects:
         if op.name in PROXY_FENCES:
             return _fence_of(op)
         if row is None:
-            return _meet_some if is_partial_barrier(op) else self._opaque(run)
+            return meeting(run, self.number(run)) if is_partial_barrier(op) else self._opaque(run)
         if row.barrier is not None:
-            return _meet if "workgroup" in row.barrier(op) else _not_followed
+            return (
+                meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else _not_followed
+            )
         if queued:
             return self._queued(run, row)
         return self._generic(run)
@@ -108,7 +117,7 @@ class OpEffects:
         # Whether a test passes is a matter of its result (`passes`).
         if rule.use in ("handle", "test"):
             return None
-        at = _operands(run, rule)
+        at = operands_of(run, rule)
         if "multicast" in at:
             return _not_followed
         number = self.number(run)
@@ -160,7 +169,7 @@ class OpEffects:
             return 0
         rule = MBARRIER_OPS[run.op.name]
         try:
-            self._use(spot, run, rule, _operands(run, rule), self.number(run))
+            self._use(spot, run, rule, operands_of(run, rule), self.number(run))
         except PhaseFault as fault:
             found = fault.found
             surely = found.certain and found.code != "deadlock"
@@ -169,11 +178,10 @@ class OpEffects:
 
     def token(self, run: Run, spot: Spot) -> int | None:
         """The result of an arrival of all threads: the parity of the phase that it came in."""
-        at = _operands(run, MBARRIER_OPS[run.op.name])
-        barrier = spot.memory.barriers.get(_barrier(spot, at))
-        if barrier is None or not barrier.phases or spot.mask != spot.memory.everybody:
+        at = operands_of(run, MBARRIER_OPS[run.op.name])
+        if spot.mask != spot.memory.everybody:
             return None
-        return (barrier.parity + len(barrier.phases) - 1) % 2
+        return spot.memory.running_parity(_barrier(spot, at))
 
     def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
         """Where a copy writes, and how many bytes."""
@@ -308,27 +316,11 @@ def _not_followed(spot: Spot) -> None:
     raise NotFollowedError("async-proxy")
 
 
-def _meet(spot: Spot) -> None:
-    if spot.threads() != spot.memory.everybody:
-        raise NotFollowedError("specialised")
-    spot.memory.meet()
-
-
-def _meet_some(spot: Spot) -> None:
-    spot.memory.some_met = True
-
-
 def _fence_of(op: Any) -> Effect | None:
     everything = PROXY_FENCES[op.name] == "all"
     if everything and "async" not in str(op.attributes["kind"]):
         return None
     return lambda spot: spot.memory.fence(spot.threads(), everything=everything)
-
-
-def _operands(run: Run, rule: MbarrierRule) -> dict[str, int]:
-    """The operands of an mbarrier op by name, those that it has."""
-    groups = operand_groups(run.op, rule)
-    return {name: run.operands[found[0]] for name, found in groups.items() if len(found)}
 
 
 def _barrier(spot: Spot, at: dict[str, int]) -> tuple[int, int]:

@@ -1,9 +1,11 @@
-"""Branches on threads: both sides run, and no thread waits for another one in between.
+"""Branches on threads: both sides run, one after the other or beside each other.
 
     scf.if %leader { expect; copy }     first the leader's side, then that of the others
+    scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
 
-The sides are followed one after the other with the threads of each; values that they hand on
-differ between threads. Only one of them may do anything to mbarriers or the memory of copies.
+Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
+after the other with the threads of each; values that they hand on differ between threads. Else,
+and where threads may have to wait on a side, each is a role (`role_strands`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_strands import end_role, part_roles
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, chosen
 from mlir_async_pipe.checker.step_graph import Edge, Flow
 from mlir_async_pipe.flow.algorithms import reached
@@ -21,10 +25,12 @@ from mlir_async_pipe.flow.algorithms import reached
 
 @dataclass
 class PartedSides:
-    """The branches of one kernel; blocks `acting` do something to what is followed."""
+    """The branches of one kernel; blocks `acting` do something to what is followed, those that are
+    `waiting` may stop there."""
 
     flow: Flow
     acting: set[int]
+    waiting: set[int]
     needed: set[int]
     _joins: dict[int, int | None] = field(default_factory=dict)
 
@@ -41,39 +47,66 @@ class PartedSides:
         ways = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
         if len(ways) == 1:
             return ways[0][0]
-        if join is None or all(self.acts(edge.target, join) for edge, _ in ways):
-            raise NotFollowedError("specialised")
         condition = value if isinstance(value, EachThread) else None
         (first, mask), rest = ways
+        if self._are_roles(join, state, ways):
+            edge, other = rest
+            if mask is None or other is None:
+                raise NotFollowedError("unknown-threads")
+            part_roles(state, number, join, other, edge, mask)
+            return first
         state.sides = (*state.sides, Parted(join, state.mask, rest, (), condition))
         state.mask = mask
         return first
 
+    def _are_roles(
+        self, join: int | None, state: PathState, ways: list[tuple[Edge, int | None]]
+    ) -> bool:
+        """Whether the sides run beside each other: both do something, or one may have to wait."""
+        if join is None or all(self.acts(edge.target, join) for edge, _ in ways):
+            if not isinstance(state.memory, RoleMemory):
+                raise NotFollowedError("specialised")
+            return True
+        return isinstance(state.memory, RoleMemory) and any(
+            self._comes_to(self.waiting, edge.target, join) for edge, _ in ways
+        )
+
     def acts(self, first: int, join: int | None) -> bool:
         """Whether anything is done on the way from one block to another."""
-        ways = reached([first], lambda n: self.flow.after(n) if n != join else ())
-        return not self.acting.isdisjoint(ways - {join})
+        return self._comes_to(self.acting, first, join)
 
-    def joined(self, edge: Edge, state: PathState) -> Edge | None:
+    def _comes_to(self, blocks: set[int], first: int, join: int | None) -> bool:
+        ways = reached([first], lambda n: self.flow.after(n) if n != join else ())
+        return not blocks.isdisjoint(ways - {join})
+
+    def joined(self, edge: Edge, state: PathState) -> Edge:
         """Take an edge: where it ends a side, the other side comes next, or all go on. Gives the
-        edge to follow, None where the state stands at the join already."""
+        edge to follow. Raises NextRoleError."""
         while state.sides and edge.target == state.sides[-1].join:
             if edge.loops:
                 raise NotFollowedError("specialised")
             parted = state.sides[-1]
             handed = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
-            state.sides = state.sides[:-1]
-            if parted.rest is None:
+            if parted.roles:
+                end_role(state, parted, handed, edge.target)
+            elif parted.rest is None:
                 self._join(parted, handed, state)
-                return None
-            edge, mask = parted.rest
-            state.sides += (parted._replace(rest=None, handed=handed),)
-            state.mask = mask
+            else:
+                edge, mask = parted.rest
+                state.sides = (
+                    *state.sides[:-1],
+                    parted._replace(rest=None, handed=handed),
+                )
+                state.mask = mask
+                continue
+            # Assigned already: to what is around, the values are those of the targets.
+            edge = Edge(edge.target, tuple((target, target) for target, _ in handed))
         return edge
 
     def _join(
         self, parted: Parted, handed: tuple[tuple[int, Value], ...], state: PathState
     ) -> None:
+        state.sides = state.sides[:-1]
         state.mask = parted.whole
         before = dict(parted.handed)
         condition = parted.condition if isinstance(parted.condition, EachThread) else None

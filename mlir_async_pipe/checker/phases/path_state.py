@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -12,35 +12,87 @@ from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.checker.step_graph import Edge
 
 
 class Turn(NamedTuple):
     """A loop on a path: the number of its iteration (None: any), what it advances by, and the
-    unknown that it is made of, if it is."""
+    unknown that it is made of, if it is. `over`: the iterations that are over, where they are
+    counted beside other roles (else -1)."""
 
     value: int | Form | None
     step: int = 0
     unknown: Atom | None = None
+    over: int = -1
 
 
 class Parted(NamedTuple):
-    """Threads that part up to the block `join`: those around it (`whole`), the other side that is
-    to come (its edge and threads), what the side before handed to `join`, and the bit that parts
-    them."""
+    """Threads that part up to the block `join` (None: up to the end): those around it (`whole`), the
+    other side that is to come (its edge and threads), what the side before handed to `join`, and the
+    bit that parts them. `roles`: the sides run beside each other."""
 
-    join: int
+    join: int | None
     whole: int | None
     rest: tuple[Edge, int | None] | None
     handed: tuple[tuple[int, Value], ...] = ()
     condition: Value = None
+    roles: bool = False
+
+
+@dataclass
+class Strand:
+    """A role while another one runs: where it goes on, with its threads and what is its own.
+
+    `blocked`: why it waits, and how far the memory had come when it was asked last. `handed`: it is
+    at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: it
+    has done something since it parted from others.
+    """
+
+    block: int
+    position: int
+    mask: int | None
+    env: dict[int, Value]
+    registers: Registers
+    turns: dict[int, Turn]
+    sides: tuple[Parted, ...]
+    meeting: tuple[int, int] | None = None
+    acted: bool = False
+    blocked: tuple[Blocked, int] | None = None
+    handed: tuple[tuple[int, Value], ...] | None = None
+    edge: Edge | None = None
+
+    def copy(self) -> Strand:
+        """A strand that can be changed on its own."""
+        return replace(
+            self, env=dict(self.env), registers=self.registers.copy(), turns=dict(self.turns)
+        )
+
+    def key(self, progress: int) -> Hashable:
+        """What is equal for the same strand."""
+        return (
+            self.block,
+            self.position,
+            self.mask,
+            frozenset(self.env.items()),
+            self.registers.key(),
+            frozenset(self.turns.items()),
+            self.sides,
+            self.acted,
+            self.blocked is not None and self.blocked[1] == progress,
+            self.handed,
+            self.edge,
+        )
 
 
 @dataclass
 class PathState:
     """A state that steps change. `given` are the values that no step makes, `turns` the loops
-    around, `sides` the branches on threads around. `doubtful`: it need not exist."""
+    around, `sides` the branches on threads around; `others` are the roles that do not run now.
+    `doubtful`: it need not exist."""
 
     given: Callable[[int], Value]
     memory: AsyncMemory
@@ -51,6 +103,9 @@ class PathState:
     turns: dict[int, Turn] = field(default_factory=dict)
     sides: tuple[Parted, ...] = ()
     doubtful: bool = False
+    others: tuple[Strand, ...] = ()
+    meeting: tuple[int, int] | None = None
+    acted: bool = False
 
     def copy(self, known: Knowledge | None = None) -> PathState:
         """A state that can be changed on its own."""
@@ -61,6 +116,7 @@ class PathState:
             memory=self.memory.copy(),
             registers=self.registers.copy(),
             turns=dict(self.turns),
+            others=tuple(strand.copy() for strand in self.others),
         )
 
     def key(self) -> Hashable:
@@ -74,6 +130,15 @@ class PathState:
             frozenset(self.turns.items()),
             self.sides,
             self.doubtful,
+            self._key_of_others() if self.others else (),
+        )
+
+    def _key_of_others(self) -> Hashable:
+        memory = self.memory
+        assert isinstance(memory, RoleMemory)
+        return self.acted, tuple(
+            (strand.key(memory.progress), strand.meeting and memory.phases_ago(*strand.meeting))
+            for strand in self.others
         )
 
     def get(self, number: int) -> Value:
@@ -82,7 +147,21 @@ class PathState:
 
     def spot(self) -> Spot:
         """What effects look at."""
+        if isinstance(self.memory, RoleMemory):
+            return Spot(self.memory, self.known, self.mask, self.get_here, self.meeting)
         return Spot(self.memory, self.known, self.mask, self.get)
+
+    def get_here(self, number: int) -> Value:
+        """A value by its number, as the threads that run have it."""
+        value = self.env[number] if number in self.env else self.given(number)
+        if isinstance(value, EachThread) and self.mask is not None:
+            return among(value, self.mask)
+        return value
+
+    def strands(self) -> Iterator[PathState | Strand]:
+        """The role that runs, and the others."""
+        yield self
+        yield from self.others
 
     def take_apart(self, atom: Atom, form: Form, quotient: Atom) -> None:
         """An argument of the kernel becomes `by` quotients and a remainder, minus a constant."""
@@ -93,18 +172,21 @@ class PathState:
         self.known.learn(Form(0, frozenset({(quotient, 1)})), *ends)
         number = atom.key
         assert isinstance(number, int)
-        for other, value in [(number, self.get(number)), *self.env.items()]:
-            if isinstance(value, Form):
-                factor = dict(value.terms).get(atom, 0)
-                rest = Form(value.constant, value.terms - {(atom, factor)})
-                if factor:
-                    self.env[other] = forms.add(rest, forms.scale(form, factor))
-                elif mentions(value, atom):
-                    self.env[other] = None
+        for strand in self.strands():
+            own = strand.env.get(number, self.given(number))
+            for other, value in [(number, own), *strand.env.items()]:
+                if isinstance(value, Form):
+                    factor = dict(value.terms).get(atom, 0)
+                    rest = Form(value.constant, value.terms - {(atom, factor)})
+                    if factor:
+                        strand.env[other] = forms.add(rest, forms.scale(form, factor))
+                    elif mentions(value, atom):
+                        strand.env[other] = None
 
     def forget(self, atom: Atom) -> None:
         """An unknown gets another value: nothing is known of it and of what it made."""
         self.known.forget(atom)
-        for number, value in self.env.items():
-            if isinstance(value, Form) and mentions(value, atom):
-                self.env[number] = None
+        for strand in self.strands():
+            for number, value in strand.env.items():
+                if isinstance(value, Form) and mentions(value, atom):
+                    strand.env[number] = None

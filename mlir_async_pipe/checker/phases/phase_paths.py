@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field, replace
-from math import lcm
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.graph_facts import live_values, needed_values
+from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
@@ -25,15 +25,27 @@ from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState
+from mlir_async_pipe.checker.phases.path_state import PathState, Strand
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    LARGEST_MODULUS,
-    ModulusError,
     UndecidedError,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.spot import Spot
-from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_phases import BlockedError
+from mlir_async_pipe.checker.phases.role_strands import (
+    NextRoleError,
+    act,
+    deadlock,
+    resume,
+    split_role,
+    suspend,
+)
+from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
+from mlir_async_pipe.checker.phases.thread_barriers import may_wait
+from mlir_async_pipe.checker.phases.warp_clocks import (
+    WarpClasses,
+    WarpClocks,
+)
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -58,55 +70,6 @@ STEPS = 150_000
 Plan = Callable[[PathState, Spot], None]
 
 
-@dataclass(frozen=True)
-class Followed:
-    """What was found: faults, or why the kernel was not followed to its end ("" if it was)."""
-
-    faults: tuple[FoundFault, ...]
-    reason: str
-    ops: tuple[Run, ...]
-
-
-def follow(
-    flow: Flow, sites: Sites, touched: set[int], size: tuple[int, int, int] | None
-) -> Followed:
-    """Follow a kernel in which copies and products touch the roots `touched`."""
-    if size is None:
-        return Followed((), "block-size", ())
-    if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
-        return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched)
-    numbers = PathNumbers(flow, effects, size)
-    loops, short = _followed(flow, effects, numbers, exact=False)
-    proven = not short.reason and not short.faults
-    if proven or not loops.some_long:
-        return short
-    # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    _, exact = _followed(flow, effects, numbers, exact=True)
-    is_better = not exact.reason or any(fault.certain for fault in exact.faults)
-    return exact if is_better else short
-
-
-def _followed(
-    flow: Flow, effects: OpEffects, numbers: PathNumbers, *, exact: bool
-) -> tuple[LoopTurns, Followed]:
-    """Follow all paths, with what iteration numbers are known modulo as small as it may be."""
-    modulus, reason = 1, "budget"
-    while modulus <= LARGEST_MODULUS**2:
-        loops = LoopTurns(flow, modulus, exact)
-        paths = PhasePaths(flow, effects, numbers, loops)
-        try:
-            paths.run()
-            reason = ""
-            break
-        except ModulusError as needed:
-            modulus = lcm(modulus, needed.modulus)
-        except NotFollowedError as stopped:
-            reason = stopped.reason
-            break
-    return loops, Followed(tuple(paths.faults), reason, tuple(effects.ops))
-
-
 @dataclass
 class PhasePaths:
     """The paths of one kernel."""
@@ -115,6 +78,7 @@ class PhasePaths:
     effects: OpEffects
     numbers: PathNumbers
     loops: LoopTurns
+    classes: WarpClasses | None = None
     faults: dict[FoundFault, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,20 +86,33 @@ class PhasePaths:
         self.needed = needed_values(flow, effects.reads) | Registers.kept(flow)
         self.live = live_values(flow, self.needed)
         self.plans = [self._plans(block) for block in flow.blocks]
+        self.made = [
+            {n for step in block.steps if isinstance(step, Run) for n in step.results}
+            | {t for step in block.steps if isinstance(step, Copy) for t, _ in step.assigns}
+            for block in flow.blocks
+        ]
         self.seen: list[set[Hashable]] = [set() for _ in flow.blocks]
         acting = {
             block.number
             for block in flow.blocks
             if any(isinstance(step, Run) and effects.prepare(step) for step in block.steps)
         }
-        self.sides = PartedSides(flow, acting, self.needed)
+        waiting = {
+            block.number
+            for block in flow.blocks
+            if any(isinstance(step, Run) and may_wait(step) for step in block.steps)
+        }
+        self.sides = PartedSides(flow, acting, waiting, self.needed)
 
     # Paths --------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Follow all paths. Raises NotFollowedError."""
         everybody = (1 << self.numbers.threads) - 1
-        start = PathState(self.numbers.given, AsyncMemory(everybody), everybody)
+        memory = AsyncMemory(everybody)
+        if self.classes is not None:
+            memory = RoleMemory(everybody, clocks=WarpClocks.started(self.classes))
+        start = PathState(self.numbers.given, memory, everybody)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         steps = 0
         while self.work:
@@ -164,17 +141,64 @@ class PhasePaths:
             for position in range(first, len(plans)):
                 plans[position](state, spot)
             position = len(plans)
+            state.meeting = None
             self._exit(block, state)
         except UndecidedError as open_condition:
+            self.loops.check_counted(state, open_condition.form)
             for half in state.known.halves(open_condition.form):
                 self.work.append((block.number, position, state.copy(half)))
         except TakeApartError as better:
             state.take_apart(better.atom, better.form, better.quotient)
             self.work.append((block.number, position, state))
+        except ThreadsDifferError as apart:
+            if not self.loops.roles:
+                raise NotFollowedError("unknown-number") from None
+            split_role(state, apart.value, block.number, position)
+            self.work.append((block.number, position, state))
+        except BlockedError as waiting:
+            assert isinstance(state.memory, RoleMemory)
+            state.meeting = spot.meeting
+            role = self._suspended(state, block.number, position)
+            role.blocked = waiting.blocked, state.memory.progress
+            self._next_role(state, role)
+        except NextRoleError:
+            self._next_role(state, None)
         except PhaseFault as fault:
-            doubt = state.doubtful or state.mask is None or state.memory.some_met
-            found = replace(fault.found, certain=fault.found.certain and not doubt)
-            self.faults[found] = None
+            self._found(fault, state)
+
+    # Roles --------------------------------------------------------------------------------
+
+    def _suspended(self, state: PathState, block: int, position: int) -> Strand:
+        """The role that runs, as it goes on later, with the values that it may still ask for."""
+        made = self.made[block] if position else set()
+        role = suspend(state, block, position)
+        live = self.live[block]
+        role.env = {n: value for n, value in role.env.items() if n in live or n in made}
+        return role
+
+    def _next_role(self, state: PathState, suspended: Strand | None) -> None:
+        """Another role goes on, if one can; else all that wait hang."""
+        if suspended is not None:
+            state.others += (suspended,)
+        try:
+            role = resume(state)
+            if role is None:
+                raise deadlock(state)
+            if role.edge is not None:
+                self._take(role.edge, state)
+            else:
+                self.work.append((role.block, role.position, state))
+        except PhaseFault as fault:
+            self._found(fault, state)
+        except NextRoleError:
+            self._next_role(state, None)
+
+    def _found(self, fault: PhaseFault, state: PathState) -> None:
+        if isinstance(state.memory, RoleMemory):
+            fault = state.memory.explained(fault)
+        doubt = state.doubtful or state.mask is None or state.memory.some_met
+        found = replace(fault.found, certain=fault.found.certain and not doubt)
+        self.faults[found] = None
 
     # Steps --------------------------------------------------------------------------------
 
@@ -203,10 +227,14 @@ class PhasePaths:
         if effect is None and registers is None and not wanted:
             return None
 
+        meets = is_barrier(run)
+
         def execute(state: PathState, spot: Spot) -> None:
             if registers is not None:
                 registers(state.registers)
             if effect is not None:
+                if state.others and not meets:
+                    act(state)
                 effect(spot)
             for number in wanted:
                 rule = made.get(number)
@@ -229,7 +257,7 @@ class PhasePaths:
             case Goto(edge):
                 self._take(edge, state)
             case Branch(condition, then, otherwise):
-                value = state.get(condition)
+                value = state.get_here(condition)
                 if isinstance(value, Form):
                     value = int(state.known.at_least_one(value))
                 if isinstance(value, int):
@@ -239,11 +267,13 @@ class PhasePaths:
             case LoopTest(loop, body, out):
                 self._test(loop, body, out, state)
             case Switch(value, cases, default):
-                chosen = state.get(value)
+                chosen = state.get_here(value)
                 if not isinstance(chosen, int):
                     raise NotFollowedError("unknown-number")
                 self._take(next((e for v, e in cases if v == chosen), default), state)
             case Stop():
+                if state.others:
+                    raise NextRoleError
                 state.memory.check_end()
 
     def _test(self, number: int, body: Edge, out: Edge, state: PathState) -> None:
@@ -253,27 +283,31 @@ class PhasePaths:
         if rest is None:
             self._take(out, state.copy())
         elif not state.known.at_least_one(rest):
-            state.known.learn_residue(rest, self.loops.modulus)
-            self._take(out, state)
+            if self.loops.may_end(state, rest):
+                state.known.learn_residue(rest, self.loops.modulus)
+                self._take(out, state)
             return
         if variable is not None:
             state.env[variable] = value
         self._take(body, state)
 
     def _take(self, edge: Edge, state: PathState) -> None:
-        target = edge.target
         way = self.sides.joined(edge, state)
-        if way is not None:
-            target = way.target
-            self._assign(state, way.assigns)
-            for kind, number in way.loops:
-                if kind == "enter":
-                    self.loops.enter(state, number)
-                elif kind == "back":
-                    self.loops.repeat(state, number, [target for target, _ in way.assigns])
-                else:
-                    state.turns.pop(number, None)
-        self.work.append((target, 0, state))
+        self._assign(state, way.assigns)
+        again = False
+        for kind, number in way.loops:
+            if kind == "enter":
+                self.loops.enter(state, number)
+            elif kind == "back":
+                self.loops.repeat(state, number, [target for target, _ in way.assigns])
+                again = True
+            else:
+                self.loops.leave(state, number)
+        if again and state.others:
+            # Roles go on in step, so that few iterations lie between them.
+            self._next_role(state, self._suspended(state, way.target, 0))
+            return
+        self.work.append((way.target, 0, state))
 
 
 def _fresh(run: Run, state: PathState, number: int) -> Form | None:

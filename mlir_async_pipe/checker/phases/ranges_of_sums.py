@@ -242,6 +242,9 @@ class Knowledge:
         for direction, (low, high) in self.ranges.items():
             by = step * dict(direction).get(atom, 0)
             # What is left of a loop gets less; its number stays above the first one.
+            if direction == alone and atom.kind == "trip":
+                moved[direction] = low, first_range(atom)[1]
+                continue
             if direction == alone and atom.kind != "rest":
                 continue
             if not by and any(atom in atoms_within(inner) for inner, _ in direction):
@@ -267,6 +270,9 @@ def first_range(atom: Atom) -> Range:
     loop's number not below the first one."""
     if atom.kind in ("size", "carried", "loop"):
         return 0, None
+    if atom.kind == "trip":
+        trips: int | None = atom.key[1]  # type: ignore[index]
+        return 0, trips
     if atom.kind == "bit":
         return 0, 1
     if atom.kind == "rest":

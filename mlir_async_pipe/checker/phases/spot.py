@@ -13,6 +13,14 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 
 
+class ThreadsDifferError(Exception):
+    """Threads that run an op together have different numbers where one is needed."""
+
+    def __init__(self, value: EachThread) -> None:
+        super().__init__()
+        self.value = value
+
+
 @dataclass
 class Spot:
     """A point of a path: the memory there, what its numbers are, and the threads that are there
@@ -22,6 +30,8 @@ class Spot:
     known: Knowledge
     mask: int | None
     get: Callable[[int], Value]
+    # The phase of a numbered barrier that the threads have arrived in, and wait for.
+    meeting: tuple[int, int] | None = None
 
     def threads(self) -> int:
         """The threads that are there."""
@@ -45,8 +55,14 @@ class Spot:
         """A number that all threads know."""
         value = self.get(number)
         if not isinstance(value, int):
-            raise NotFollowedError("unknown-number")
+            raise self._unknown(value)
         return value
+
+    def _unknown(self, value: Value) -> Exception:
+        """Threads that have different numbers may be roles of their own."""
+        if isinstance(value, EachThread):
+            return ThreadsDifferError(value)
+        return NotFollowedError("unknown-number")
 
     def parity(self, number: int) -> int:
         """The lowest bit of a number."""
@@ -59,7 +75,7 @@ class Spot:
                 return residue
             if len(value.terms) == 1 and next(iter(value.terms))[0].kind == "bit":
                 return int(self.known.at_least_one(value))
-        raise NotFollowedError("unknown-number")
+        raise self._unknown(value)
 
     def place(self, number: int) -> Place:
         """Where a view or pointer leads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,29 @@ class EachThread:
         """The threads in which a bit holds."""
         return sum(1 << int(number) for number in self.numbers.nonzero()[0])
 
+    def split(self, mask: int) -> list[int]:
+        """Some threads by their number."""
+        found: dict[int, int] = {}
+        for thread in threads_of(mask):
+            number = int(self.numbers[thread])
+            found[number] = found.get(number, 0) | 1 << thread
+        return list(found.values())
+
+
+@lru_cache(maxsize=64)
+def threads_of(mask: int) -> tuple[int, ...]:
+    """The numbers of some threads."""
+    return tuple(number for number in range(mask.bit_length()) if mask >> number & 1)
+
+
+@lru_cache(maxsize=1 << 10)
+def among(value: EachThread, mask: int) -> int | EachThread:
+    """The numbers of some threads: one, if it is the same; what others have does not count."""
+    chosen = list(threads_of(mask))
+    numbers = np.full(len(value.numbers), value.numbers[chosen[0]])
+    numbers[chosen] = value.numbers[chosen]
+    return of_array(numbers)
+
 
 Amount = int | Form | EachThread | None
 """A number, a sum of unknowns, one number for each thread; None is one of which nothing is known."""
@@ -38,6 +62,20 @@ def of_array(numbers: Any) -> int | EachThread:
     if (flat == flat[0]).all():
         return int(flat[0])
     return EachThread(np.ascontiguousarray(flat).tobytes())
+
+
+def gathered(parts: list[tuple[int, Any]], whole: int) -> Any:
+    """What each thread has, where threads of some masks have one value each."""
+    first = parts[0][1]
+    if all(value == first for _, value in parts):
+        return first
+    if not all(isinstance(value, int | EachThread) for _, value in parts):
+        return None
+    numbers = np.zeros(whole.bit_length(), np.int64)
+    for mask, value in parts:
+        for thread in threads_of(mask):
+            numbers[thread] = value if isinstance(value, int) else value.numbers[thread]
+    return of_array(numbers)
 
 
 def chosen(condition: Amount, one: Any, other: Any) -> Amount:

@@ -75,6 +75,8 @@ def test_right_in_every_order(depth: int, tiles: int) -> None:
     with module.context:
         mlir_async_pipe.pipeline(module, target="nvvm:sm_90")
         assert "memref.alloca" not in str(module)
+        (found,) = mlir_async_pipe.check(module).of("checks")
+        assert found.accesses > 0 and (found.unsafe, found.unknown) == (0, 0)
         for completion in COMPLETIONS:
             for schedule in SCHEDULES:
                 done = machine.run(

@@ -1,0 +1,312 @@
+"""The memory of a block whose warps go ways of their own: what is over is over for those who know it.
+
+    copy on full[2]            over for who has waited for its phase, or for somebody who has
+    product, waited for        its reads are over for who has waited for an arrival after that wait
+    barrier of some threads    an mbarrier: arrival and wait in one op
+
+As in `async_memory`, with clocks of warps in the place of barriers of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases import role_phases
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key, single
+from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse
+from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, WarpClasses, WarpClocks
+
+# Keys of barriers that have a number and no memory: no root has this number.
+NAMED = -1
+EVERYBODY = (NAMED, 0)
+
+
+# What a role may do to others that has come a phase too far.
+_AFTER_A_PHASE_TOO_MUCH = (
+    "too-many-arrivals",
+    "missing-barrier",
+    "source-overwritten",
+    "read-in-flight",
+    "overwrite-in-flight",
+    "phase-overtaken",
+)
+
+
+class Landed(NamedTuple):
+    """A copy that is over for who knows that this phase of the mbarrier `column` is."""
+
+    copy: Copy
+    column: int
+    phase: int
+
+
+class Fenced(NamedTuple):
+    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`."""
+
+    touch: Touch
+    fenced: bool
+    done: Event
+
+
+@dataclass
+class RoleMemory(AsyncMemory):
+    """The memory on one path of all roles. `over` are reads that are over, by themselves and
+    whether they were a proxy's; `brought` are copies that are; `progress` grows with whatever
+    somebody may wait for."""
+
+    clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
+    shared: dict[Key, Shared] = field(default_factory=dict)
+    over: dict[tuple[Touch, bool], Event] = field(default_factory=dict)
+    brought: dict[tuple[Region, int], Landed] = field(default_factory=dict)
+    generic: dict[Touch, Fenced] = field(default_factory=dict)
+    progress: int = 0
+
+    def copy(self) -> RoleMemory:
+        """The same, to be changed on its own."""
+        return replace(
+            self,
+            queues=dict(self.queues),
+            clocks=self.clocks.copy(),
+            shared=dict(self.shared),
+            over=dict(self.over),
+            brought=dict(self.brought),
+            generic=dict(self.generic),
+        )
+
+    def key(self) -> Hashable:
+        """What is equal for the same memory: ticks and phases by what is still asked of them."""
+        ranks, clocks = Ranks.of(self.clocks.columns, self._asked()), self.clocks
+        barriers = (
+            (
+                key,
+                one._replace(
+                    born=ranks.of_event(one.born),
+                    over=one.over % 2,
+                    arrivals=ranks.of_event(one.arrivals),
+                    gathered=ranks.of_known(one.gathered),
+                    told=ranks.of_known(one.told),
+                    ends=tuple(
+                        end._replace(arrivals=ranks.of_event(end.arrivals)) for end in one.ends
+                    ),
+                    waits=tuple(
+                        w._replace(tick=ranks.of_one(w.number, w.tick + 1)) for w in one.waits
+                    ),
+                ),
+                ranks.of_one(one.column, one.over),
+            )
+            for key, one in self.shared.items()
+        )
+        return (
+            clocks.classes.groups,
+            tuple(
+                (ranks.of_known(known), ranks.of_one(n, tick), ranks.of_one(n, tick + 1))
+                for n, (known, tick) in enumerate(zip(clocks.known, clocks.ticks, strict=True))
+            ),
+            frozenset(barriers),
+            frozenset(self.queues.items()),
+            frozenset((read, ranks.of_event(event)) for read, event in self.over.items()),
+            frozenset(
+                (one.copy, one.column, ranks.of_one(one.column, one.phase + 1))
+                for one in self.brought.values()
+            ),
+            frozenset(one._replace(done=ranks.of_event(one.done)) for one in self.generic.values()),
+        )
+
+    def _asked(self) -> Iterator[tuple[int, int]]:
+        """The limits that some clock may be compared with."""
+        for one in self.shared.values():
+            yield from ((one.column, one.over), (one.column, one.over - 1))
+            events = (one.born, one.arrivals, *(end.arrivals for end in one.ends))
+            yield from ((number, tick + 1) for event in events for number, tick in event)
+            yield from ((wait.number, wait.tick + 1) for wait in one.waits)
+        yield from ((one.column, one.phase + 1) for one in self.brought.values())
+        for event in (*self.over.values(), *(one.done for one in self.generic.values())):
+            yield from ((number, tick + 1) for number, tick in event)
+
+    # mbarriers ----------------------------------------------------------------------------
+
+    def init(self, key: Key, op: int, mask: int, count: int) -> None:
+        """A thread initialises an mbarrier."""
+        if not single(mask):
+            raise PhaseFault(
+                "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
+            )
+        if key in self.shared:
+            raise NotFollowedError("initialised-again")
+        self._new(key, op, mask, count)
+
+    def _new(self, key: Key, op: int, mask: int, count: int) -> None:
+        column = self.clocks.new_column()
+        self.shared[key] = Shared(count, op, mask, self.clocks.event(mask), column)
+
+    def _at(self, key: Key, op: int) -> Shared:
+        if key not in self.shared:
+            raise PhaseFault(
+                "barrier-not-initialised", op, op, "no thread has initialised it before this"
+            )
+        return self.shared[key]
+
+    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+        """Threads arrive."""
+        barrier = role_phases.arrive(self._at(key, op), self.clocks, op, mask, count, size)
+        self.shared[key] = barrier
+        self._advance(key)
+
+    def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
+        """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
+        barrier = self._at(key, op)
+        self.shared[key] = role_phases.wait(barrier, self.clocks, op, mask, parity)
+
+    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+        """A thread issues a copy into workgroup memory."""
+        self.check_write(Touch(region, op, mask), proxy=True)
+        issued = Copy(region, size, op)
+        self.shared[key] = role_phases.copy(self._at(key, op), self.clocks, mask, issued)
+        self._advance(key)
+
+    def running_parity(self, key: Key) -> int | None:
+        """Not followed: an arrival may have ended its phase."""
+        return None
+
+    def copies(self) -> Iterator[Copy]:
+        """The copies in flight."""
+        for barrier in self.shared.values():
+            yield from barrier.running.copies
+
+    def _advance(self, key: Key) -> None:
+        """End the running phase if that may be."""
+        before = self.shared[key]
+        after = role_phases.ended(before)
+        if after is None:
+            return
+        self.shared[key] = after
+        self.progress += 1
+        for copy in before.running.copies:
+            self.brought[copy.region, copy.op] = Landed(copy, before.column, before.over)
+
+    # Barriers of threads --------------------------------------------------------------------
+
+    def join_barrier(self, number: int, op: int, mask: int, count: int) -> int:
+        """Threads arrive at a barrier that has a number, of `count` threads; gives the phase."""
+        key = NAMED, number
+        if key not in self.shared:
+            self._new(key, op, mask, count)
+            self.shared[key] = self.shared[key]._replace(born=())
+        barrier = self.shared[key]
+        if barrier.needs != count:
+            raise NotFollowedError("unknown-mbarrier")
+        self.arrive(key, op, mask, 1, 0)
+        return barrier.over
+
+    def meet_at(self, number: int, phase: int, op: int, mask: int) -> None:
+        """They wait for all the others of that phase. Raises BlockedError."""
+        barrier = self.shared[NAMED, number]
+        if barrier.over <= phase:
+            raise BlockedError(Blocked(op, mask, barrier.column))
+        self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
+
+    def phases_ago(self, number: int, phase: int) -> int:
+        """How many phases of a numbered barrier are over since one."""
+        return self.shared[NAMED, number].over - phase
+
+    def meet(self) -> None:
+        """All threads of the block meet."""
+        self.clocks.meet(self.everybody)
+        self.over.clear()
+        self.generic = {touch: one for touch, one in self.generic.items() if not one.fenced}
+        self.shared = {key: one._replace(born=()) for key, one in self.shared.items()}
+
+    # Threads ------------------------------------------------------------------------------
+
+    def wait_group(self, queue: str, mask: int, left: int) -> None:
+        """Threads wait until their `left` youngest groups are in flight at most."""
+        super().wait_group(queue, mask, left)
+        for touch, proxy in self.reads:
+            self.over[touch, proxy] = self.clocks.event(touch.by or mask)
+        self.reads = frozenset()
+
+    def read(self, touch: Touch) -> None:
+        """Threads read."""
+        self.check_read(touch, proxy=False)
+        self.over[touch, False] = self.clocks.event(_threads(touch))
+
+    def write(self, touch: Touch) -> None:
+        """Threads write."""
+        self.check_write(touch, proxy=False)
+        self.generic[touch] = Fenced(touch, False, self.clocks.event(_threads(touch)))
+
+    def fence(self, mask: int, *, everything: bool) -> None:
+        """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
+        for key, barrier in self.shared.items():
+            if not barrier.by & ~mask:
+                self.shared[key] = barrier._replace(fenced=True)
+        for touch in tuple(self.generic) if everything else ():
+            if not _threads(touch) & ~mask:
+                self.generic[touch] = Fenced(touch, True, self.clocks.event(_threads(touch)))
+
+    def check_end(self) -> None:
+        """The block ends."""
+        super().check_end()
+        for one in self.brought.values():
+            if all(known[one.column] <= one.phase for known in self.clocks.known):
+                raise PhaseFault(
+                    "unwaited-copy",
+                    one.copy.op,
+                    one.copy.op,
+                    "no thread waits for the phase of this copy",
+                )
+
+    def explained(self, fault: PhaseFault) -> PhaseFault:
+        """A wait that passed twice for one phase before something went wrong is what is wrong."""
+        found = fault.found
+        for barrier in self.shared.values():
+            for wait in barrier.waits:
+                if wait.again and found.code in _AFTER_A_PHASE_TOO_MUCH:
+                    note = "it passed here already for the same phase, and then came too early"
+                    return PhaseFault(
+                        "phase-not-flipped", wait.op, found.later, note, found.certain
+                    )
+        return fault
+
+    # Conflicts ----------------------------------------------------------------------------
+
+    def _check_copies(self, touch: Touch, code: FaultCode) -> None:
+        super()._check_copies(touch, code)
+        why = "nothing that its threads wait for says that the phase of this copy is over"
+        for one in self.brought.values():
+            if self.clocks.passed(_threads(touch), one.column) <= one.phase:
+                refuse(code, touch, one.copy, why)
+
+    def _check_landed(self, touch: Touch) -> None:
+        """Who has waited is a matter of clocks."""
+
+    def _check_reads(self, touch: Touch, proxy: bool) -> None:
+        super()._check_reads(touch, proxy)
+        why = "other threads may still be reading here: they must arrive, after that, where this waits"
+        for (read, was_proxy), event in self.over.items():
+            if (proxy or was_proxy) and not self._knows(touch, read, event):
+                refuse("missing-barrier", touch, read, why)
+
+    def _check_written(self, touch: Touch) -> None:
+        fence = "a fence for the async proxy is missing after this, before the threads arrive"
+        barrier = "other threads may not have written yet: they must arrive where this waits"
+        for write, fenced, done in self.generic.values():
+            if not fenced:
+                refuse("missing-fence", touch, write, fence)
+            elif not self._knows(touch, write, done):
+                refuse("missing-barrier", touch, write, barrier)
+
+    def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
+        same = touch.by == other.by and single(_threads(touch))
+        return same or self.clocks.sees(_threads(touch), event)
+
+
+def _threads(touch: Touch) -> int:
+    if touch.by is None:
+        raise NotFollowedError("unknown-threads")
+    return touch.by

@@ -1,0 +1,268 @@
+"""mbarriers between roles: each phase is over as soon as it can be, and whoever relies on that must
+know so from what it has waited for.
+
+    producer: expect, copy      phase 0 of full is over; the mbarrier has gathered the producer's clock
+    consumer: wait parity 0     it knows phase 0 of full, and what the producer knew
+    consumer: arrive on empty   may this be the arrival of another phase? not if it knows all before
+
+One order of the roles is followed. It is the only one, up to what nobody can tell apart, if
+
+* an arrival, or a copy, knows that the phase before its own is over (else it may count there),
+* a wait for phase k knows that phase k - 1 is not the running one (else it passes before),
+* some arrival of phase k + 1 knows that the wait for phase k has passed (else it never passes).
+
+Then every wait passes for the same phase, and whether all go on or hang, in every order. A named
+barrier is an mbarrier whose waits are arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, single
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks, joined
+
+
+class Blocked(NamedTuple):
+    """Threads stop at a wait: the op, and the mbarrier's column."""
+
+    op: int
+    mask: int
+    column: int
+
+
+class BlockedError(Exception):
+    """Threads wait, and others go on."""
+
+    def __init__(self, blocked: Blocked) -> None:
+        super().__init__(blocked.op)
+        self.blocked = blocked
+
+
+class End(NamedTuple):
+    """How a phase came to its end: by the arrivals of threads `by`, `with_bytes` or without, the
+    last of them by the op `op`."""
+
+    arrivals: Event
+    by: int
+    with_bytes: bool
+    op: int
+
+
+class Passed(NamedTuple):
+    """A wait that passed for the phase before the running one, perhaps `again`."""
+
+    number: int
+    tick: int
+    op: int
+    parity: int
+    again: bool = False
+
+
+class Shared(NamedTuple):
+    """One mbarrier: initialised to `needs` arrivals by the op `init` in the threads `by` (the event
+    `born`), fenced for the async proxy; the mbarrier `column` of the clocks.
+
+    `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
+    the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one.
+    """
+
+    needs: int
+    init: int
+    by: int
+    born: Event
+    column: int
+    fenced: bool = False
+    over: int = 0
+    running: Phase = Phase()
+    arrivals: Event = ()
+    arrived_by: int = 0
+    gathered: Known = ()
+    told: Known = ()
+    ends: tuple[End, ...] = ()
+    waits: tuple[Passed, ...] = ()
+
+    def knows_end(self, clocks: WarpClocks, mask: int, phase: int) -> bool:
+        """Whether threads know that a phase is over."""
+        if phase < 0 or clocks.passed(mask, self.column) > phase:
+            return True
+        age = self.over - 1 - phase
+        if age >= len(self.ends) or self.ends[age].with_bytes:
+            return False
+        end = self.ends[age]
+        same_thread = single(mask) and end.by == mask
+        return same_thread or clocks.sees(mask, end.arrivals, own_warp=True)
+
+
+def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
+    """Threads use an mbarrier, which they must see."""
+    if barrier.by != mask and not clocks.sees(mask, barrier.born):
+        raise PhaseFault(
+            "init-not-visible",
+            op,
+            barrier.init,
+            "another thread initialises it: a barrier of the block is missing between",
+        )
+
+
+def arrive(
+    barrier: Shared, clocks: WarpClocks, op: int, mask: int, arrivals: int, size: int | None
+) -> Shared:
+    """Each thread of a mask arrives `arrivals` times, and announces bytes."""
+    check_usable(barrier, clocks, op, mask)
+    running = barrier.running
+    if running.arrived >= barrier.needs:
+        raise PhaseFault(
+            "too-many-arrivals",
+            op,
+            running.op,
+            "the phase has all its arrivals since this one, and nobody has waited for its end",
+        )
+    if not barrier.knows_end(clocks, mask, barrier.over - 1):
+        raise PhaseFault(
+            "too-many-arrivals",
+            op,
+            barrier.ends[0].op,
+            "it may come while the phase that this ends still runs: nothing that it waits for "
+            "says that all others have arrived there",
+        )
+    total = mask.bit_count() * arrivals
+    if total > barrier.needs - running.arrived:
+        who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
+        raise PhaseFault(
+            "too-many-arrivals",
+            op,
+            barrier.init,
+            f"{who} here, {running.arrived} came before; the mbarrier is initialised to "
+            f"{barrier.needs} a phase",
+        )
+    added = None if size is None else size * mask.bit_count()
+    expected = None if running.expected is None or added is None else running.expected + added
+    event = clocks.event(mask)
+    return barrier._replace(
+        running=running._replace(arrived=running.arrived + total, expected=expected, op=op),
+        arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
+        arrived_by=barrier.arrived_by | mask,
+        gathered=joined(barrier.gathered, clocks.release(mask)),
+    )
+
+
+def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared:
+    """A thread issues a copy that completes on the mbarrier."""
+    op = issued.op
+    check_usable(barrier, clocks, op, mask)
+    if not barrier.fenced:
+        raise PhaseFault(
+            "missing-fence",
+            op,
+            barrier.init,
+            "a fence for the async proxy is missing after this, in the thread that initialises",
+        )
+    if not single(mask):
+        raise PhaseFault(
+            "several-issuers",
+            op,
+            barrier.init,
+            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
+        )
+    if not barrier.knows_end(clocks, mask, barrier.over - 1):
+        raise PhaseFault(
+            "wrong-bytes",
+            barrier.ends[0].op,
+            op,
+            "this copy may count in the phase that is announced here, which its bytes are not of",
+        )
+    running = barrier.running
+    return barrier._replace(running=running._replace(copies=(*running.copies, issued)))
+
+
+def lacks_bytes(running: Phase) -> int:
+    """Bytes that are announced and do not come; below 0 those that come and are not announced."""
+    if running.expected is None or running.copied is None:
+        raise NotFollowedError("unknown-bytes")
+    return running.expected - running.copied
+
+
+def ended(barrier: Shared) -> Shared | None:
+    """The mbarrier after the end of its running phase, None if that is not over."""
+    running = barrier.running
+    if running.arrived < barrier.needs:
+        return None
+    lacking = lacks_bytes(running)
+    if lacking < 0:
+        raise PhaseFault(
+            "wrong-bytes",
+            running.op,
+            running.copies[-1].op,
+            f"{running.expected} bytes are announced, {running.copied} are copied: the wait may "
+            "pass before they have landed",
+        )
+    if lacking:
+        return None
+    for wait in barrier.waits:
+        if barrier.gathered[wait.number] <= wait.tick:
+            raise PhaseFault(
+                "phase-overtaken",
+                running.op,
+                wait.op,
+                "no arrival of this phase comes after that wait: who is still there then waits "
+                "for the phase after the next one",
+            )
+    end = End(barrier.arrivals, barrier.arrived_by, bool(running.copies), running.op)
+    return barrier._replace(
+        over=barrier.over + 1,
+        running=Phase(),
+        arrivals=(),
+        arrived_by=0,
+        gathered=(),
+        told=joined(barrier.told, barrier.gathered),
+        ends=(end, *barrier.ends[:1]),
+        waits=(),
+    )
+
+
+def wait(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+    """Threads wait for a parity. Raises BlockedError."""
+    check_usable(barrier, clocks, op, mask)
+    if (barrier.over - 1) % 2 != parity:
+        raise BlockedError(Blocked(op, mask, barrier.column))
+    running = barrier.running
+    if running.arrived >= barrier.needs:
+        other = running.copies[0].op if running.copies else running.op
+        again = any((one.op, one.parity) == (op, parity) for one in barrier.waits)
+        raise PhaseFault(
+            "phase-not-flipped" if again else "wrong-parity",
+            op,
+            other,
+            "it passes for the phase before, while the one of this runs, which has all its arrivals",
+        )
+    if not barrier.knows_end(clocks, mask, barrier.over - 2):
+        raise PhaseFault(
+            "phase-overtaken",
+            op,
+            barrier.ends[0].op,
+            "it may come two phases before this one ends, and passes at once then: it must have "
+            "waited for the phase between, or for somebody who has",
+        )
+    return passed(barrier, clocks, op, mask, parity)
+
+
+def passed(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+    """Threads know that the phase before the running one is over."""
+    before = {one.number for one in barrier.waits if one.op == op}
+    mine = [
+        Passed(number, tick, op, parity, number in before) for number, tick in clocks.event(mask)
+    ]
+    numbers = {one.number for one in mine}
+    others = (one for one in barrier.waits if one.number not in numbers)
+    clocks.acquire(mask, barrier.told, barrier.column, barrier.over)
+    return barrier._replace(waits=(*others, *mine))
+
+
+def lacks(barrier: Shared) -> str:
+    """What the running phase waits for."""
+    running = barrier.running
+    if running.arrived >= barrier.needs:
+        return f"{running.expected} bytes are announced, {running.copied} are copied"
+    return f"{running.arrived} of its {barrier.needs} arrivals came"

@@ -1,0 +1,156 @@
+"""Roles that take turns on a path: the one that runs stops where it waits, and another goes on.
+
+    producer: wait empty[0]      passes; expect, copy; iteration 0 is over
+    consumer: wait full[0]       passes; product; it waits for its second tile
+    producer: …
+
+A role that comes to the end of its side waits for the others as long as somebody goes on, and
+runs together with them from there if they come; threads do not meet there, so else it goes on
+alone. Where nobody can go on all that wait hang, in this order of the roles and in every other.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_phases import lacks
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread, gathered
+from mlir_async_pipe.checker.phases.warp_clocks import warps_of
+from mlir_async_pipe.checker.step_graph import Edge
+
+# More roles of one kind than any kernel has.
+LARGEST_SPLIT = 8
+
+
+class NextRoleError(Exception):
+    """The role that runs is at an end, of its side or of the kernel, and others are not."""
+
+
+def suspend(state: PathState, block: int, position: int) -> Strand:
+    """The role that runs, as it goes on later."""
+    return Strand(
+        block,
+        position,
+        state.mask,
+        state.env,
+        state.registers,
+        state.turns,
+        state.sides,
+        state.meeting,
+        state.acted,
+    )
+
+
+def resume(state: PathState) -> Strand | None:
+    """The first role that may go on is the one that runs; None if there is none."""
+    memory = state.memory
+    assert isinstance(memory, RoleMemory)
+    ready = [
+        number
+        for number, role in enumerate(state.others)
+        if role.handed is None and (role.blocked is None or role.blocked[1] != memory.progress)
+    ]
+    ready += [number for number, role in enumerate(state.others) if role.handed is not None]
+    if not ready:
+        return None
+    number = ready[0]
+    role = state.others[number]
+    state.others = (*state.others[:number], *state.others[number + 1 :])
+    state.mask, state.env, state.turns = role.mask, role.env, role.turns
+    state.registers, state.sides, state.meeting = role.registers, role.sides, role.meeting
+    state.acted = role.acted
+    if role.handed is not None:
+        state.env.update(role.handed)
+        state.sides = state.sides[:-1]
+        role.edge = Edge(role.block, tuple((target, target) for target, _ in role.handed))
+    return role
+
+
+def part_roles(
+    state: PathState, block: int, join: int | None, other: int, edge: Edge, mask: int
+) -> None:
+    """The threads `other` take `edge` as a role of their own; the state goes on with `mask`."""
+    _begin_anew(state)
+    state.sides = (*state.sides, Parted(join, state.mask, None, roles=True))
+    state.mask = mask
+    role = suspend(state.copy(), block, 0)
+    role.mask, role.edge = other, edge
+    state.others += (role,)
+
+
+def end_role(
+    state: PathState, parted: Parted, handed: tuple[tuple[int, Value], ...], join: int
+) -> None:
+    """A role has come to the join: all run together if the others are there. Raises NextRoleError."""
+    assert parted.whole is not None and state.mask is not None
+    there = [role for role in state.others if role.handed is not None and role.sides == state.sides]
+    masks = [state.mask, *(role.mask or 0 for role in there)]
+    if sum(masks) != parted.whole:
+        role = suspend(state, join, 0)
+        role.handed = handed
+        state.others += (role,)
+        raise NextRoleError
+    state.others = tuple(role for role in state.others if role not in there)
+    ends = [dict(handed), *(dict(role.handed or ()) for role in there)]
+    for role in there:
+        state.env = {**role.env, **state.env}
+        state.registers.filled |= role.registers.filled
+        state.acted |= role.acted
+    for target, _ in handed:
+        values = [(mask, end.get(target)) for mask, end in zip(masks, ends, strict=True)]
+        state.env[target] = gathered(values, parted.whole)
+    state.sides = state.sides[:-1]
+    state.mask = parted.whole
+
+
+def split_role(state: PathState, value: EachThread, block: int, position: int) -> None:
+    """Threads of a role that do the same to different mbarriers are roles of their own: the state
+    goes on with the first."""
+    assert state.mask is not None
+    _begin_anew(state)
+    first, *rest = value.split(state.mask)
+    if len(rest) >= LARGEST_SPLIT:
+        raise NotFollowedError("lanes-apart")
+    state.mask = first
+    for mask in rest:
+        role = suspend(state.copy(), block, position)
+        role.mask = mask
+        state.others += (role,)
+
+
+def _begin_anew(state: PathState) -> None:
+    """What a role did before its threads part was before what any of them does."""
+    mine = warps_of(state.mask or 0)
+    if not any(warps_of(role.mask or 0) & mine for role in state.others):
+        state.acted = False
+
+
+def act(state: PathState) -> None:
+    """The role does something. The lanes of a warp are one to the clocks, so only one role of
+    them may."""
+    state.acted = True
+    mine = warps_of(state.mask or 0)
+    if any(role.acted and warps_of(role.mask or 0) & mine for role in state.others):
+        raise NotFollowedError("lanes-apart")
+
+
+def deadlock(state: PathState) -> PhaseFault:
+    """Nobody can go on: what one waits for, and where another one does."""
+    memory = state.memory
+    assert isinstance(memory, RoleMemory)
+    at = {barrier.column: barrier for barrier in memory.shared.values()}
+    waiting = sorted(role.blocked[0] for role in state.others if role.blocked is not None)
+    for one in waiting:
+        running = at[one.column].running
+        if running.arrived >= at[one.column].needs:
+            note = f"{lacks(at[one.column])}: the wait never passes"
+            return PhaseFault("wrong-bytes", running.op, one.op, note)
+    first, *rest = waiting
+    barrier = at[first.column]
+    if not rest:
+        last = barrier.running.op if barrier.running.arrived else barrier.init
+        return PhaseFault("deadlock", first.op, last, f"{lacks(barrier)}, and nobody else goes on")
+    note = f"{lacks(barrier)}, and who may bring the rest waits here: {lacks(at[rest[0].column])} of that"
+    return PhaseFault("deadlock", first.op, rest[0].op, note)

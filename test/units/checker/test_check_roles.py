@@ -1,0 +1,164 @@
+"""Warp-specialised kernels: right ones are proven for any number of tiles, wrong ones are named.
+
+Covers: checker/phases/followed_kernel.py, checker/phases/role_phases.py, checker/phases/role_memory.py,
+checker/phases/role_strands.py, checker/phases/warp_clocks.py, checker/phases/parted_sides.py,
+checker/phases/thread_barriers.py, checker/phases/loop_turns.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, changed, init
+from mlir_async_pipe.checker.hazards import CheckSummary
+from mlir_async_pipe.session.report import Report
+
+LOADS = Ring(tiles=3, specialised=True, counted=False)
+PRODUCTS = Ring(slots=2, in_flight=1, tiles=4, reader="products", specialised=True, counted=False)
+
+
+def checked(ring: Ring) -> Report:
+    return check_module(parse(ring.text())).report
+
+
+def verdict(report: Report) -> str:
+    found: CheckSummary = report.of("checks")[0]
+    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
+
+
+def codes(report: Report) -> set[str]:
+    return {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "counted"), list(itertools.product((0, 1, 2), (True, False)))
+)
+def test_one_slot_more_than_products_in_flight_is_proven_and_one_fewer_hangs(
+    in_flight: int, counted: bool
+) -> None:
+    """V >= p + 1, for any number of tiles, two executions of the loop, and drain arrivals."""
+    ring = dataclasses.replace(PRODUCTS, in_flight=in_flight, counted=counted)
+    found = {
+        slots: checked(dataclasses.replace(ring, slots=slots, tiles=2 * slots + 1))
+        for slots in range(max(1, in_flight), in_flight + 3)
+    }
+    assert verdict(found[in_flight + 1]) == verdict(found[in_flight + 2]) == "safe"
+    assert in_flight == 0 or codes(found[in_flight]) == {"deadlock"}
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+@pytest.mark.parametrize("counted", [True, False])
+def test_generic_readers_are_proven(slots: int, counted: bool) -> None:
+    ring = dataclasses.replace(LOADS, slots=slots, tiles=2 * slots + 1, counted=counted)
+    assert verdict(checked(ring)) == "safe"
+
+
+# The names of each fault, of which one order of the roles shows one.
+NAMES = {
+    "no wait": {"read-in-flight", "too-many-arrivals", "source-overwritten", "deadlock"},
+    "wrong parity": {"wrong-parity", "deadlock", "source-overwritten"},
+    "phase never flips": {"phase-not-flipped"},
+    "phases restart": {"phase-not-flipped", "deadlock", "unwaited-copy"},
+    "too few bytes": {"wrong-bytes"},
+    "too many bytes": {"wrong-bytes"},
+    "no expect_tx": {"deadlock"},
+    "two arrivals": {"too-many-arrivals"},
+    "no fence": {"missing-fence"},
+    "init not visible": {"init-not-visible"},
+    "init by all": {"several-issuers"},
+    "init counts two": {"deadlock"},
+    "no init": {"barrier-not-initialised"},
+    "no wait for empty": {"too-many-arrivals", "missing-barrier", "source-overwritten"},
+    "wrong parity of empty": {"deadlock"},
+    "never given back": {"deadlock"},
+    "empty counts too many": {"deadlock"},
+    "empty counts too few": {"too-many-arrivals"},
+    "wait_group too weak": {"source-overwritten", "missing-barrier"},
+    "accumulators too early": {"read-in-flight"},
+}
+CASES = [
+    pytest.param(ring, changes, NAMES[name], id=f"{ring.reader}-{name}")
+    for ring, tables in ((LOADS, (EVERYWHERE, APART)), (PRODUCTS, (EVERYWHERE, APART, PRODUCT)))
+    for table in tables
+    for name, (changes, _) in table.items()
+]
+
+
+@pytest.mark.parametrize(("ring", "changes", "expected"), CASES)
+def test_each_fault_has_a_name(ring: Ring, changes: dict[str, str], expected: set[str]) -> None:
+    found = codes(checked(changed(ring, **changes)))
+    assert found and found <= expected
+
+
+def test_a_deadlock_names_both_sides() -> None:
+    told = [str(item) for item in checked(changed(PRODUCTS, arrive="")).diagnostics]
+    (told,) = [text for text in told if "[deadlock]" in text][:1]
+    lines = changed(PRODUCTS, arrive="").text().split("\n")
+    places = [int(text.split(":")[1]) for text in told.split("\n") if text.startswith("-:")]
+    waits = [line for line in (lines[at - 1] for at in places) if "try_wait" in line]
+    assert {"%full" in line for line in waits} == {True, False}
+    assert "of its 4 arrivals came" in told
+
+
+def test_one_arrival_a_warpgroup_does_not_cover_its_other_warps() -> None:
+    """That wgmma is over in all four warps at once is not what the PTX ISA says."""
+    one = changed(PRODUCTS, init_empty=init("%empty", "%c1")).text()
+    leader = one.replace("%lane0 = arith.cmpi eq, %lane, %c0", "%lane0 = arith.cmpi eq, %t, %c0")
+    assert leader != one
+    assert codes(check_module(parse(leader)).report) == {"missing-barrier"}
+
+
+DRAIN = """scf.for %k = %c0 to %left step %c1 {
+  %up = arith.addi %k, %c1 : index
+  %s4 = arith.addi %r#0, %slots : index
+  %s5 = arith.subi %s4, %up : index
+  %old = arith.remui %s5, %slots : index
+  scf.if %lane0 {
+    %token = nvgpu.mbarrier.arrive %empty[%old] : BARS -> !nvgpu.mbarrier.token
+  }
+}"""
+
+
+def test_drain_arrivals_are_the_last_of_the_execution() -> None:
+    """ "Always p" gives back too many where an execution has fewer tiles; none at all hangs."""
+    assert codes(checked(changed(PRODUCTS, drain=DRAIN))) <= {"too-many-arrivals", "deadlock"}
+    assert verdict(checked(changed(PRODUCTS, drain=DRAIN))) == "unsafe"
+    assert "deadlock" in codes(checked(changed(PRODUCTS, drain="")))
+    enough = changed(dataclasses.replace(PRODUCTS, tiles=3, counted=True), drain=DRAIN)
+    assert verdict(checked(enough)) == "safe"
+
+
+def test_a_loop_of_very_many_tiles_is_proven() -> None:
+    ring = dataclasses.replace(LOADS, slots=3, tiles=100000, executions=1, counted=True)
+    assert verdict(checked(ring)) == "safe"
+    assert verdict(checked(changed(ring, wait_empty=""))) == "unsafe"
+
+
+def test_a_side_that_has_ended_does_not_wait_for_the_other() -> None:
+    """Two branches in a row: the consumers pass the producer's, while that waits for them."""
+    text = LOADS.text()
+    head, rest = text.split("scf.if %consumes {", 1)
+    consumer, producer = rest.split("\n} else {\n  scf.if %issues {", 1)
+    body, end = producer.rsplit("\n  }\n}\nreturn", 1)
+    apart = f"{head}scf.if %issues {{{body}\n}}\nscf.if %consumes {{{consumer}\n}}\nreturn{end}"
+    assert verdict(check_module(parse(apart)).report) == "safe"
+    inside = apart.replace("\nreturn", "\ngpu.barrier\nreturn")
+    assert verdict(check_module(parse(inside)).report) == "safe"
+
+
+def test_lanes_of_one_warp_that_are_two_roles_are_not_decided() -> None:
+    """The clocks are those of warps."""
+    text = LOADS.text().replace(
+        "%issues = arith.cmpi eq, %t, %consumers", "%issues = arith.cmpi eq, %t, %c63"
+    )
+    text = text.replace(
+        "%consumes = arith.cmpi ult, %t, %consumers", "%consumes = arith.cmpi ult, %t, %c63"
+    )
+    found = check_module(parse(text)).report.of("checks")[0]
+    assert found.unsafe == 0 and set(found.reasons) == {"lanes-apart"}
