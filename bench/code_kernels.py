@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from generate_attention import ROWS, WARPS, Attention  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
+from generate_hopper_attention import HopperAttention  # noqa: E402
 from generate_hopper_gemm import HopperGemm  # noqa: E402
 from nvidia_tiles import TYPES  # noqa: E402
 
@@ -86,6 +87,18 @@ def attention(features: int, label: str, **more: Any) -> Kernel:
     return Kernel(f"attention 64x64 D={features} {label}", SM_80, made.module, each, peer)
 
 
+def tensor_attention(features: int, keys: int, groups: int = 1) -> Kernel:
+    """Attention of `examples/generate_hopper_attention.py`, and Triton's by tensor descriptors."""
+    made = HopperAttention(features=features, keys=keys, warpgroups=groups)
+    assert not made.problems(), made.problems()
+    peer = {
+        "kernel": "attention by tensor copies", "target": SM_90, "features": features,
+        "keys": keys, "stages": made.stages, "warps": 4 * groups,
+    }  # fmt: skip
+    each = 2 * made.rows * keys * features // groups
+    return Kernel(f"attention {made.rows}x{keys} D={features} TMA", SM_90, made.module, each, peer)
+
+
 def file(name: str, path: str) -> Kernel:
     """A kernel from a file, without a peer."""
     return Kernel(name, SM_80, partial((ROOT / path).read_text))
@@ -115,6 +128,9 @@ KERNELS: tuple[Kernel, ...] = (
     *(tensors((128, 256, k), "k", "e4m3", groups=2) for k in (64, 128)),
     tensors((128, 128, 128), "k", "e5m2"),
     tensors((128, 128, 128), "k", "s8"),
+    *(tensor_attention(features, 64) for features in (64, 128)),
+    tensor_attention(64, 128, groups=2),
+    tensor_attention(128, 64, groups=2),
     attention(64, "S=2", stages=2),
     *(attention(features, "S=3") for features in (64, 128)),
     *(attention(features, "K and V apart", schedule="apart") for features in (64, 128)),

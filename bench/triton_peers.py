@@ -12,12 +12,14 @@ import triton
 import triton_attention
 import triton_gemm
 import triton_tma
+import triton_tma_attention
 from triton.backends.compiler import GPUTarget
 
 SOURCES = {
     "gemm": triton_gemm.source,
     "attention": triton_attention.source,
     "tensor copies": triton_tma.source,
+    "attention by tensor copies": triton_tma_attention.source,
 }
 
 

@@ -17,7 +17,6 @@ each has its own wait, with its own count.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +25,11 @@ from typing import Literal
 from attention_tiles import MMA_K, AttentionTiles
 from mlir_text import Writer
 from nvidia_tiles import MMA_N, TYPES
+from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
 from tile_copies import group_and_wait
 
 ROWS, WARPS = 64, 4
 TYPE = TYPES["f16"]
-PAIRS = [(half, element) for half in (0, 1) for element in (0, 1)]
-Place = tuple[int, int, int]
-"""An element of a lane's scores: which tile of 8 keys, which row, which of two keys."""
-
 OPERANDS = (("Q", "f16"), ("K", "f16"), ("V", "f16"), ("O", "f32"))
 # Statements: copies of K, copies of V, scores with their softmax, product with V.
 APART = (
@@ -99,7 +95,8 @@ class Attention:
                 f"memref.subview %{name}_heads[{head}, 0, 0] [1, %N, {self.features}] [1, 1, 1] "
                 f": {self._heads(kind)} to {self._one_head(kind)}",
             )
-        self._constants(w)
+        constants(w, self.features)
+        w.value("zeros", f"arith.constant dense<0.0> : {self.tiles.accumulator_type}")
         count = self.outputs.accumulators
         state = ["%low"] * 2 + ["%none"] * 2 + ["%zeros"] * count
         copies = self._copies(w, "q", tile, q_row)
@@ -132,14 +129,6 @@ class Attention:
             w.line("gpu.barrier")
             w.line(f"scf.yield {', '.join(yielded)} : {types}")
         self._store(w, w.add("o_row", q_row, warp_row))
-
-    def _constants(self, w: Writer) -> None:
-        scale = math.log2(math.e) / math.sqrt(self.features)
-        w.value("low", "arith.constant 0xFF800000 : f32")
-        w.value("none", "arith.constant 0.0 : f32")
-        w.value("zeros", f"arith.constant dense<0.0> : {self.tiles.accumulator_type}")
-        w.value("scale", f"arith.constant {scale!r} : f32")
-        w.value("minus_scale", f"arith.constant {-scale!r} : f32")
 
     def _annotation(self) -> str:
         return APART if self.schedule == "apart" else f"async_pipe.num_stages = {self.stages} : i64"
@@ -195,23 +184,10 @@ class Attention:
         }
         if diagonal:
             elements = self._masked(w, elements, diagonal)
-        new_m, new_l, factors = [], [], []
-        weights: dict[Place, str] = {}
-        for half in (0, 1):
-            row = {place: score for place, score in elements.items() if place[1] == half}
-            largest = self._largest_of_row(w, [*row.values()], state[half])
-            shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
-            factor = self._exponential(w, state[half], shift)
-            total = w.value("old_l", f"arith.mulf {state[2 + half]}, {factor} : f32")
-            for place, score in row.items():
-                weights[place] = self._exponential(w, score, shift)
-                total = w.value("l", f"arith.addf {total}, {weights[place]} : f32")
-            new_m.append(largest)
-            new_l.append(total)
-            factors.append(factor)
+        softmax, weights, factors = online_softmax(w, elements, state)
         step = MMA_K // MMA_N
         p_parts = [self._operand(w, weights, at) for at in range(0, len(scores), step)]
-        return [*new_m, *new_l], p_parts, self._factor(w, factors)
+        return softmax, p_parts, self._factor(w, factors)
 
     def _masked(self, w: Writer, elements: dict[Place, str], warp_row: str) -> dict[Place, str]:
         """Nothing of the keys after a query, both counted from the first of the tile."""
@@ -225,27 +201,6 @@ class Attention:
             kept = w.value("kept", f"arith.select {later}, %low, {score} : f32")
             masked[number, half, element] = kept
         return masked
-
-    def _largest_of_row(self, w: Writer, scores: list[str], largest: str) -> str:
-        """The largest of a row: of a lane's 16 scores, then of the four lanes that share it."""
-        for score in scores:
-            largest = w.value("m", f"arith.maxnumf {largest}, {score} : f32")
-        return self._of_four_lanes(w, largest, "arith.maxnumf")
-
-    def _of_four_lanes(self, w: Writer, value: str, combine: str) -> str:
-        """A row's value out of those of the four lanes that share it; all four get it."""
-        for distance in (1, 2):
-            apart = w.value("apart", f"arith.constant {distance} : i32")
-            width = w.value("width", "arith.constant 32 : i32")
-            other = width.replace("width", "other")
-            w.line(f"{other}:2 = gpu.shuffle xor {value}, {apart}, {width} : f32")
-            value = w.value("both", f"{combine} {value}, {other}#0 : f32")
-        return value
-
-    def _exponential(self, w: Writer, score: str, shift: str) -> str:
-        """2 ^ (score * scale + shift)."""
-        power = w.value("power", f"math.fma {score}, %scale, {shift} : f32")
-        return w.value("weight", f"nvvm.ex2 {power} {{ftz = true}} : f32")
 
     def _operand(self, w: Writer, weights: dict[Place, str], number: int) -> str:
         """Two accumulator tiles of P, side by side, as a 16x16 fragment."""
@@ -271,12 +226,8 @@ class Attention:
         return w.value("element", f"vector.extract {tile}[{half}, {element}] : f32 from {kind}")
 
     def _store(self, w: Writer, row: str) -> None:
-        """O divided by l, whose parts of the four lanes of a row are added only now."""
-        one = w.value("one", "arith.constant 1.0 : f32")
-        factors = []
-        for half in (0, 1):
-            total = self._of_four_lanes(w, f"%done#{2 + half}", "arith.addf")
-            factors.append(w.value("inverse", f"arith.divf {one}, {total} : f32"))
+        """O divided by l."""
+        factors = inverse_sums(w, ["%done#2", "%done#3"])
         sums = [f"%done#{4 + number}" for number in range(self.outputs.accumulators)]
         scaled = self._scaled(w, sums, self._factor(w, factors))
         self.outputs.store(w, ("%O", self._one_head("f32")), (row, "%c0"), scaled, None)

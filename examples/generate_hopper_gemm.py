@@ -22,19 +22,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hopper_tiles import (
-    BARRIERS,
+    FULL,
     MMA_M,
     SUMS,
-    TICKS,
     TYPES,
     WARPGROUP,
     Product,
     Tile,
-    announce,
     i32,
-    i64,
-    moved,
     tensor_maps,
+    warpgroup_number,
 )
 from mlir_text import Writer
 
@@ -118,15 +115,16 @@ class HopperGemm:
     # -- the kernel ----------------------------------------------------------------------------
 
     def _body(self, w: Writer) -> None:
-        zero, one = w.constant(0), w.constant(1)
+        zero = w.constant(0)
         tensor_maps(w, self.left, self.right)
         w.value("tid", "gpu.thread_id x")
         w.value("first", f"arith.cmpi eq, %tid, {zero} : index")
         w.value("false", "arith.constant false")
         w.value("true", "arith.constant true")
-        w.value("full", f"nvgpu.mbarrier.create -> {BARRIERS}")
-        w.line(f"nvgpu.mbarrier.init %full[{zero}], {one}, predicate = %first : {BARRIERS}")
+        FULL.create(w)
         w.line("gpu.barrier")
+        if self.warpgroups > 1:
+            warpgroup_number(w)
         w.value("none", f"llvm.mlir.zero : {self.product.struct}")
         if not self.persistent:
             at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
@@ -164,10 +162,7 @@ class HopperGemm:
         with w.block(header, f"}} {{{self._annotation()}}}"):
             w.value("k", "arith.index_cast %k32 : i32 to index")
             self._copies(w, at_m, at_n)
-            w.line(
-                f"nvgpu.mbarrier.try_wait.parity %full[{w.constant(0)}], %phase, "
-                f"{w.constant(TICKS)} : {BARRIERS}"
-            )
+            FULL.wait(w, "%phase")
             sums = self._products(w, names)
             w.line("gpu.barrier")
             flip = w.value("flip", "arith.xori %phase, %true : i1")
@@ -181,7 +176,7 @@ class HopperGemm:
         return ", ".join(notes)
 
     def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
-        announce(w, self.left, self.right)
+        FULL.announce(w, self.left, self.right)
         self.left.copy(w, ("%k", at_m))
         at = ("%k", at_n)
         if self.b == "n":
@@ -193,25 +188,18 @@ class HopperGemm:
     def _products(self, w: Writer, sums: list[str]) -> list[str]:
         """Steps of 32 bytes of k for each part of 64 rows, in one group; returns the new sums."""
         a, b = self.left.descriptor(w), self.right.descriptor(w)
-        part_bytes = MMA_M * self.left.line
         if self.warpgroups > 1:
-            group = w.value("group_i", f"arith.index_cast {self._group(w)} : index to i64")
-            size = i64(w, self.parts * part_bytes // 16)
-            rows = w.value("rows", f"arith.muli {group}, {size} : i64")
-            a = w.value("a_group", f"arith.addi {a}, {rows} : i64")
+            a = self.left.of_group(w, a, self.parts * MMA_M)
         w.line("nvvm.wgmma.fence.aligned")
         found = list(sums)
         for step in range(self.left.steps):
-            right = moved(w, "b_step", b, self.right.step(step))
+            right = self.right.moved(w, b, step)
             for part in range(self.parts):
-                left = moved(w, "a_step", a, part * part_bytes + self.left.step(step))
+                left = self.left.moved(w, a, step, part * MMA_M)
                 found[part] = self.product.issue(w, left, right, found[part])
         w.line("nvvm.wgmma.commit.group.sync.aligned")
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
         return found
-
-    def _group(self, w: Writer) -> str:
-        return w.div("group", "%tid", WARPGROUP)
 
     # -- the result ----------------------------------------------------------------------------
 
@@ -223,7 +211,7 @@ class HopperGemm:
         row = w.add("row", w.mul("warp_row", warp, 16), w.div("lane_row", lane, 4))
         row = w.add("row_m", row, at_m)
         if self.warpgroups > 1:
-            row = w.add("row_g", row, w.mul("group_m", self._group(w), self.parts * MMA_M))
+            row = w.add("row_g", row, w.mul("group_m", "%group", self.parts * MMA_M))
         column = w.add("column", at_n, w.mul("pair", w.rem("quad", lane, 4), 2))
         for part in range(self.parts):
             for half in range(2):

@@ -16,7 +16,6 @@ WARPGROUP = 128
 MMA_M, K_BYTES, LINE_BYTES, LINES = 64, 32, 128, 8
 TICKS = 10_000_000
 SHARED = "#gpu.address_space<workgroup>"
-BARRIERS = f"!nvgpu.mbarrier.group<memorySpace = {SHARED}>"
 SWIZZLES = {128: 1, 64: 2, 32: 3}
 # MLIR's type and bytes of each type of A and B; type of a register of sums, and sums in it.
 TYPES = {
@@ -32,14 +31,60 @@ SUMS = {"f32": ("f32", "f32", 1), "f16": ("vector<2xf16>", "f16", 2), "s32": ("i
 
 
 @dataclass(frozen=True)
+class Mbarrier:
+    """Mbarrier `number` of the `count` of the group %<group>."""
+
+    group: str = "full"
+    number: int = 0
+    count: int = 1
+
+    @property
+    def kind(self) -> str:
+        """The type of the group."""
+        more = f", num_barriers = {self.count}" if self.count > 1 else ""
+        return f"!nvgpu.mbarrier.group<memorySpace = {SHARED}{more}>"
+
+    def at(self, w: Writer) -> str:
+        """The operands that name it."""
+        return f"%{self.group}[{w.constant(self.number)}]"
+
+    def create(self, w: Writer) -> None:
+        """Its group, of which each takes one arrival; by thread 0."""
+        w.value(self.group, f"nvgpu.mbarrier.create -> {self.kind}")
+        for number in range(self.count):
+            w.line(
+                f"nvgpu.mbarrier.init %{self.group}[{w.constant(number)}], {w.constant(1)}, "
+                f"predicate = %first : {self.kind}"
+            )
+
+    def announce(self, w: Writer, *tiles: Tile) -> None:
+        """The bytes that the copies of a phase bring."""
+        size = w.constant(sum(tile.bytes for tile in tiles))
+        w.line(
+            f"nvgpu.mbarrier.arrive.expect_tx {self.at(w)}, {size}, predicate = %first : {self.kind}"
+        )
+
+    def wait(self, w: Writer, phase: str) -> None:
+        """Until the phase is over."""
+        w.line(
+            f"nvgpu.mbarrier.try_wait.parity {self.at(w)}, {phase}, {w.constant(TICKS)} : {self.kind}"
+        )
+
+
+FULL = Mbarrier()
+
+
+@dataclass(frozen=True)
 class Tile:
-    """`rows` of M or N and `depth` k in the buffer %<name>_shared."""
+    """`rows` of M or N and `depth` k in the buffer %<name>_shared; `tensor` is the map that it is
+    copied by, its own where none is named."""
 
     name: str
     types: str
     rows: int
     depth: int
     by_k: bool = True
+    tensor: str = ""
 
     @property
     def element(self) -> str:
@@ -122,11 +167,11 @@ class Tile:
         """Products of 32 bytes of k that it takes."""
         return self.depth * self.element_bytes // K_BYTES
 
-    def copy(self, w: Writer, at: tuple[str, ...]) -> None:
+    def copy(self, w: Writer, at: tuple[str, ...], full: Mbarrier = FULL) -> None:
         """The tensor copy of the box at these coordinates, fastest first, by thread 0."""
         w.line(
-            f"nvgpu.tma.async.load %{self.name}[{', '.join(at)}], %full[{w.constant(0)}] to "
-            f"%{self.name}_shared, predicate = %first : {self.map}, {BARRIERS} -> {self.buffer}"
+            f"nvgpu.tma.async.load %{self.tensor or self.name}[{', '.join(at)}], {full.at(w)} to "
+            f"%{self.name}_shared, predicate = %first : {self.map}, {full.kind} -> {self.buffer}"
         )
 
     def descriptor(self, w: Writer) -> str:
@@ -144,6 +189,20 @@ class Tile:
         place = w.value(f"{low}_place", f"arith.andi {shifted}, {i32(w, 0x3FFF)} : i32")
         wide = w.value(f"{low}_wide", f"arith.extui {place} : i32 to i64")
         return w.value(f"{low}_tile", f"arith.ori {wide}, {i64(w, bits)} : i64")
+
+    def of_group(self, w: Writer, descriptor: str, rows: int) -> str:
+        """The descriptor of a warpgroup, each of which has so many rows of a K-major tile."""
+        group = w.value("group_i", "arith.index_cast %group : index to i64")
+        size = i64(w, rows * self.line // 16)
+        offset = w.value("rows", f"arith.muli {group}, {size} : i64")
+        return w.value("a_group", f"arith.addi {descriptor}, {offset} : i64")
+
+    def moved(self, w: Writer, descriptor: str, step: int, rows: int = 0) -> str:
+        """The descriptor of a later step of k, and of later rows of a K-major tile."""
+        size = self.step(step) + rows * self.line
+        if size == 0:
+            return descriptor
+        return w.value("step", f"arith.addi {descriptor}, {i64(w, size // 16)} : i64")
 
 
 @dataclass(frozen=True)
@@ -178,11 +237,15 @@ class Product:
         )
 
 
-def moved(w: Writer, name: str, descriptor: str, size: int) -> str:
-    """A descriptor of what lies `size` bytes further."""
-    if size == 0:
-        return descriptor
-    return w.value(name, f"arith.addi {descriptor}, {i64(w, size // 16)} : i64")
+def warpgroup_number(w: Writer) -> str:
+    """Which warpgroup a thread is in, handed around in its warp: so ptxas knows that all lanes have
+    the same one, and keeps descriptors in uniform registers."""
+    narrow = w.value(
+        "group_i32", f"arith.index_cast {w.div('group_of', '%tid', WARPGROUP)} : index to i32"
+    )
+    zero, width = i32(w, 0), i32(w, 32)
+    w.line(f"%group_same, %group_valid = gpu.shuffle idx {narrow}, {zero}, {width} : i32")
+    return w.value("group", "arith.index_cast %group_same : i32 to index")
 
 
 def i32(w: Writer, number: int) -> str:
@@ -193,15 +256,6 @@ def i32(w: Writer, number: int) -> str:
 def i64(w: Writer, number: int) -> str:
     """A constant, in two's complement where it has bit 63."""
     return w.value("i64", f"arith.constant {number - (1 << 64 if number >> 63 else 0)} : i64")
-
-
-def announce(w: Writer, *tiles: Tile) -> None:
-    """The bytes that the copies of an iteration bring."""
-    size = w.constant(sum(tile.bytes for tile in tiles))
-    w.line(
-        f"nvgpu.mbarrier.arrive.expect_tx %full[{w.constant(0)}], {size}, "
-        f"predicate = %first : {BARRIERS}"
-    )
 
 
 def tensor_maps(w: Writer, *tiles: Tile) -> None:

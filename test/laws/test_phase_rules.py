@@ -18,7 +18,7 @@ from helpers.phase_search.explore import arrive, expect, explore, load, mma, wai
 from helpers.phase_search.forms import DRAINS, ORDERS, Loop, in_one, specialised, stores
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
-AFTER, BETWEEN, BEFORE = ORDERS
+AFTER, BETWEEN, BEFORE, ENDS = ORDERS
 # (slots, warps): three warps where that is cheap.
 SIZES = [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3)] + ([(3, 3), (4, 2)] if NIGHTLY else [])
 
@@ -40,11 +40,11 @@ def twice(order: str, slots: int, warps: int, ahead: int, in_flight: int) -> lis
 
 
 @pytest.mark.parametrize(("slots", "warps"), SIZES)
-@pytest.mark.parametrize(("order", "more"), [(AFTER, 0), (BETWEEN, 1), (BEFORE, 1)])
+@pytest.mark.parametrize(("order", "more"), [(AFTER, 0), (BETWEEN, 1), (BEFORE, 1), (ENDS, 1)])
 def test_as_many_slots_as_tiles_ahead_and_products_in_flight(
     order: str, more: int, slots: int, warps: int
 ) -> None:
-    """V >= d + p after wait_group and barrier, V >= d + p + 1 in the other two orders."""
+    """V >= d + p after wait_group and barrier, V >= d + p + 1 in the other orders."""
     for ahead, in_flight in itertools.product((1, 2, 3), (0, 1, 2)):
         if ahead + in_flight + more > slots + 1:
             continue
@@ -54,7 +54,7 @@ def test_as_many_slots_as_tiles_ahead_and_products_in_flight(
 
 @pytest.mark.parametrize(
     ("order", "ahead", "in_flight", "tiles"),
-    [(AFTER, 1, 1, 2), (BETWEEN, 1, 0, 2), (BETWEEN, 1, 1, 2), (BEFORE, 1, 0, 2)],
+    [(AFTER, 1, 1, 2), (BETWEEN, 1, 0, 2), (BETWEEN, 1, 1, 2), (BEFORE, 1, 0, 2), (ENDS, 1, 0, 2)],
 )
 def test_one_slot_too_few_goes_wrong_at_the_second_tile(
     order: str, ahead: int, in_flight: int, tiles: int

@@ -7,7 +7,6 @@ lowering/nvvm/cubin.py, expand/write/ring_slots.py
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from helpers.descriptor_products import NUMPY, stored
 from helpers.paths import ROOT
+from helpers.ptxas_remarks import remarks_on_products
 from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
@@ -120,9 +120,8 @@ def test_ptxas_does_not_serialise_the_products(shape: str, tmp_path: Path) -> No
     with new_context():
         module = ir.Module.parse(LARGE[shape].module())
         pipeline(module, target="nvvm:sm_90a", check="none")
-        said = said_by_ptxas(lower(module, target="nvvm:sm_90a", emit="ptx").text, tmp_path)
-    assert "Compiling entry function" in said
-    assert remarks_on_products(said) == []
+        text = lower(module, target="nvvm:sm_90a", emit="ptx").text
+    assert remarks_on_products(text, tmp_path) == []
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
@@ -134,22 +133,7 @@ def test_ptxas_says_when_it_adds_waits(tmp_path: Path) -> None:
         text = lower(module, target="nvvm:sm_90a", emit="ptx").text
     early = re.sub(r"\n[^\n]*wgmma\.wait_group\.[^\n]*", "", text)
     assert early != text
-    assert "(C7517)" in remarks_on_products(said_by_ptxas(early, tmp_path))[0]
-
-
-def remarks_on_products(said: str) -> list[str]:
-    """C7510: products are serialised, and why; C7517: a wait was added to make the code right."""
-    return re.findall(r"\(C75\d\d\)[^\n]*", said)
-
-
-def said_by_ptxas(ptx: str, folder: Path) -> str:
-    """What ptxas prints about a kernel."""
-    tool = find_tool("ptxas")
-    assert tool is not None
-    (folder / "kernel.ptx").write_text(ptx)
-    command = [tool, "-v", "-arch=sm_90a", str(folder / "kernel.ptx"), "-o", str(folder / "cubin")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout + done.stderr
+    assert "(C7517)" in remarks_on_products(early, tmp_path)[0]
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

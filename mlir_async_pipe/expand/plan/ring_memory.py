@@ -14,6 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     enclosing,
+    operations,
     walk,
 )
 from mlir_async_pipe.dependence.regions import Region, is_opaque, regions_of
@@ -164,6 +165,30 @@ def barriers_to_drop(
     order = list(body.ops)
     last = max(order.index(s.op) for s in body.statements if s.op not in copies)
     return tuple(op for op in found if order.index(op) > last)
+
+
+def ends_after_barrier(
+    body: Body, buffers: tuple[BufferPlan, ...], dropped: tuple[Operation, ...]
+) -> bool:
+    """Whether a barrier that stays comes after all that an iteration does with its tiles: it
+    promises to the next iteration what a barrier before its copies would."""
+    kept = [op for op in barriers_of(body) if op not in dropped and not len(op.regions)]
+    order = list(operations(body.block))
+    after_last = order[order.index(kept[-1]) + 1 :] if kept else order
+    planned = {buffer.root.identity for buffer in buffers}
+    return bool(kept) and not any(_may_use(op, planned) for top in after_last for op in walk(top))
+
+
+def _may_use(op: Operation, planned: set[Any]) -> bool:
+    """Ops that wait, products, and what may touch the tiles."""
+    row = row_of(op)
+    if (is_opaque(op) and not _touches_no_tensor(op)) or (row is not None and row.queue):
+        return True
+    return any(
+        not root.owned or root.identity in planned
+        for root in (root_of(a.memory) for a in accesses(op))
+        if root.kind != "argument"
+    )
 
 
 def _may_write(op: Operation) -> bool:

@@ -19,6 +19,7 @@ from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import (
     barriers_to_drop,
     check_independent,
+    ends_after_barrier,
     ring_buffers,
 )
 from mlir_async_pipe.loops import annotations as names
@@ -34,8 +35,9 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 class RingPlan:
     """The ring of one loop: `versions` V, `ahead` d, `in_flight` p.
 
-    `copies_first`: they are issued before the products of an iteration. `dropped` are barriers of
-    the input that only kept its single slot; `outer` are the ops between the mbarriers and the
+    `copies_first`: they are issued before the products of an iteration, after a barrier of their
+    own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
+    `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between the mbarriers and the
     loop, outermost first, through which slot and phase are carried.
     """
 
@@ -51,6 +53,7 @@ class RingPlan:
     ahead: int
     in_flight: int
     copies_first: bool
+    after_barrier: bool
     dropped: tuple[Operation, ...]
     trip_count: int | None
 
@@ -81,6 +84,7 @@ def plan_ring(
             if workgroup_bytes(buffers) > workgroup_limit - beside:
                 raise too_large(workgroup_limit, beside, loop, buffers)
         check_uniform(loop)
+        dropped = barriers_to_drop(body, buffers, copies_first)
         return RingPlan(
             loop,
             body,
@@ -94,7 +98,8 @@ def plan_ring(
             ahead,
             left,
             copies_first,
-            barriers_to_drop(body, buffers, copies_first),
+            copies_first and not left and ends_after_barrier(body, buffers, dropped),
+            dropped,
             static_trip_count(loop),
         )
 

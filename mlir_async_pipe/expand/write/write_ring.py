@@ -154,7 +154,8 @@ class RingWriter:
         end = terminator(block)
         place = self._place_of_copies(end)
         integers.enter(before(place))
-        self._write_barrier(before(place))
+        if not plan.after_barrier:
+            self._write_barrier(before(place))
         self.elected = None
         variable = block.arguments[0]
         exists = integers.goes_on_for(variable, plan.ahead)

@@ -39,6 +39,7 @@ ORDERS = {
     "refill after wait_group and barrier": "wait mma group meet refill",
     "barrier before wait_group": "wait mma meet group refill",
     "refill before the product": "wait meet refill mma group",
+    "refill before the product, barrier after it": "wait refill mma group meet",
 }
 
 

@@ -1,0 +1,322 @@
+"""Writes flash attention for Hopper as a front end emits it before pipelining: tensor copies and wgmma.
+
+    python examples/generate_hopper_attention.py > attention.mlir
+    python examples/generate_hopper_attention.py --features=128 --keys=128 --warpgroups=2
+
+O = softmax(Q K^T / sqrt(D)) V for each head, with D = 64 or 128 features. Q, K and V are
+[heads * positions, D], O is [heads, positions, D]; block x of head y makes 64 rows of O a warpgroup, whose Q stays in workgroup
+memory. Each iteration copies the next tile of K and this one's V, on an mbarrier each:
+
+    scores of the next tile = Q K^T     in flight together; a wait that leaves one
+    O += P V of this tile               in flight beside the softmax of the next tile's scores
+    P = the next tile's weights
+
+The first scores stand before the loop, with a tile of K of their own, the last product after it, with a
+tile of V. O, scores, m and l are registers; P goes through workgroup memory, since the op takes both
+operands from descriptors (docs/hopper.md). Nothing is copied ahead yet: `async_pipe.num_stages` asks for it.
+
+With 128 features the tensor maps of Q, K and V have three dimensions, halves of 64 features, rows, and a
+half: of an array A[R, 128] it is A.reshape(R, 2, 64).transpose(1, 0, 2). That of V always has three.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from hopper_tiles import (
+    LINES,
+    MMA_M,
+    WARPGROUP,
+    Mbarrier,
+    Product,
+    Tile,
+    i32,
+    tensor_maps,
+    warpgroup_number,
+)
+from mlir_text import Writer
+from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
+
+READY, LAST = Mbarrier("ready"), Mbarrier("last")
+FULL_K, FULL_V = Mbarrier("full", 0, 2), Mbarrier("full", 1, 2)
+PROXY_FENCE = (
+    "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+)
+# Of the scores: m and l of two rows; then O.
+SOFTMAX = ["%m0", "%m1", "%l0", "%l1"]
+
+
+@dataclass(frozen=True)
+class HopperAttention:
+    """One kernel: `features` D, `keys` of a tile, 64 rows for each warpgroup."""
+
+    name: str = "attention"
+    features: int = 64
+    keys: int = 64
+    warpgroups: int = 1
+    stages: int = 3
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.warpgroups * WARPGROUP
+
+    @property
+    def rows(self) -> int:
+        """Rows of O that a block makes."""
+        return self.warpgroups * MMA_M
+
+    def _tile(self, name: str, tensor: str = "") -> Tile:
+        """K and V as they are multiplied by: k is the features of K, and the keys of V."""
+        by_k = not name.startswith("V")
+        rows, depth = (self.keys, self.features) if by_k else (self.features, self.keys)
+        return Tile(name, "f16", rows, depth, by_k, tensor)
+
+    @property
+    def tiles(self) -> dict[str, Tile]:
+        """All buffers of workgroup memory, by name."""
+        return {
+            "Q": Tile("Q", "f16", self.rows, self.features),
+            "K": self._tile("K"),
+            "V": self._tile("V"),
+            "P": Tile("P", "f16", self.rows, self.keys),
+            "K_first": self._tile("K_first", "K"),
+            "V_last": self._tile("V_last", "V"),
+        }
+
+    @property
+    def scores(self) -> Product:
+        """64 rows of Q K^T."""
+        return Product(self.tiles["Q"], self.tiles["K"])
+
+    @property
+    def output(self) -> Product:
+        """64 rows of P V."""
+        return Product(self.tiles["P"], self.tiles["V"])
+
+    def problems(self) -> list[str]:
+        """Why this kernel cannot be made, [] if it can."""
+        if self.features not in (64, 128) or self.keys not in (64, 128):
+            return ["there are 64 or 128 features, and as many keys in a tile"]
+        if self.stages < 1 or self.warpgroups < 1:
+            return ["there is one stage and one warpgroup at least"]
+        return []
+
+    def module(self) -> str:
+        """The whole module as text."""
+        w = Writer(indent=2)
+        self._body(w)
+        maps = ", ".join(f"%{name}_map : !llvm.ptr" for name in "QKV")
+        buffers = ", ".join(f"%{t.name}_shared : {t.buffer}" for t in self.tiles.values())
+        head = (
+            f"  gpu.func @{self.name}({maps}, %O : {self._o} {{llvm.noalias}}, %N : i32)\n"
+            f"      workgroup({buffers})\n"
+            f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>}} {{\n"
+        )
+        return (
+            "module attributes {gpu.container_module} {\ngpu.module @kernels {\n"
+            f"{head}{w.text()}\n  }}\n}}\n}}\n"
+        )
+
+    @property
+    def _o(self) -> str:
+        return f"memref<?x?x{self.features}xf32>"
+
+    # -- the kernel ----------------------------------------------------------------------------
+
+    def _body(self, w: Writer) -> None:
+        tensor_maps(w, *(self.tiles[name] for name in "QKV"))
+        w.value("tid", "gpu.thread_id x")
+        w.value("first", f"arith.cmpi eq, %tid, {w.constant(0)} : index")
+        w.value("false", "arith.constant false")
+        w.value("true", "arith.constant true")
+        for mbarrier in (READY, LAST, FULL_V):
+            mbarrier.create(w)
+        w.line("nvvm.fence.mbarrier.init")
+        w.line("gpu.barrier")
+        constants(w, self.features)
+        w.value("no_scores", f"llvm.mlir.undef : {self.scores.struct}")
+        w.value("no_sums", f"llvm.mlir.undef : {self.output.struct}")
+        w.value("no_output", f"llvm.mlir.zero : {self.output.struct}")
+        self._places(w)
+        w.value("positions", "arith.index_cast %N : i32 to index")
+        w.value("head_row", f"arith.muli {w.value('head', 'gpu.block_id y')}, %positions : index")
+        w.mul("block_row", w.value("block", "gpu.block_id x"), self.rows)
+        w.add("q_row", "%head_row", "%block_row")
+        last = w.value("last_key", f"arith.subi %positions, {w.constant(self.keys)} : index")
+        self._copy(w, LAST, "V_last", w.add("v_row", "%head_row", last))
+        READY.announce(w, self.tiles["Q"], self.tiles["K_first"])
+        self.tiles["Q"].copy(w, self._at(w, "Q", "%q_row"), READY)
+        self.tiles["K_first"].copy(w, self._at(w, "K", "%head_row"), READY)
+        READY.wait(w, "%false")
+        w.line("nvvm.wgmma.fence.aligned")
+        scores = self._scores(w, "K_first")
+        w.line("nvvm.wgmma.wait.group.sync.aligned 0")
+        state, weights, _ = online_softmax(
+            w, self._elements(w, scores), ["%low"] * 2 + ["%none"] * 2
+        )
+        self._hand_over(w, weights)
+        self._loop(w, state)
+        LAST.wait(w, "%false")
+        w.line("nvvm.wgmma.fence.aligned")
+        output = self._output(w, "V_last", "%done#4")
+        w.line("nvvm.wgmma.wait.group.sync.aligned 0")
+        self._store(w, output)
+        w.line("gpu.return")
+
+    def _loop(self, w: Writer, state: list[str]) -> None:
+        names = [*SOFTMAX, "%o", "%phase"]
+        start = [*state, "%no_output", "%false"]
+        carried = ", ".join(f"{n} = {given}" for n, given in zip(names, start, strict=True))
+        types = ", ".join(["f32"] * 4 + [self.output.struct, "i1"])
+        keys = i32(w, self.keys)
+        end = w.value("end", f"arith.subi %N, {keys} : i32")
+        header = (
+            f"%done:6 = scf.for %j32 = {i32(w, 0)} to {end} step {keys}\n"
+            f"        iter_args({carried}) -> ({types}) : i32"
+        )
+        with w.block(header, f"}} {{async_pipe.num_stages = {self.stages} : i64}}"):
+            w.value("j", "arith.index_cast %j32 : i32 to index")
+            row = w.add("row", "%head_row", "%j")
+            self._copy(w, FULL_K, "K", w.add("next_row", row, w.constant(self.keys)))
+            self._copy(w, FULL_V, "V", row)
+            FULL_K.wait(w, "%phase")
+            FULL_V.wait(w, "%phase")
+            w.line("nvvm.wgmma.fence.aligned")
+            scores = self._scores(w, "K")
+            output = self._output(w, "V", "%o")
+            w.line("nvvm.wgmma.wait.group.sync.aligned 1")
+            state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
+            w.line("nvvm.wgmma.wait.group.sync.aligned 0")
+            scaled = self._scaled(w, output, factors)
+            w.line("gpu.barrier")
+            self._hand_over(w, weights)
+            flip = w.value("flip", "arith.xori %phase, %true : i1")
+            w.line(f"scf.yield {', '.join([*state, scaled, flip])} : {types}")
+
+    def _copy(self, w: Writer, full: Mbarrier, name: str, row: str) -> None:
+        tile = self.tiles[name]
+        full.announce(w, tile)
+        tile.copy(w, self._at(w, name, row), full)
+
+    def _at(self, w: Writer, name: str, row: str) -> tuple[str, ...]:
+        """Where a tile begins, fastest first: all features from a row on."""
+        zero = w.constant(0)
+        return (zero, row, zero) if self.tiles[name].has_panels else (zero, row)
+
+    # -- products ------------------------------------------------------------------------------
+
+    def _scores(self, w: Writer, keys: str) -> str:
+        return self._group(w, self.scores, keys, "%no_scores", adds=False)
+
+    def _output(self, w: Writer, values: str, sums: str) -> str:
+        return self._group(w, self.output, values, sums, adds=True)
+
+    def _group(self, w: Writer, product: Product, right: str, sums: str, adds: bool) -> str:
+        """All k of a product, as a group that is left in flight."""
+        a, b = product.a.descriptor(w), self.tiles[right].descriptor(w)
+        if self.warpgroups > 1:
+            a = product.a.of_group(w, a, MMA_M)
+        for step in range(product.a.steps):
+            left = product.a.moved(w, a, step)
+            right_at = product.b.moved(w, b, step)
+            sums = product.issue(w, left, right_at, sums, adds or step > 0)
+        w.line("nvvm.wgmma.commit.group.sync.aligned")
+        return sums
+
+    # -- registers -----------------------------------------------------------------------------
+
+    def _places(self, w: Writer) -> None:
+        """Where a thread's elements stand: sum 4 j + 2 h + c is row 16 * warp + lane / 4 + 8 h, column
+        8 j + 2 (lane % 4) + c (PTX ISA, wgmma: matrix D)."""
+        lane = w.rem("lane", "%tid", 32)
+        warp = w.div("warp", "%tid", 32)
+        if self.warpgroups > 1:
+            warpgroup_number(w)
+        w.div("lane_row", lane, 4)
+        # Warps number the rows of all warpgroups, 16 each.
+        w.add("thread_row", w.mul("warp_row", warp, 16), "%lane_row")
+        w.mul("pair", w.rem("quad", lane, 4), 2)
+
+    def _elements(self, w: Writer, scores: str) -> dict[Place, str]:
+        return {
+            (number, half, element): w.value(
+                "score",
+                f"llvm.extractvalue {scores}[{4 * number + 2 * half + element}] : "
+                f"{self.scores.struct}",
+            )
+            for number in range(self.keys // 8)
+            for half, element in PAIRS
+        }
+
+    def _hand_over(self, w: Writer, weights: dict[Place, str]) -> None:
+        """P to workgroup memory, as descriptors of 128-byte lines read it: chunk j of 8 keys of a row
+        lies where j xor row % 8 says, in the panel of its 64 keys. wgmma sees it after fence and
+        barrier."""
+        tile = self.tiles["P"]
+        chunk = w.rem("swizzle", "%lane_row", LINES)
+        for number in range(self.keys // 8):
+            panel, chunk_number = divmod(number, LINES)
+            place = chunk
+            if chunk_number:
+                place = w.value("chunk", f"arith.xori {chunk}, {w.constant(chunk_number)} : index")
+            column = w.add("column", w.mul("chunk_at", place, 8), "%pair")
+            for half in (0, 1):
+                row = w.add("p_row", "%thread_row", w.constant(8 * half))
+                pair = ", ".join(weights[number, half, element] for element in (0, 1))
+                both = w.value("both", f"vector.from_elements {pair} : vector<2xf32>")
+                p = w.value("p", f"arith.truncf {both} : vector<2xf32> to vector<2xf16>")
+                at = [*([w.constant(panel)] if tile.has_panels else []), row, column]
+                w.line(
+                    f"vector.store {p}, %P_shared[{', '.join(at)}] : {tile.buffer}, vector<2xf16>"
+                )
+        w.line(PROXY_FENCE)
+        w.line("gpu.barrier")
+
+    def _scaled(self, w: Writer, sums: str, factors: list[str]) -> str:
+        """All sums by the factors of their rows."""
+        kind, made = self.output.struct, "%no_sums"
+        for number in range(self.output.registers):
+            value = w.value("sum", f"llvm.extractvalue {sums}[{number}] : {kind}")
+            scaled = w.value("scaled", f"arith.mulf {value}, {factors[number // 2 % 2]} : f32")
+            made = w.value("sums", f"llvm.insertvalue {scaled}, {made}[{number}] : {kind}")
+        return made
+
+    def _store(self, w: Writer, sums: str) -> None:
+        """O divided by l."""
+        factors = inverse_sums(w, ["%done#2", "%done#3"])
+        row = w.add("o_row", "%block_row", "%thread_row")
+        for half in range(2):
+            at = w.add("r", row, w.constant(8 * half))
+            for number in range(self.features // 8):
+                pair = [
+                    w.value(
+                        "x",
+                        f"llvm.extractvalue {sums}[{4 * number + 2 * half + element}] : "
+                        f"{self.output.struct}",
+                    )
+                    for element in (0, 1)
+                ]
+                pair = [w.value("y", f"arith.mulf {x}, {factors[half]} : f32") for x in pair]
+                both = w.value("v", f"vector.from_elements {', '.join(pair)} : vector<2xf32>")
+                column = w.add("c", "%pair", w.constant(8 * number))
+                w.line(f"vector.store {both}, %O[%head, {at}, {column}] : {self._o}, vector<2xf32>")
+
+
+def main() -> None:
+    """Print the kernel that the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--features", type=int, choices=(64, 128), default=64)
+    parser.add_argument("--keys", type=int, choices=(64, 128), default=64)
+    parser.add_argument("--warpgroups", type=int, default=1)
+    parser.add_argument("--stages", type=int, default=3)
+    arguments = parser.parse_args()
+    made = HopperAttention(**vars(arguments))
+    if made.problems():
+        parser.error("; ".join(made.problems()))
+    print(made.module(), end="")
+
+
+if __name__ == "__main__":
+    main()

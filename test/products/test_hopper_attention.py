@@ -1,0 +1,181 @@
+"""Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
+
+Covers: examples/generate_hopper_attention.py, examples/hopper_tiles.py, examples/online_softmax.py,
+expand/plan/ring_memory.py
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.paths import ROOT
+from helpers.ptxas_remarks import remarks_on_products
+from mlir_async_pipe import check, lower, machine, pipeline
+from mlir_async_pipe.ask_checker.relax_waits import relax
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.session.report import Session
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+from generate_hopper_attention import HopperAttention
+
+TARGET = "nvvm:sm_90a"
+WAIT, BARRIER = "nvvm.wgmma.wait.group.sync.aligned", "gpu.barrier"
+SMALL = HopperAttention()
+SHAPES = {
+    "64x64, 64 features": SMALL,
+    "64x64, 128 features": replace(SMALL, features=128),
+    "128x128, 64 features": replace(SMALL, keys=128, warpgroups=2),
+    "128x64, 128 features": replace(SMALL, features=128, warpgroups=2, stages=2),
+}
+HEADS = 2
+
+
+@cache
+def pipelined(shape: str) -> str:
+    """The pipelined module, which the checker proves."""
+    with new_context():
+        module = ir.Module.parse(SHAPES[shape].module())
+        (checks,) = pipeline(module, target=TARGET, check="error").of("checks")
+        assert (checks.unsafe, checks.unknown) == (0, 0)
+        return str(module)
+
+
+def as_tensor(made: HopperAttention, values: np.ndarray, panels: bool) -> np.ndarray:
+    """Rows of features as their tensor map has them: 64 features after 64."""
+    flat = values.reshape(-1, made.features)
+    if not panels:
+        return flat
+    return np.ascontiguousarray(flat.reshape(len(flat), -1, 64).transpose(1, 0, 2))
+
+
+def wrong_by(
+    made: HopperAttention, module: Any, positions: int, completion: str
+) -> tuple[float, set[str]]:
+    """How far from NumPy's the first block's rows of each head are at most, and what raced."""
+    numbers = np.random.default_rng(positions)
+    shape = (HEADS, positions, made.features)
+    q, k, v = (numbers.normal(size=shape).astype(np.float16) for _ in range(3))
+    arguments = [as_tensor(made, each, made.features > 64) for each in (q, k)]
+    arguments += [as_tensor(made, v, True), np.full(shape, np.nan, np.float32)]
+    # Blocks run one after the other: one of them reads all keys.
+    result = machine.run(
+        module,
+        None,
+        [*arguments, positions],
+        threads=made.threads,
+        grid=(1, HEADS),
+        completion=completion,
+    )
+    q = q[:, : made.rows]
+    scores = q.astype(float) @ k.astype(float).swapaxes(1, 2) / np.sqrt(made.features)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    wanted = weights / weights.sum(axis=2, keepdims=True) @ v.astype(float)
+    found = result.arrays[3][:, : made.rows]
+    return float(np.abs(found - wanted).max()), set(result.race_codes)
+
+
+def counts(module: Any) -> list[int | None]:
+    return [integer_attribute(op, "group") for op in walk(module.operation) if op.name == WAIT]
+
+
+def loop_ops(module: Any, name: str) -> list[Any]:
+    (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
+    return [op for op in walk(loop) if op.name == name]
+
+
+@pytest.mark.parametrize("completion", machine.COMPLETIONS)
+@pytest.mark.parametrize("tiles", [1, 2, 5])
+def test_attention_is_numpy_s(tiles: int, completion: str) -> None:
+    with new_context():
+        module = ir.Module.parse(pipelined("64x64, 64 features"))
+        error, races = wrong_by(SMALL, module, 64 * tiles, completion)
+    assert error < 1e-3 and races == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attention_of_a_large_tile_is_numpy_s(shape: str) -> None:
+    with new_context():
+        for text in (SHAPES[shape].module(), pipelined(shape)):
+            error, races = wrong_by(SHAPES[shape], ir.Module.parse(text), 256, "late")
+            assert error < 1e-3 and races == set()
+
+
+def test_no_barrier_is_added_where_one_ends_the_iteration() -> None:
+    """One barrier before P is overwritten, one after it is written; the second also says that the
+    tiles may be."""
+    with new_context():
+        module = ir.Module.parse(pipelined("64x64, 64 features"))
+        assert len(loop_ops(module, BARRIER)) == 2
+        assert len(loop_ops(ir.Module.parse(SMALL.module()), BARRIER)) == 2
+
+
+@pytest.mark.parametrize(("number", "count"), [(0, 1), (1, 2), (2, 1), (3, 1)])
+def test_a_wait_that_leaves_one_more_is_called_unsafe(number: int, count: int) -> None:
+    """In order: the first scores, those of the next tile, the output, and the last one's."""
+    with new_context():
+        module = ir.Module.parse(pipelined("64x64, 64 features"))
+        assert counts(module) == [0, 1, 0, 0]
+        wait = [op for op in walk(module.operation) if op.name == WAIT][number]
+        set_integer(wait, "group", count, 64)
+        report = check(module, target=TARGET)
+    assert "read-in-flight" in [entry.code for entry in report.diagnostics]
+
+
+def test_waits_for_everything_are_relaxed_to_these_counts() -> None:
+    with new_context():
+        module = ir.Module.parse(pipelined("64x64, 64 features"))
+        for wait in (op for op in walk(module.operation) if op.name == WAIT):
+            set_integer(wait, "group", 0, 64)
+        (one,) = relax(module.operation, None, Session())
+        assert counts(module) == [0, 1, 0, 0]
+    assert (one.queue, one.before, one.after) == ("wgmma", 0, 1)
+
+
+@pytest.mark.slow
+def test_without_the_barrier_that_ends_the_iteration_one_is_added() -> None:
+    """P is handed over by a barrier that stands before the last wait: tiles are still read after it."""
+    text = SMALL.module()
+    with new_context():
+        module = ir.Module.parse(text)
+        (wait,) = loop_ops(module, WAIT)[1:]
+        last = loop_ops(module, BARRIER)[-1]
+        wait.operation.move_after(last)
+        pipeline(module, target=TARGET, check="none")
+        assert len(loop_ops(module, BARRIER)) == 3
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_machine_code_has_these_waits_and_no_spills(shape: str, tmp_path: Path) -> None:
+    made = SHAPES[shape]
+    with new_context():
+        module = ir.Module.parse(pipelined(shape))
+        (kernel,) = lower(module, target=TARGET, emit="cubin").kernels
+        ptx = lower(module, target=TARGET, emit="ptx").text
+    loop = min(
+        (found for found in kernel.machine.loops if found.tensor_copies == 2),
+        key=lambda found: found.instructions,
+    )
+    assert loop.product_waits == (1, 0)
+    assert (loop.expects, loop.phase_waits, loop.barriers) == (2, 2, 2)
+    assert loop.multiplications == made.scores.a.steps + made.output.a.steps
+    assert kernel.resources.spill_store_bytes == 0
+    assert remarks_on_products(ptx, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"features": 96}, {"keys": 32}, {"stages": 0}, {"warpgroups": 0}]
+)
+def test_what_cannot_be_made_is_said(wrong: dict[str, int]) -> None:
+    assert replace(SMALL, **wrong).problems()
