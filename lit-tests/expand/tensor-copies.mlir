@@ -20,7 +20,8 @@
 // CHECK:         nvgpu.tma.async.load %{{.*}}[%[[C0]]], %[[FULL]][%[[C0]]]
 // CHECK:         %{{.*}}:3 = scf.for %[[I:.*]] = %{{.*}} iter_args(%[[SLOT:.*]] = %[[C0]], %[[PHASE:.*]] = %[[FALSE]], %[[AHEAD:.*]] = %[[C1]])
 // CHECK-NEXT:      nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
-// CHECK-NEXT:      gpu.barrier memfence [#gpu.address_space<workgroup>]
+// The barrier that ends the iteration before is the one that the copies need.
+// CHECK-NOT:       gpu.barrier
 // CHECK:           %[[LEFT:.*]] = arith.subi %{{.*}}, %[[I]]
 // CHECK:           %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %[[C1]]
 // CHECK:           %[[NEXT:.*]] = arith.addi %[[I]], %[[C1]]
@@ -30,6 +31,8 @@
 // CHECK:           nvgpu.tma.async.load %{{.*}}, %[[FULL]][%[[AHEAD]]] to %{{.*}}, predicate = %[[GO]]
 // CHECK:           %[[SEEN:.*]] = memref.subview %[[TILE]][%[[SLOT]], 0] [1, 64]
 // CHECK:           memref.load %[[SEEN]]
+// CHECK:           gpu.barrier
+// CHECK-NOT:       gpu.barrier
 // CHECK:           %[[SUM:.*]] = arith.addi %[[SLOT]], %[[C1]]
 // CHECK:           %[[AFTER:.*]] = arith.andi %[[SUM]], %[[C1]]
 // CHECK:           %[[WRAPS:.*]] = arith.cmpi eq, %[[AFTER]], %[[C0]]
