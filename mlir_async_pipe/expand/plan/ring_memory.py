@@ -180,9 +180,11 @@ def ends_after_barrier(
 
 
 def _may_use(op: Operation, planned: set[Any]) -> bool:
-    """Ops that wait, products, and what may touch the tiles."""
+    """Products, waits and arrivals, and what may touch the tiles."""
     row = row_of(op)
-    if (is_opaque(op) and not _touches_no_tensor(op)) or (row is not None and row.queue):
+    if is_opaque(op) and op.name not in (*PROXY_FENCES, PRODUCT_FENCE):
+        return True
+    if row is not None and row.queue:
         return True
     return any(
         not root.owned or root.identity in planned

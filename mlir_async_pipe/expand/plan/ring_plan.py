@@ -37,8 +37,8 @@ class RingPlan:
 
     `copies_first`: they are issued before the products of an iteration, after a barrier of their
     own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
-    `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between the mbarriers and the
-    loop, outermost first, through which slot and phase are carried.
+    `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between
+    the mbarriers and the loop, outermost first, through which slot and phase are carried.
     """
 
     loop: Operation
@@ -98,7 +98,10 @@ def plan_ring(
             ahead,
             left,
             copies_first,
-            copies_first and not left and ends_after_barrier(body, buffers, dropped),
+            # Products that complete on mbarriers are waited for where the ring says so.
+            copies_first
+            and not (left or products.completions)
+            and ends_after_barrier(body, buffers, dropped),
             dropped,
             static_trip_count(loop),
         )
