@@ -80,7 +80,7 @@ def is_proxy(site: Site) -> bool:
 
 def _has_mbarriers(flow: Flow) -> bool:
     return any(
-        isinstance(step, Run) and step.op.name in MBARRIER_OPS
+        isinstance(step, Run) and step.name in MBARRIER_OPS
         for block in flow.blocks
         for step in block.steps
     )
@@ -89,7 +89,7 @@ def _has_mbarriers(flow: Flow) -> bool:
 def _waits(flow: Flow) -> Iterator[Run]:
     """The waits on mbarriers, which may hang or pass too early whatever memory they are for."""
     for step in (step for block in flow.blocks for step in block.steps):
-        rule = MBARRIER_OPS.get(step.op.name) if isinstance(step, Run) else None
+        rule = MBARRIER_OPS.get(step.name) if isinstance(step, Run) else None
         if isinstance(step, Run) and rule is not None and rule.use in ("wait", "test"):
             yield step
 
@@ -98,7 +98,7 @@ def _touched(sites: Sites, flow: Flow) -> set[int]:
     """The roots of workgroup memory that tensor copies and descriptors of products name."""
     found = set()
     for step in (step for block in flow.blocks for step in block.steps):
-        if not isinstance(step, Run) or (row := row_of(step.op)) is None:
+        if not isinstance(step, Run) or (row := step.row) is None:
             continue
         if row.queue == WGMMA and row.asynchronous(step.op):
             # Its descriptors are numbers: they may name any workgroup memory.

@@ -32,7 +32,7 @@ def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:
     """The ranges of block ids whose products with constants do not overflow."""
     found: dict[Atom, Known] = {}
     for step in flow.blocks[0].steps:
-        if not isinstance(step, Run) or not is_operator(step.op.name, "mul"):
+        if not isinstance(step, Run) or not is_operator(step.name, "mul"):
             continue
         product, factor = typed(step.op), _constant(step.op)
         if not product.nsw or product.bits < 32 or factor is None or factor < 1:

@@ -87,7 +87,7 @@ class CarriedSlots:
         constant = constant_value(run.op.results[0])
         if constant is not None:
             return constant
-        if not arithmetic.has_rule(run.op.name):
+        if not arithmetic.has_rule(run.name):
             return None
         operands = [self._value(operand, carried, depth + 1) for operand in run.operands]
         known: list[Form] = [Form(operand) for operand in operands if operand is not None]

@@ -11,12 +11,14 @@ else *unknown* (a warning with a reason).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.checker import hazards
+from mlir_async_pipe.checker.equal_kernels import key_of
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, name_of, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
@@ -58,8 +60,14 @@ def check(
     target = target_for(options, session)
     found = kernels(module)
     around = surroundings(module, found)
+    safe: dict[Hashable, CheckSummary] = {}
     for kernel in found:
-        outcome = known.get(kernel) or check_kernel(
+        outcome = known.get(kernel)
+        key = key_of(kernel, around) if outcome is None and len(found) > 1 else None
+        if key in safe:
+            session.record("checks", replace(safe[key], function=name_of(kernel)))
+            continue
+        outcome = outcome or check_kernel(
             kernel,
             around,
             target,
@@ -67,6 +75,8 @@ def check(
             assume_several_blocks=options.assume_several_blocks,
             assume_several_threads=options.assume_several_threads,
         )
+        if key is not None and outcome.says_nothing:
+            safe[key] = outcome.summary
         _tell(outcome, session)
         _remark(outcome, session)
     _tell_homeless(module, session)

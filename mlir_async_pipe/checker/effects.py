@@ -36,7 +36,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
-from mlir_async_pipe.vocabulary import Row, is_partial_barrier, row_of
+from mlir_async_pipe.vocabulary import Row, is_partial_barrier
 
 # As many events of one access are told apart as a ring has slots, usually.
 REMEMBERED_EVENTS = 8
@@ -96,8 +96,8 @@ class Effects:
     def prepare(self, run: Run) -> Callable[[State], None] | None:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
         op = run.op
-        row = row_of(op)
-        if is_partial_barrier(op):
+        row = run.row
+        if row is None and is_partial_barrier(op):
             return _taint
         if row is None:
             return None if self.sites.is_harmless(op) else partial(self._opaque, run)

@@ -99,8 +99,18 @@ def _meaning(touched: Touched, region: Region, site: Site) -> Any:
     their ranges and coefficients matter; those in operators keep their names.
     """
     starts = [piece.start for piece in region.pieces if piece is not None]
-    named = {*touched.facts, *touched.launch, *(a for form in starts for a in forms.atoms_of(form))}
+    named = {*touched.facts, *touched.launch}.union(*map(forms.atoms_of, starts))
     alike: dict[Atom, Atom] = {}
+    if not any(atom.kind == "iteration" for atom in named):
+        return (
+            region,
+            touched.event.threads,
+            touched.event.maybe,
+            frozenset(touched.facts.items()),
+            frozenset(touched.launch.items()),
+            touched.certain,
+            site.independent,
+        )
     if all(atom.kind in _PLAIN for atom in named) and not region.frame.base.terms:
         uses = {
             atom: (tuple(dict(form.terms).get(atom, 0) for form in starts), touched.facts.get(atom))

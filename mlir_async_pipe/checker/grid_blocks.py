@@ -22,7 +22,13 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, Kind, id_of, thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import (
+    LAUNCH_SYMBOLS,
+    Kind,
+    id_of,
+    is_id,
+    thread_dimension,
+)
 from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes
 
 OWN = "own of block"
@@ -71,11 +77,13 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
     for block in flow.blocks:
         for step in block.steps:
-            if isinstance(step, Run) and any(is_used(result) for result in step.op.results):
+            if not isinstance(step, Run) or not is_id(step.name):
+                continue
+            if any(is_used(result) for result in step.op.results):
                 known = id_of(step.op)
-                if step.op.name == "gpu.global_id":
+                if known is None:
                     found.add(thread_dimension(step.op))
-                elif known is not None and known.kind == "block":
+                elif known.kind == "block":
                     found.add(known.axis)
     if kernel.name == "gpu.launch":
         arguments = list(kernel.regions[0].blocks[0].arguments)[:3]

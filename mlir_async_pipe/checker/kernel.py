@@ -65,6 +65,11 @@ class Outcome:
     ops: list[Any]
     summary: CheckSummary
 
+    @property
+    def says_nothing(self) -> bool:
+        """Whether all is safe, and there is nothing to remark."""
+        return not (self.findings or self.left or self.in_scope)
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -123,6 +128,11 @@ def _calls(names: set[str]) -> bool:
     return not names.isdisjoint(CALL_OPS)
 
 
+def name_of(kernel: Any) -> str:
+    """What a kernel is called in reports."""
+    return symbol_name(kernel) or str(kernel.name)
+
+
 def check_kernel(
     kernel: Any,
     around: Surroundings,
@@ -134,7 +144,7 @@ def check_kernel(
     until_found: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
-    name = symbol_name(kernel) or kernel.name
+    name = name_of(kernel)
     with unchanged():
         flow = build(kernel, around.callees)
         missing = tuple(unfollowed(kernel, flow, around.callees))

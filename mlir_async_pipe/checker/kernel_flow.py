@@ -25,7 +25,6 @@ from mlir_async_pipe.checker.called_functions import Callees, callee_of
 from mlir_async_pipe.checker.loop_facts import (
     find_inductions,
     find_merges,
-    is_value_op,
     needs_iterations,
 )
 from mlir_async_pipe.checker.step_graph import (
@@ -56,6 +55,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     BranchRow,
     leaves_region,
 )
+from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
 
 # Calls deeper than this (recursion, above all) are lost.
 DEEPEST_CALL = 8
@@ -156,9 +156,10 @@ class Builder:
 
     def op(self, op: Any, frame: int, current: Block) -> Block:
         """Append one op; gives the block in which control goes on."""
-        row = REGION_ROWS.get(op.name)
+        name = op.name
+        row = REGION_ROWS.get(name)
         if row is None or row.flow == "isolated":
-            return self._plain(op, frame, current)
+            return self._plain(op, name, frame, current)
         item = item_with_frames(op)
         if row.flow == "once":
             return self._once(item, frame, current)
@@ -171,11 +172,11 @@ class Builder:
             return structured.one_iteration(self, item, frame, current)
         return structured.iterate(self, item, frame, current)
 
-    def _plain(self, op: Any, frame: int, current: Block) -> Block:
+    def _plain(self, op: Any, name: str, frame: int, current: Block) -> Block:
         """An op without regions, or one whose regions are followed by nobody."""
-        if op.name in CALL_OPS:
+        if name in CALL_OPS:
             return self._call(op, frame, current)
-        if op.name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
+        if name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
             self._lose(op, frame, current)
         else:
             self._append(op, frame, current)
@@ -188,19 +189,22 @@ class Builder:
         self._append(op, frame, current)
 
     def _append(self, op: Any, frame: int, current: Block) -> None:
-        makes_values = is_value_op(op)
-        results = list(op.results)
+        name, row = op.name, row_of(op)
+        makes_values = row is None and is_pure_name(name) and not len(op.regions)
+        results, operands = list(op.results), list(op.operands)
         flow = self.flow
         is_data = makes_values and all(map(flow.is_data, results))
-        if is_data and not any(map(flow.is_accumulator, op.operands)):
+        if is_data and not any(map(flow.is_accumulator, operands)):
             return
         number = flow.number
         current.steps.append(
             Run(
                 op,
+                name,
+                row,
                 frame,
-                tuple(number(frame, operand) for operand in op.operands),
-                tuple(number(frame, result) for result in results),
+                tuple([number(frame, operand) for operand in operands]),
+                tuple([number(frame, result) for result in results]),
                 makes_values,
                 self.maybe,
                 self.variables,

@@ -12,7 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.flow.ways import starts
-from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
@@ -54,11 +54,6 @@ def _is_short(loop: Any) -> bool:
     """Whether a loop surely has few iterations: those are followed, conditions and all."""
     trips = REGION_ROWS[loop.name].trips(loop)
     return trips is not None and trips <= SHORT_LOOP
-
-
-def is_value_op(op: Any) -> bool:
-    """Whether an op only makes values (it touches no memory and no queue)."""
-    return row_of(op) is None and is_pure(op) and not len(op.regions)
 
 
 def find_merges(flow: Flow) -> None:

@@ -25,7 +25,6 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
 from mlir_async_pipe.flow.algorithms import walked
-from mlir_async_pipe.vocabulary import row_of
 
 # In place of a loop's number: some threads have ended.
 ENDED = -1
@@ -105,8 +104,7 @@ def join_of(flow: Flow, branch: int) -> int | None:
 
 def is_barrier(step: Step) -> bool:
     """Whether a step is a barrier."""
-    row = row_of(step.op) if isinstance(step, Run) else None
-    return row is not None and row.barrier is not None
+    return isinstance(step, Run) and step.row is not None and step.row.barrier is not None
 
 
 def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:

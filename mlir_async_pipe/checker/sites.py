@@ -76,11 +76,11 @@ class Sites:
         self._has_scopes = any(isinstance(step, Bracket) for step in steps)
         for step in steps:
             if isinstance(step, Run) and not step.makes_values:
-                self._collect(step.op, step.frame)
+                self._collect(step)
         self._find_conflicting()
 
-    def _collect(self, op: Any, frame: int) -> None:
-        row = row_of(op)
+    def _collect(self, run: Run) -> None:
+        op, row, frame = run.op, run.row, run.frame
         if row is None or (op, frame) in self._of:
             return
         if row.wait is not None and row.completion != "counter":
@@ -207,7 +207,7 @@ class Sites:
     def values_read(self, run: Run) -> tuple[int, ...]:
         """The values that executing an op with effects looks at: memory and subscripts of
         accesses that matter, tokens of a wait, the memory that an unknown op is given."""
-        row = row_of(run.op)
+        row = run.row
         if row is None:
             if self.is_harmless(run.op):
                 return ()

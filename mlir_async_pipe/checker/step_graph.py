@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.vocabulary import Row
 
 
 class Edge(NamedTuple):
@@ -25,13 +26,15 @@ class Edge(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Execute one op, whose `operands` and `results` are given by value number.
+    """Execute one op, called `name` and with that `row` of the vocabulary, whose `operands` and `results` are given by value number.
 
     `makes_values`: it touches no memory and no queue. `maybe`: it stands under a condition
     inside summary code; `variables` are the induction variables of the summary loops around.
     """
 
     op: Any
+    name: str
+    row: Row | None
     frame: int
     operands: tuple[int, ...]
     results: tuple[int, ...]

@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.flow.algorithms import post_dominators, reached
-from mlir_async_pipe.values.uniformity import sources
+from mlir_async_pipe.values.uniformity import is_made_of_operands, sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 
 
@@ -90,6 +90,14 @@ class Divergence:
             read.add(source)
 
     def _run(self, run: Run, made: set[int], read: set[int]) -> None:
+        if run.makes_values and is_made_of_operands(run.name):
+            made.update(run.results)
+            read.update(run.operands)
+            for given in run.operands:
+                self._users.setdefault(given, []).extend(run.results)
+            if run.name in SELECT_OPS and not chooses_numbers(run.op):
+                self._selections.setdefault(run.operands[0], []).extend(run.results)
+            return
         for result, value in zip(run.results, run.op.results, strict=True):
             made.add(result)
             reached, different = sources(value)
@@ -99,8 +107,6 @@ class Divergence:
                 number = self.flow.number(run.frame, operand)
                 self._users.setdefault(number, []).append(result)
                 read.add(number)
-            if run.op.name in SELECT_OPS and not chooses_numbers(run.op):
-                self._selections.setdefault(run.operands[0], []).append(result)
 
     def _bind(self, loop: int, variable: int, made: set[int], read: set[int]) -> None:
         made.add(variable)

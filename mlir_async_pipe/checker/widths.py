@@ -41,9 +41,11 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
         return operators.modulo(form, 2, facts)
     if bits > INDEX_BITS:
         return form
-    if bits == INDEX_BITS and None in forms.bounds(form, facts):
-        return form
-    return operators.wrap(form, bits, facts)
+    low, high = forms.bounds(form, facts)
+    if low is None or high is None:
+        return form if bits == INDEX_BITS else operators.wrap(form, bits, facts)
+    fits = forms.type_range(bits).contains(Known(low, high))
+    return form if fits else operators.wrap(form, bits, facts)
 
 
 def in_64_bits(form: Form, facts: Facts) -> bool:

@@ -30,7 +30,7 @@ from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.flow.ways import first_taken
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import launch_id
+from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id
 from mlir_async_pipe.vocabulary.pure_ops import agreement
 
 
@@ -117,6 +117,12 @@ def conditions(op: Operation) -> list[Value]:
     if row.flow == "while":
         return [terminator(op.regions[0].blocks[0]).operands[0]]
     return operands[: row.entry(op).start] if row.flow == "for" else operands
+
+
+def is_made_of_operands(name: str) -> bool:
+    """Whether what pure ops without regions called `name` make is the same in all threads if all
+    operands are: `sources` of it are the operands."""
+    return agreement(name) == "operands" and name != "memref.dim" and not is_id(name)
 
 
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
