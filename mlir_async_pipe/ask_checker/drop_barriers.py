@@ -20,7 +20,7 @@ nobody knows what they do, or with mbarriers, which are judged apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -34,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callee_of
+from mlir_async_pipe.checker.check_pass import CheckOptions
 from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import Target, target_for
@@ -78,6 +79,26 @@ class DroppedBarrier:
 
     place: Place
     op: str
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What the checker said of `kernels` as they are now, asked with these options."""
+
+    options: DropBarrierOptions
+    kernels: Mapping[Operation, Outcome]
+
+    def joined(self, options: DropBarrierOptions, more: Mapping[Operation, Outcome]) -> Proven:
+        """The same and what it says of more kernels, asked with other options than nothing was."""
+        return Proven(options, {**self.kernels, **more})
+
+    def of(self, options: CheckOptions) -> Mapping[Operation, Outcome]:
+        """The outcomes, if a check with these options would ask the same."""
+        ours = CheckOptions(self.options.chip, self.options.assume_noalias_arguments)
+        return self.kernels if options == ours else {}
+
+
+NOTHING_PROVEN = Proven(DropBarrierOptions(), {})
 
 
 @register("async-pipe-drop-barriers", "drop barriers that no two threads need", DropBarrierOptions)

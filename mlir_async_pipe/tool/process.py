@@ -190,11 +190,12 @@ def _run_passes(
     )
     late = steps[-1:] if beside and steps and steps[-1].name == CHECK else []
     with _reproducer(root, text, options):
-        run_steps(steps[: len(steps) - len(late)])
+        proven = run_steps(steps[: len(steps) - len(late)])
     statistics.write()
 
     def last_check() -> None:
-        run_steps(late)
+        # Code is made of a copy: the module is as it was.
+        run_steps(late, proven=proven)
         work.activity.is_now(f"writing {options.emit}")
 
     return last_check

@@ -1,7 +1,8 @@
 """Runs the steps of a plan on one root op, with instruments around each step.
 
-No handle to an op inside the root lives across a step: passes of MLIR erase ops without
-telling Python, and touching such a handle afterwards ends the process.
+No handle to an op inside the root lives across a step of MLIR: its passes erase ops without telling
+Python, and touching such a handle afterwards ends the process. What dropping barriers was told of the
+kernels that it left as they were is handed to a check right after it, which does not ask again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from mlir_async_pipe.async_pipe_pass import CHECK, run_check
+from mlir_async_pipe.ask_checker.drop_barriers import NOTHING_PROVEN, Proven, drop
+from mlir_async_pipe.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
 from mlir_async_pipe.session.diagnostics import UsageError
@@ -62,19 +64,25 @@ def run(
     verify_each: bool = True,
     statistics: bool = False,
     instruments: Sequence[Instrument] = (),
-) -> None:
-    """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there."""
+    proven: Proven = NOTHING_PROVEN,
+) -> Proven:
+    """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there.
+
+    `proven` is what the step before the first one gave, and nothing has changed since; what the last
+    one gave is returned.
+    """
     for step in steps:
         for instrument in instruments:
             instrument.before(step, root)
         try:
-            _run_step(root, step, session, verify_each, statistics)
+            proven = _run_step(root, step, session, verify_each, statistics, proven)
         except Exception:
             for instrument in instruments:
                 instrument.failed(step, root)
             raise
         for instrument in instruments:
             instrument.after(step, root)
+    return proven
 
 
 def selected(root: Any, anchors: Sequence[str]) -> Iterator[Any]:
@@ -98,15 +106,23 @@ def _matches(op: Any, anchor: str) -> bool:
     return bool(op.name == anchor or (anchor == ANY and op.name in _ISOLATED))
 
 
-def _run_step(root: Any, step: Step, session: Session, verify_each: bool, statistics: bool) -> None:
+def _run_step(
+    root: Any, step: Step, session: Session, verify_each: bool, statistics: bool, proven: Proven
+) -> Proven:
     if isinstance(step, MlirStep):
         _run_mlir(root, step, verify_each, statistics)
-        return
+        return NOTHING_PROVEN
+    found = NOTHING_PROVEN
     for op in selected(root, step.anchors):
-        run_pass = run_check if step.name == CHECK else step.found.run
-        run_pass(op, step.options, session)
+        if step.name == CHECK:
+            run_check(op, step.options, session, proven.of(step.options))
+        elif step.name == DROP_BARRIERS:
+            found = found.joined(step.options, drop(op, step.options, session))
+        else:
+            step.found.run(op, step.options, session)
     if verify_each:
         verify(root)
+    return found
 
 
 def _run_mlir(root: Any, step: MlirStep, verify_each: bool, statistics: bool) -> None:
