@@ -11,13 +11,14 @@ x div c and x mod c are equal, so is x.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import gcd, prod
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Each round carries bounds from one dimension to the others.
 ROUNDS = 8

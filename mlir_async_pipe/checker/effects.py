@@ -8,7 +8,7 @@ commit, wait, barrier     see `groups`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
 
 # As many events of one access are told apart as a ring has slots, usually.

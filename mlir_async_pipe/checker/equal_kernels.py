@@ -13,7 +13,7 @@ which there is nothing to say lends its outcome to others.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.kernel import Surroundings
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_memory
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS

@@ -14,7 +14,7 @@ them (see `periods`).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
@@ -45,6 +45,7 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6

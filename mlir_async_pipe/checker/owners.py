@@ -13,7 +13,7 @@ followed path by path, with their barriers, in another run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from mlir_async_pipe.checker import forms
@@ -44,6 +44,7 @@ from mlir_async_pipe.checker.places import Places
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 REASON = "other-blocks"
 

@@ -7,7 +7,7 @@ meet, see `owners`). Everything else is left out before any path is followed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
 from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand

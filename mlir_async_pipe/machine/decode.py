@@ -6,7 +6,7 @@ asked here. What stays is plain Python: no handle of the module lives longer tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -23,6 +23,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS

@@ -1,4 +1,4 @@
-"""Frozen dataclasses whose methods are compiled when they are first called.
+"""Dataclasses whose methods are compiled when they are first called.
 
     from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -8,7 +8,7 @@
 The standard library compiles six methods for each class as it is made, 0.3 milliseconds for one of four
 fields: a sixth of a short run, since most classes of a run use two of them or none. Here it reads the
 fields only, which takes 0.02; a method that is looked up compiles itself, and then is what the standard
-library would have made. Whatever is asked for beside `frozen=True` and `eq`, or is uncommon (methods of its
+library would have made. Whatever is asked for beside `frozen` and `eq`, or is uncommon (methods of its
 own, fields by keyword only, dataclasses as bases), is left to the standard library.
 """
 
@@ -43,24 +43,29 @@ _OWN = ("__init__", "__setattr__", "__delattr__")
 
 
 def _made(cls: type, options: dict[str, bool]) -> type:
-    eq = options.get("eq", True)
-    if options != {"frozen": True} | ({} if eq else {"eq": False}) or not _is_common(cls):
+    if not options.keys() <= {"frozen", "eq"} or not _is_common(cls):
         return dataclasses.dataclass(**options)(cls)
+    frozen, eq = options.get("frozen", False), options.get("eq", True)
     # Without a docstring the standard library would write the signature of a method to come.
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     _check_order(cls)
     asked: Any = cls.__dict__["__dataclass_params__"]
-    asked.init = asked.repr = asked.frozen = True
-    asked.eq = eq
+    asked.init = asked.repr = True
+    asked.frozen, asked.eq = frozen, eq
     methods = {"__init__": _init, "__repr__": _repr}
     if eq:
-        methods |= {"__eq__": _eq, "__hash__": _hash}
+        methods["__eq__"] = _eq
+    if eq and frozen:
+        methods["__hash__"] = _hash
     for name, make in methods.items():
         # Of a class with an `__eq__` of its own Python has set `__hash__` to None.
         if cls.__dict__.get(name) is None:
             setattr(cls, name, _Later(cls, name, make))
-    _freeze(cls)
+    if frozen:
+        _freeze(cls)
+    elif eq:
+        cls.__hash__ = None  # type: ignore[assignment]
     return cls
 
 
@@ -113,6 +118,7 @@ class _Later:
 
 def _init(cls: Any) -> Any:
     """def __init__(self, a, b=<default>, c=<factory>): set each, then call `__post_init__`."""
+    frozen = cls.__dataclass_params__.frozen
     parameters, lines = ["self"], []
     known: dict[str, Any] = {"__set": object.__setattr__, "__missing": _FACTORY}
     for field in dataclasses.fields(cls):
@@ -130,7 +136,7 @@ def _init(cls: Any) -> Any:
             value = f"__factory_{name}()"
         else:
             continue
-        lines.append(f"__set(self, {name!r}, {value})")
+        lines.append(f"__set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     function = _compiled(", ".join(parameters), lines or ["pass"], known)

@@ -11,7 +11,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

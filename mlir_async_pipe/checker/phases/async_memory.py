@@ -12,13 +12,14 @@ Two generic accesses are not compared here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # More groups than any wait of products leaves in flight; older ones are one.
 REMEMBERED_GROUPS = 16

@@ -10,7 +10,6 @@ a constant number of very many iterations what is left is the unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
 from math import gcd
 
@@ -21,6 +20,7 @@ from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
 from mlir_async_pipe.checker.phases.ranges_of_sums import mentions
 from mlir_async_pipe.checker.step_graph import Flow
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96

@@ -10,7 +10,7 @@ product touches do nothing here. What is not followed says so: then nothing is c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import (
     Row,

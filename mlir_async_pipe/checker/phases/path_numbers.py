@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -17,6 +17,7 @@ from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.checker.step_graph import Edge
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 class Turn(NamedTuple):

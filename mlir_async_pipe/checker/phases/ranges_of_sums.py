@@ -12,12 +12,13 @@ cut only at the numbers that conditions name.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 Range = tuple[int | None, int | None]
 Direction = frozenset[tuple[Atom, int]]

@@ -8,12 +8,13 @@ wait for its group.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.products import products_left
 from mlir_async_pipe.vocabulary.queues import WGMMA

@@ -10,7 +10,7 @@ As in `async_memory`, with clocks of warps in the place of barriers of the block
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
@@ -20,6 +20,7 @@ from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refu
 from mlir_async_pipe.checker.phases.byte_places import Region
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, WarpClasses, WarpClocks
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Keys of barriers that have a number and no memory: no root has this number.
 NAMED = -1

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
+
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 WARP = 32
 LANES = (1 << WARP) - 1

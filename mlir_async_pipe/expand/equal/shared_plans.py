@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 
 from mlir_async_pipe.bindings.memo import unchanged
@@ -24,6 +23,7 @@ from mlir_async_pipe.expand.equal.loop_table import LoopTable, read_table
 from mlir_async_pipe.expand.equal.moved_plan import NotMovableError, Recipe
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.session.diagnostics import Diagnostics
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Loops of one table differ by what stands around them: the first, the last, those between.
 VARIANTS = 8

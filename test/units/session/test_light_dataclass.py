@@ -1,4 +1,4 @@
-"""Our frozen dataclasses do what the standard library's do, whatever is asked of them first.
+"""Our dataclasses do what the standard library's do, whatever is asked of them first.
 
 Covers: session/light_dataclass.py
 """
@@ -126,6 +126,30 @@ def mutable(frozen: Decorator) -> type:
     return Point
 
 
+def mutable_without_eq(frozen: Decorator) -> type:
+    @frozen(eq=False)
+    class Point:
+        x: int
+        names: list[str] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            self.made = len(self.names)
+
+    return Point
+
+
+def mutable_with_hash(frozen: Decorator) -> type:
+    @frozen
+    class Point:
+        x: int
+        y: int = 2
+
+        def __hash__(self) -> int:
+            return 7
+
+    return Point
+
+
 def of_none(frozen: Decorator) -> type:
     @frozen(frozen=True)
     class Point:
@@ -135,7 +159,7 @@ def of_none(frozen: Decorator) -> type:
 
 
 SHAPES = (
-    plain, factories, without_eq, own_methods, generic, inherited, slots, by_keyword, mutable,
+    plain, factories, without_eq, own_methods, generic, inherited, slots, by_keyword, mutable, mutable_without_eq, mutable_with_hash,
     of_none,
 )  # fmt: skip
 
@@ -221,7 +245,7 @@ def test_answers_are_those_of_the_standard_library(
     assert str(outcome(ask, ours)) == str(outcome(ask, theirs))
 
 
-@pytest.mark.parametrize("shape", [plain, factories, generic, own_methods])
+@pytest.mark.parametrize("shape", [plain, factories, generic, own_methods, mutable])
 def test_methods_are_made_when_they_are_looked_up(shape: Callable[[Decorator], type]) -> None:
     cls = shape(light_dataclass.dataclass)
     assert not inspect.isfunction(cls.__dict__["__init__"])
