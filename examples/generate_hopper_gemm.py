@@ -211,7 +211,11 @@ class HopperGemm:
         row = w.add("row", w.mul("warp_row", warp, 16), w.div("lane_row", lane, 4))
         row = w.add("row_m", row, at_m)
         if self.warpgroups > 1:
-            row = w.add("row_g", row, w.mul("group_m", "%group", self.parts * MMA_M))
+            row = w.add(
+                "row_g",
+                row,
+                w.mul("group_m", w.div("group_of", "%tid", WARPGROUP), self.parts * MMA_M),
+            )
         column = w.add("column", at_n, w.mul("pair", w.rem("quad", lane, 4), 2))
         for part in range(self.parts):
             for half in range(2):

@@ -32,6 +32,7 @@ SHAPES = {
     "bf16": replace(SMALL, types="bf16", stages=4),
     "none in flight": replace(SMALL, in_flight=0),
     "two parts": replace(SMALL, tile_m=128, stages=2),
+    "two warpgroups": replace(SMALL, tile_m=128, warpgroups=2),
     "persistent": replace(SMALL, persistent=True),
     "f16 sums": replace(SMALL, sums="f16", b="n"),
     "tf32": replace(SMALL, types="tf32", tile_k=32),
