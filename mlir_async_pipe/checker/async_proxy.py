@@ -25,6 +25,7 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 
 def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) -> None:
@@ -98,7 +99,11 @@ def _touched(sites: Sites, flow: Flow) -> set[int]:
     """The roots of workgroup memory that tensor copies and descriptors of products name."""
     found = set()
     for step in (step for block in flow.blocks for step in block.steps):
-        if not isinstance(step, Run) or (row := step.row) is None:
+        if not isinstance(step, Run):
+            continue
+        if step.name in TENSOR_OPS:
+            found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
+        if (row := step.row) is None:
             continue
         if row.queue == WGMMA and row.asynchronous(step.op):
             # Its descriptors are numbers: they may name any workgroup memory.

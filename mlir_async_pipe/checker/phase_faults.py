@@ -17,6 +17,7 @@ FaultCode = Literal[
     "missing-barrier",
     "not-visible",
     "missing-fence",
+    "missing-tensor-fence",
     "wrong-parity",
     "phase-not-flipped",
     "wrong-bytes",
@@ -60,6 +61,7 @@ class NotFollowedError(Exception):
 
 _SENTENCES = {
     "missing-fence": "'{op}' may not see what '{other}' wrote: a fence for the async proxy is missing",
+    "missing-tensor-fence": "'{op}' may not see what '{other}' did: a fence of tensor memory is missing",
     "wrong-parity": "'{op}' waits for the wrong parity: it passes before '{other}' is over",
     "phase-not-flipped": "'{op}' waits for the same parity again: it passes before '{other}' is over",
     "wrong-bytes": "'{op}' announces other bytes than the copies of its phase bring",

@@ -30,6 +30,7 @@ from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 SCOPE = "async_pipe.scope"
 
@@ -297,7 +298,7 @@ class Sites:
             return space_of(op.operands[0]) == "workgroup"
         if op.name == "llvm.inline_asm":
             return not is_opaque_code(op)
-        if op.name in MBARRIER_OPS:
+        if op.name in MBARRIER_OPS or tensor_use(op) not in (None, "alloc"):
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
         return is_harmless(op.name)

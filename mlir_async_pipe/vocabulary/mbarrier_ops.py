@@ -136,10 +136,7 @@ _FOLLOWED = (
 def is_unfollowed(op: Any) -> bool:
     """Whether an op has to do with mbarriers, clusters or bulk copies, and no rule says what."""
     name = op.name
-    rule = MBARRIER_OPS.get(name)
-    if rule is not None:
-        return rule.use == "commit"
-    return name.startswith(_UNFOLLOWED) and name not in _FOLLOWED
+    return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
 
 
 def tensor_map_type(value: Any) -> str:

@@ -48,7 +48,9 @@ NEEDS_PTXAS = pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is no
 def test_the_product_is_numpy_s(shape, completion):
     gemm = SHAPES[shape]
     module = parse(gemm.module())
-    pipeline(module, target="nvvm:sm_100a", check="none")
+    # An error where the checker proves that something is wrong, or cannot tell.
+    report = pipeline(module, target="nvvm:sm_100a", check="error")
+    assert [found.unknown for found in report.of("checks")] == [0]
     tiles, grid = ((3, 2), 2) if gemm.persistent else ((1, 1), None)
     k = 3 * gemm.line + 8
     right, result = run_gemm(module, gemm, k, tiles=tiles, grid=grid, completion=completion)

@@ -12,7 +12,7 @@ it: since the last barrier of the block no other thread may still be at one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Region
@@ -30,12 +30,14 @@ class Copy(NamedTuple):
 
 class Phase(NamedTuple):
     """A phase that nobody knows to be over: arrivals so far, the bytes that they announced (None:
-    not known), the copies on it, the last op that arrived."""
+    not known), the copies on it, the last op that arrived, and the products of tensor memory that a
+    commit among its arrivals covers."""
 
     arrived: int = 0
     expected: int | None = 0
     copies: tuple[Copy, ...] = ()
     op: int = -1
+    products: tuple[Any, ...] = ()
 
     @property
     def copied(self) -> int | None:
@@ -123,9 +125,8 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     return barrier._replace(phases=(*phases[:-1], running) if phases else (running,))
 
 
-def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None) -> Mbarrier:
-    """A thread issues a copy that completes on the mbarrier."""
-    check_usable(barrier, op, mask)
+def check_fenced(barrier: Mbarrier, op: int) -> None:
+    """The async proxy uses an mbarrier."""
     if not barrier.fenced:
         raise PhaseFault(
             "missing-fence",
@@ -133,6 +134,12 @@ def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None
             barrier.init,
             "a fence for the async proxy is missing after this, in the thread that initialises",
         )
+
+
+def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None) -> Mbarrier:
+    """A thread issues a copy that completes on the mbarrier."""
+    check_usable(barrier, op, mask)
+    check_fenced(barrier, op)
     if not single(mask):
         raise PhaseFault(
             "several-issuers",

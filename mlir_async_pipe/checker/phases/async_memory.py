@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, Ph
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 # More groups than any wait of products leaves in flight; older ones are one.
@@ -65,6 +66,11 @@ class AsyncMemory:
     landed: frozenset[Touch] = frozenset()
     written: frozenset[Written] = frozenset()
     some_met: bool = False
+    tensor: TensorState = field(default_factory=lambda: TensorState(0))
+
+    def __post_init__(self) -> None:
+        if not self.tensor.everybody:
+            self.tensor = TensorState(self.everybody)
 
     def copy(self) -> AsyncMemory:
         """The same, to be changed on its own."""
@@ -79,6 +85,7 @@ class AsyncMemory:
             self.landed,
             self.written,
             self.some_met,
+            self.tensor,
         )
 
     # mbarriers ----------------------------------------------------------------------------
@@ -108,8 +115,11 @@ class AsyncMemory:
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over."""
-        done, copies = arrivals.wait(self.barrier(key, op), op, mask, parity, self.everybody)
+        before = self.barrier(key, op)
+        done, copies = arrivals.wait(before, op, mask, parity, self.everybody)
         self.barriers[key] = done
+        if done.parity != before.parity and before.phases and before.phases[0].products:
+            self._products_over(before.phases[0].products, mask)
         if mask != self.everybody:
             self.landed |= {Touch(copy.region, copy.op, mask) for copy in copies}
 
@@ -124,6 +134,39 @@ class AsyncMemory:
         if barrier is None or not barrier.phases:
             return None
         return (barrier.parity + len(barrier.phases) - 1) % 2
+
+    # Products of tensor memory --------------------------------------------------------------
+
+    def issue_product(self, product: Product) -> None:
+        """A thread issues a product of tensor memory."""
+        for touch in product.reads:
+            self.check_read(touch, proxy=True)
+        self.tensor = self.tensor.issue(product)
+
+    def commit_products(self, key: Key, op: int, mask: int) -> None:
+        """An arrival to come when all that the thread has issued is over."""
+        arrivals.check_fenced(self.barrier(key, op), op)
+        covered = self.tensor.in_flight(self.barriers)
+        barrier = arrivals.arrive(self.barrier(key, op), op, mask, 1, 0)
+        last = barrier.phases[-1]._replace(products=covered)
+        self.barriers[key] = barrier._replace(phases=(*barrier.phases[:-1], last))
+        self.tensor = replace(self.tensor, open=())
+
+    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
+        """Threads load from tensor memory."""
+        self.tensor = self.tensor.load(cells, op, mask, self.barriers)
+
+    def tensor_step(self, step: str, mask: int) -> None:
+        """Threads wait for their loads, or make a fence of tensor memory."""
+        self.tensor = getattr(self.tensor, step)(mask)
+
+    def _products_over(self, over: tuple[Product, ...], mask: int) -> None:
+        self.tensor = self.tensor.over(over, mask)
+        for key, barrier in self.barriers.items():
+            phases = tuple(
+                phase._replace(products=without(phase.products, over)) for phase in barrier.phases
+            )
+            self.barriers[key] = barrier._replace(phases=phases)
 
     def copies(self) -> Iterator[Copy]:
         """The copies in flight."""
@@ -195,6 +238,7 @@ class AsyncMemory:
     def meet(self) -> None:
         """All threads of the block meet."""
         self.reads, self.landed = frozenset(), frozenset()
+        self.tensor = self.tensor.meet()
         self.barriers = {key: barrier.met() for key, barrier in self.barriers.items()}
         self.written = frozenset(
             entry._replace(met=True) for entry in self.written if not entry.fenced
@@ -205,6 +249,10 @@ class AsyncMemory:
         for copy in self.copies():
             raise PhaseFault(
                 "unwaited-copy", copy.op, copy.op, "no thread waits for the phase of this copy"
+            )
+        for product in self.tensor.in_flight(self.barriers):
+            raise PhaseFault(
+                "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
             )
 
     # Conflicts ----------------------------------------------------------------------------
@@ -242,6 +290,10 @@ class AsyncMemory:
                     wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
                 for read in group:
                     refuse("source-overwritten", touch, read, wait)
+        for product in self.tensor.in_flight(self.barriers):
+            for read in product.reads:
+                wait = "it reads until a wait for the mbarrier of its commit"
+                refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: the block must meet in between"
         for read, was_proxy in self.reads:
             if (proxy or was_proxy) and not _same_thread(read, touch):

@@ -28,6 +28,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_view,
 )
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
@@ -51,6 +52,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
 from mlir_async_pipe.vocabulary.opaque_ops import is_fence
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 # Operands that say nothing of workgroup memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -80,6 +82,8 @@ class OpEffects:
         op = run.op
         if run.makes_values:
             return None
+        if tensor_use(op) is not None:
+            return tensor_effect(run, self.number(run), self.touched)
         if is_unfollowed(op):
             return _not_followed
         rule, row = MBARRIER_OPS.get(op.name), row_of(op)
@@ -151,6 +155,8 @@ class OpEffects:
                 memory.arrive(key, number, mask, 1, spot.exact(at["bytes"]))
             case "wait" | "test":
                 memory.wait(key, number, mask, spot.parity(at["phase"]))
+            case "commit":
+                memory.commit_products(key, number, mask)
             case "copy":
                 region, size = self._box(spot, run, at)
                 memory.issue_copy(key, number, mask, region, size)

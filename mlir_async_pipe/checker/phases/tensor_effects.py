@@ -1,0 +1,169 @@
+"""What ops do to tensor memory on a path (`tensor_state`): products, loads, waits and fences.
+
+    nvvm.tcgen05.mma %sums, %a, %b, …      reads what its descriptors name, fills N columns of %sums
+    nvvm.tcgen05.ld %from                  as many columns as it has registers
+
+Columns are told apart by what is added to the same value. Stores, copies and shifts are not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
+from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
+from mlir_async_pipe.checker.phases.async_memory import Touch
+from mlir_async_pipe.checker.phases.byte_places import Place, Region
+from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
+from mlir_async_pipe.vocabulary.tensor_memory import (
+    COLUMNS,
+    K_BYTES,
+    TENSOR_OPS,
+    fence_side,
+    product_kind,
+    product_shape,
+    tensor_use,
+    waits_for,
+)
+
+Effect = Callable[[Spot], None]
+_CASTS = ("llvm.inttoptr", "llvm.ptrtoint", "arith.index_cast", "arith.extui", "arith.trunci")
+_LANE = 1 << 16
+
+
+def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
+    """The effect of an op of the table, None if it has none here; `number` is the op's, `touched` are
+    the roots that a product with an unknown descriptor may read."""
+    op = run.op
+    match tensor_use(op):
+        case "permit" | "dealloc":
+            return None
+        case "alloc":
+            return _allocation(run, number)
+        case "product" if op.name == "nvvm.tcgen05.mma":
+            return _product(run, number, touched)
+        case "load" if op.name == "nvvm.tcgen05.ld":
+            cells = _cells(op.operands[0], _loaded(op))
+            return lambda spot: spot.memory.load_tensor(cells, number, spot.threads())
+        case "wait" if waits_for(op) == "load":
+            return lambda spot: spot.memory.tensor_step("landed", spot.threads())
+        case "fence":
+            step = f"fence_{fence_side(op)}"
+            return lambda spot: spot.memory.tensor_step(step, spot.threads())
+    return _not_followed
+
+
+def _product(run: Run, number: int, touched: set[int]) -> Effect:
+    op = run.op
+    groups = operand_groups(op, TENSOR_OPS[op.name])
+    instruction = constant_value(op.operands[groups["instruction"][0]])
+    shape = None if instruction is None else product_shape(product_kind(op), instruction)
+    sums = _cells(op.operands[0], None if shape is None else shape.n)
+    in_tensor = str(op.operands[groups["matrix_a"][0]].type).startswith("!llvm.ptr")
+    if in_tensor:
+        return _not_followed
+    sides = [
+        (groups["matrix_a"][0], shape and shape.m, shape is not None and shape.by_k[0]),
+        (groups["matrix_b"][0], shape and shape.n, shape is not None and shape.by_k[1]),
+    ]
+
+    def execute(spot: Spot) -> None:
+        mask = spot.threads()
+        reads: list[Touch] = []
+        for operand, rows, by_k in sides:
+            value = spot.get(run.operands[operand])
+            regions: list[Region] = []
+            if isinstance(value, Form) and is_address(value) and rows:
+                atom, numbers = address_parts(value)
+                regions = [
+                    Region(int(str(atom.key)), low, high, True)
+                    for bits in numbers
+                    for low, high in _described(bits, rows, by_k)
+                ]
+            everything = [Region(root) for root in sorted(touched)]
+            reads += [Touch(region, number, mask) for region in regions or everything]
+        spot.memory.issue_product(Product(number, mask, tuple(reads), sums))
+
+    return execute
+
+
+def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]]:
+    """Where an operand lies; the mode of bit 61 swizzles by 32 bytes, which nothing here has."""
+    found = None if bits >> 61 & 1 else matrix_descriptor(bits)
+    return [] if found is None else found.spans(rows, K_BYTES, by_k)
+
+
+def _allocation(run: Run, number: int) -> Effect:
+    """The first lane of a warp writes where its columns begin."""
+
+    def execute(spot: Spot) -> None:
+        place = spot.get(run.operands[0])
+        if not isinstance(place, Place):
+            raise NotFollowedError("unknown-place")
+        lowest = spot.threads() & -spot.threads()
+        region = Region(place.root)
+        if place.low is not None and place.low == place.high:
+            region = Region(place.root, place.low, place.low + 4, True)
+        spot.memory.write(Touch(region, number, lowest))
+
+    return execute
+
+
+def _loaded(op: Any) -> int:
+    """The columns that a load touches, at most."""
+    kind = op.results[0].type
+    registers = kind.shape[0] if str(kind).startswith("vector<") else 1
+    return int(registers) * (1 if "32x32b" in str(op.attributes["shape"]).lower() else 4)
+
+
+def _cells(address: Any, columns: int | None) -> Cells:
+    """The cells from an address on."""
+    base, offset = _parts(address)
+    if base is None:
+        return Cells()
+    high = COLUMNS if columns is None else columns
+    return Cells(base, offset, offset + high)
+
+
+def _parts(address: Any) -> tuple[Any, int]:
+    """The value that an address is made of, and the columns added to it; lanes do not count. None if
+    it is made of more."""
+    op = defining_op(address)
+    while op is not None and op.name in _CASTS:
+        address = op.operands[0]
+        op = defining_op(address)
+    if op is None or op.name != "arith.addi":
+        return address, 0
+    base, columns = None, 0
+    for operand in op.operands:
+        number = constant_value(operand)
+        if number is not None:
+            columns += number % _LANE
+        elif not _is_lane(operand):
+            if base is not None:
+                return None, 0
+            base, more = _parts(operand)
+            columns += more
+    return base, columns
+
+
+def _is_lane(value: Any) -> bool:
+    """Whether a number is whole lanes."""
+    op = defining_op(value)
+    if op is None or op.name not in ("arith.muli", "arith.shli"):
+        return False
+    factor = constant_value(op.operands[1])
+    if factor is None:
+        return False
+    return factor >= 16 if op.name == "arith.shli" else factor % _LANE == 0
+
+
+def _not_followed(spot: Spot) -> None:
+    raise NotFollowedError("async-proxy")

@@ -1,0 +1,177 @@
+"""Products of tensor memory on a path: what they read and add up until a wait for their commit, and who
+may load or add up there.
+
+    product, by one thread       reads its tiles and fills its cells until the phase is over in which
+                                 a later commit of the thread has arrived
+    wait of all threads          over; loads need a fence after it
+    load, wait for it, fence before, barrier, fence after
+                                 then products may fill the cells anew
+
+Products of one thread are executed in order, so a commit is for all before it: once its phase is over,
+those of earlier commits are too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
+
+# Steps of a load on its way to be known to those who issue products.
+_ISSUED, _LANDED, _TOLD, _MET = range(4)
+_MISSING = {
+    _ISSUED: ("source-overwritten", "it is in flight: 'nvvm.tcgen05.wait' is missing after it"),
+    _LANDED: (
+        "missing-tensor-fence",
+        "'fence <before>' is missing after it, before the block meets",
+    ),
+    _TOLD: ("missing-barrier", "other warps may still load here: the block must meet in between"),
+    _MET: ("missing-tensor-fence", "'fence <after>' is missing before this, after the block met"),
+}
+
+
+class Cells(NamedTuple):
+    """Columns from `low` to `high` after `base`, the value that the address is made of; None: not
+    known."""
+
+    base: Any = None
+    low: int | None = None
+    high: int | None = None
+
+    def meets(self, other: Cells) -> bool | None:
+        """Whether two share a cell; None: perhaps."""
+        if self.base is None or self.base != other.base:
+            return None
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return None
+        return self.low < other.high and other.low < self.high
+
+
+class Product(NamedTuple):
+    """A product in flight: the op, its thread, what it reads of workgroup memory (touches) and where
+    it adds up."""
+
+    op: int
+    by: int
+    reads: tuple[Any, ...]
+    sums: Cells
+
+
+class Known(NamedTuple):
+    """Cells that products have filled (`step` is None), or that threads load, by the op `op`; the
+    threads `fenced` have made the fence after they heard of it."""
+
+    cells: Cells
+    op: int
+    step: int | None = None
+    fenced: int = 0
+
+
+@dataclass(frozen=True)
+class TensorState:
+    """Tensor memory on one path. `open` are products that no commit covers; those of commits stand in
+    the phases of their mbarriers."""
+
+    everybody: int
+    open: tuple[Product, ...] = ()
+    known: frozenset[Known] = frozenset()
+
+    def in_flight(self, barriers: dict[Key, Mbarrier]) -> tuple[Product, ...]:
+        """The products in flight, oldest first: the latest commit covers all before it."""
+        phases = [phase.products for barrier in barriers.values() for phase in barrier.phases]
+        return (*max(phases, key=len, default=()), *self.open)
+
+    def issue(self, product: Product) -> TensorState:
+        """A thread issues a product."""
+        if product.by.bit_count() != 1:
+            raise PhaseFault(
+                "several-issuers",
+                product.op,
+                product.op,
+                "each thread multiplies, and all of them add to the same sums",
+            )
+        if any(other.by != product.by for other in self.open):
+            raise NotFollowedError("specialised")
+        for known in self.known:
+            if known.step is None or not product.by & ~known.fenced:
+                continue
+            met = known.cells.meets(product.sums)
+            if met is not False:
+                code, why = _MISSING[known.step]
+                raise PhaseFault(code, product.op, known.op, why, met is True)  # type: ignore[arg-type]
+        return replace(self, open=(*self.open, product))
+
+    def over(self, products: Iterable[Product], mask: int) -> TensorState:
+        """Threads have waited for a commit of these products."""
+        if mask != self.everybody:
+            raise NotFollowedError("specialised")
+        filled = {Known(product.sums, product.op) for product in products}
+        return replace(self, known=self.known | filled)
+
+    def load(self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]) -> TensorState:
+        """Threads load."""
+        if mask != self.everybody:
+            raise NotFollowedError("specialised")
+        for product in self.in_flight(barriers):
+            met = product.sums.meets(cells)
+            if met is not False:
+                raise PhaseFault(
+                    "read-in-flight",
+                    op,
+                    product.op,
+                    "it adds up there until a wait for the mbarrier of its commit",
+                    met is True,
+                )
+        for known in self.known:
+            if known.step is None and mask & ~known.fenced:
+                met = known.cells.meets(cells)
+                if met is not False:
+                    why = "'fence <after>' is missing after the wait for its commit"
+                    raise PhaseFault("missing-tensor-fence", op, known.op, why, met is True)
+        return replace(self, known=self.known | {Known(cells, op, _ISSUED)})
+
+    def landed(self, mask: int) -> TensorState:
+        """Threads have waited for their loads."""
+        return self._step(_ISSUED, _LANDED, mask)
+
+    def fence_before(self, mask: int) -> TensorState:
+        """Threads tell of their loads when they meet others."""
+        return self._step(_LANDED, _TOLD, mask)
+
+    def meet(self) -> TensorState:
+        """All threads of the block meet."""
+        return self._step(_TOLD, _MET, self.everybody)
+
+    def fence_after(self, mask: int) -> TensorState:
+        """What threads have heard of counts for their loads and products."""
+        kept = set()
+        for known in self.known:
+            if known.step in (None, _MET):
+                known = known._replace(fenced=known.fenced | mask)
+            if known.fenced != self.everybody:
+                kept.add(known)
+        return replace(self, known=frozenset(kept))
+
+    def _step(self, first: int, then: int, mask: int) -> TensorState:
+        if not any(known.step == first for known in self.known):
+            return self
+        if mask != self.everybody:
+            raise NotFollowedError("specialised")
+        return replace(
+            self,
+            known=frozenset(
+                known._replace(step=then) if known.step == first else known for known in self.known
+            ),
+        )
+
+
+def without(products: tuple[Product, ...], over: tuple[Product, ...]) -> tuple[Product, ...]:
+    """Products that are left when others are over; equal ones are told apart by their number."""
+    left = list(products)
+    for product in over:
+        if product in left:
+            left.remove(product)
+    return tuple(left)
