@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.phases.arrivals import Copy, Key, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse
 from mlir_async_pipe.checker.phases.byte_places import Region
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
+from mlir_async_pipe.checker.phases.tensor_state import Product
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -169,6 +170,14 @@ class RoleMemory(AsyncMemory):
         issued = Copy(region, size, op)
         self.shared[key] = role_phases.copy(self._at(key, op), self.clocks, mask, issued)
         self._advance(key)
+
+    def issue_product(self, product: Product) -> None:
+        """Not followed: products of tensor memory in a block of roles."""
+        raise NotFollowedError("specialised")
+
+    def tensor_step(self, step: str, mask: int) -> None:
+        """Not followed, as its products."""
+        raise NotFollowedError("specialised")
 
     def running_parity(self, key: Key) -> int | None:
         """Not followed: an arrival may have ended its phase."""

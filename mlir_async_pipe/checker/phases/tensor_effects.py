@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     K_BYTES,
@@ -34,8 +35,8 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 )
 
 Effect = Callable[[Spot], None]
-_CASTS = ("llvm.inttoptr", "llvm.ptrtoint", "arith.index_cast", "arith.extui", "arith.trunci")
-_LANE = 1 << 16
+_LANE_BITS = 16
+_LANE = 1 << _LANE_BITS
 
 
 def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
@@ -136,10 +137,10 @@ def _parts(address: Any) -> tuple[Any, int]:
     """The value that an address is made of, and the columns added to it; lanes do not count. None if
     it is made of more."""
     op = defining_op(address)
-    while op is not None and op.name in _CASTS:
+    while op is not None and (op.name == "llvm.inttoptr" or is_operator(op.name, "cast")):
         address = op.operands[0]
         op = defining_op(address)
-    if op is None or op.name != "arith.addi":
+    if op is None or not is_operator(op.name, "add"):
         return address, 0
     base, columns = None, 0
     for operand in op.operands:
@@ -157,12 +158,12 @@ def _parts(address: Any) -> tuple[Any, int]:
 def _is_lane(value: Any) -> bool:
     """Whether a number is whole lanes."""
     op = defining_op(value)
-    if op is None or op.name not in ("arith.muli", "arith.shli"):
+    factor = None if op is None or len(op.operands) != 2 else constant_value(op.operands[1])
+    if op is None or factor is None:
         return False
-    factor = constant_value(op.operands[1])
-    if factor is None:
-        return False
-    return factor >= 16 if op.name == "arith.shli" else factor % _LANE == 0
+    if is_operator(op.name, "shl"):
+        return factor >= _LANE_BITS
+    return is_operator(op.name, "mul") and factor % _LANE == 0
 
 
 def _not_followed(spot: Spot) -> None:
