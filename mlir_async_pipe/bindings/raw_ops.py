@@ -230,6 +230,7 @@ def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
     op.attributes[name] = ir.IntegerAttr.get(kind, value)
 
 
+@remembered
 def constant_value(value: Value) -> int | None:
     """The integer behind an arith.constant, index.constant or llvm.mlir.constant."""
     op = defining_op(value)

@@ -27,7 +27,7 @@ from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.values.root_bytes import static_bytes
-from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import ROWS, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
@@ -36,6 +36,7 @@ from mlir_async_pipe.vocabulary.launch_size import (
     launched_sizes,
     usual_lanes,
 )
+from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,13 @@ class _Touches:
 
 @dataclass
 class _Function:
-    """The accesses of one function by root, where its loops begin and end, and its barriers.
+    """The accesses of one function by root, where its loops begin, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates;
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `in_front` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
-    `size` counts all ops, `names` holds theirs.
+    `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
 
     touches: dict[Any, _Touches] = field(default_factory=lambda: defaultdict(_Touches))
@@ -107,12 +108,11 @@ class _Function:
     workgroup: dict[Any, int] = field(default_factory=dict)
     workgroup_bytes: int = 0
     loops: dict[Operation, int] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
     in_front: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
-    names: set[str] = field(default_factory=set)
+    lanes: int = 0
 
 
 class Surroundings:
@@ -123,6 +123,8 @@ class Surroundings:
     def __init__(self, chip: Chip | None = None) -> None:
         self._chip = chip
         self._functions: dict[Operation, _Function] = {}
+        self._spans: dict[Operation, tuple[_Function, int, int]] = {}
+        self._sizes: dict[Operation, Size | None] = {}
         self._launches: Launches | None = None
 
     def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
@@ -200,23 +202,25 @@ class Surroundings:
 
     def _span(self, loop: Operation) -> tuple[_Function, int, int]:
         """The loop's function, and the places of the loop and of what follows it."""
-        found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
-        start = found.loops[loop]
-        if start not in found.ends:
-            found.ends[start] = start + sum(1 for _ in walk(loop))
-        return found, start, found.ends[start]
+        if loop not in self._spans:
+            found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
+            start = found.loops[loop]
+            self._spans[loop] = found, start, start + len(list(walk(loop)))
+        return self._spans[loop]
 
     def launch_size(self, loop: Operation) -> Size | None:
         """Threads of a block in x, y, z that run the loop, None where nothing says so."""
         if self._launches is None:
             self._launches = launched_sizes(outermost(loop))
-        return enclosing_launch_size(loop, self._launches)
+        if loop not in self._sizes:
+            self._sizes[loop] = enclosing_launch_size(loop, self._launches)
+        return self._sizes[loop]
 
     def lanes(self, loop: Operation) -> int:
         """Lanes of a wave that runs the loop."""
         if self._chip is not None:
             return self._chip.lanes
-        return usual_lanes(self._function(enclosing(loop, FUNCTION_OPS) or loop).names)
+        return self._span(loop)[0].lanes
 
     def _function(self, function: Operation) -> _Function:
         if function not in self._functions:
@@ -227,13 +231,16 @@ class Surroundings:
 def _read(function: Operation) -> _Function:
     found = _Function()
     last: dict[Any, Operation | None] = {}
-    for place, op in enumerate(walk(function)):
-        found.size = place + 1
-        found.names.add(op.name)
-        row = row_of(op)
-        if row is None and is_pure(op) and len(op.regions) == 0:
+    named = [(op.name, op) for op in walk(function)]
+    found.size = len(named)
+    names = {name for name, _ in named}
+    found.lanes = usual_lanes(names)
+    plain = {name for name in names if name not in ROWS and is_pure_name(name)}
+    for place, (name, op) in enumerate(named):
+        if name in plain and len(op.regions) == 0:
             continue
-        if op.name == "scf.for":
+        row = row_of(op)
+        if name == "scf.for":
             found.loops[op] = place
             before = last.get(op.block)
             if before is not None:
@@ -242,14 +249,15 @@ def _read(function: Operation) -> _Function:
             found.barriers[op.block].append(place)
         touches = _touches(op, place)
         if touches or row is not None or len(op.regions):
-            last[op.block] = op if op.name == "scf.for" else None
+            last[op.block] = op if name == "scf.for" else None
         for root, touch in touches:
-            found.touches[root.identity].add(touch)
+            identity = root.identity
+            found.touches[identity].add(touch)
             if root.kind not in ("allocation", "attribution"):
-                found.reachable[root.identity] = root
-            if root.space == "workgroup" and root.identity not in found.workgroup:
-                found.workgroup[root.identity] = static_bytes(root)
-        if op.name in CALL_OPS:
+                found.reachable[identity] = root
+            if root.space == "workgroup" and identity not in found.workgroup:
+                found.workgroup[identity] = static_bytes(root)
+        if name in CALL_OPS:
             found.calls.append(op)
     found.workgroup_bytes = sum(found.workgroup.values())
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, walk, walk_named
 from mlir_async_pipe.loops.annotations import is_inside_pipeline, is_requested
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
@@ -18,7 +18,7 @@ def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
     With `annotated` False the innermost ones that read global memory and that nobody annotated:
     those that `num_stages` may help. A loop inside that reads none belongs to the computation.
     """
-    loops = [op for op in walk(module) if op.name == "scf.for"]
+    loops = walk_named(module, "scf.for".__eq__)
     if annotated:
         return [loop for loop in loops if is_requested(loop)]
     return [

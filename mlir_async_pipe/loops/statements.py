@@ -114,12 +114,10 @@ def _surely_meets(op: Operation) -> bool:
 
 def is_statement(op: Operation) -> bool:
     """Whether a top-level op that is no synchronisation is a statement."""
-    if len(op.regions) > 0 or STAGE in op.attributes:
-        return True
     row = row_of(op)
     if row is not None and (row.accesses or row.queue is not None):
         return True
-    return not is_pure(op)
+    return not is_pure(op) or len(op.regions) > 0 or STAGE in op.attributes
 
 
 def numbering(body: Body) -> tuple[tuple[str, Any], ...]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     constant_value,
     operations,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.loops.mbarrier_operands import handle_of as handle_of
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_named, named
@@ -30,7 +32,7 @@ from mlir_async_pipe.loops.tensor_commits import completions_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import ROWS, Row, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
@@ -53,9 +55,10 @@ class Transaction:
         return (self.expect, *self.copies, self.wait)
 
 
+@remembered
 def has_transactions(loop: Operation) -> bool:
     """Whether a loop copies by ops that complete on mbarriers."""
-    return any(_completes_on_mbarrier(op) for op in walk(loop))
+    return bool(walk_named(loop, lambda name: name in ROWS and _is_of_mbarriers(ROWS[name])))
 
 
 def is_phase_op(op: Operation) -> bool:
@@ -103,7 +106,11 @@ def number_of_mbarriers(kind: Any) -> int:
 
 def _completes_on_mbarrier(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.completion == "mbarrier"
+    return row is not None and _is_of_mbarriers(row)
+
+
+def _is_of_mbarriers(row: Row) -> bool:
+    return row.completion == "mbarrier"
 
 
 def _check_form(op: Operation) -> None:

@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     terminator,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.loops.annotations import NUM_STAGES
 from mlir_async_pipe.values.affine_expressions import Place, results_of
@@ -48,8 +49,8 @@ def write_affine_loops(module: Any) -> None:
     """Rewrite the annotated loops of a module, and the accesses in their functions."""
     asked = [
         op
-        for op in walk(module)
-        if op.name in LOOPS and NUM_STAGES in op.attributes and _can_be_written(op)
+        for op in walk_named(module, LOOPS.__contains__)
+        if NUM_STAGES in op.attributes and _can_be_written(op)
     ]
     inside = {op: None for loop in asked for op in walk(loop) if op.name == "affine.for"}
     for function in dict.fromkeys(enclosing(loop, FUNCTION_OPS) or loop for loop in asked):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.copy_statements import copies_of, only_reads
 from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
@@ -40,9 +40,10 @@ _HANDED = (
 def hand_inwards(module: Any, session: Session) -> None:
     """Do so with every annotated loop of a module."""
     for loop in (asked := find_loops(module)):
-        inside = [op for op in walk(loop) if op.name == "scf.for" and op != loop]
-        if names.NUM_STAGES in loop.attributes and not any(inner in asked for inner in inside):
-            _hand_on(loop, session)
+        if names.NUM_STAGES in loop.attributes:
+            inside = [op for op in walk_named(loop, "scf.for".__eq__) if op != loop]
+            if not any(inner in asked for inner in inside):
+                _hand_on(loop, session)
 
 
 def _hand_on(loop: Operation, session: Session) -> None:

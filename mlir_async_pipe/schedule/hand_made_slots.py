@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
@@ -63,8 +62,7 @@ def hand_made_slots(body: Body, last_stage: int, around: Surroundings) -> list[H
     trips = static_trip_count(body.loop)
     if trips is not None and trips < last_stage:
         return []
-    with unchanged():
-        return _recognise(body, around) if _may_have_slots(body) else []
+    return _recognise(body, around) if _may_have_slots(body) else []
 
 
 def _may_have_slots(body: Body) -> bool:

@@ -65,8 +65,8 @@ class Use:
 def raise_mbarriers(loops: Iterable[Operation]) -> None:
     """Rewrite the mbarriers of all loops of tensor copies that are in nvvm's form."""
     for loop in loops:
-        function = enclosing(loop, FUNCTION_OPS)
-        if function is None or not has_transactions(loop):
+        function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
+        if function is None:
             continue
         name_numbers(function)
         named = dict.fromkeys(

@@ -278,21 +278,21 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     around = Surroundings(None if target is None else target.chip)
     decisions = []
     single = []
-    for loop in loops:
-        try:
-            with unchanged():
+    with unchanged():
+        for loop in loops:
+            try:
                 decision = decide(loop, options, session, around)
-        except AsyncPipeError as error:
-            raise refusal(error, loop, around) from error
-        if decision is not None:
-            decisions.append(decision)
-        elif not names.in_op_form(loop):
-            single.append(loop)
-    turned = [
-        found
-        for decision in decisions
-        for found in hand_made_slots(decision.body, decision.last_stage, around)
-    ]
+            except AsyncPipeError as error:
+                raise refusal(error, loop, around) from error
+            if decision is not None:
+                decisions.append(decision)
+            elif not names.in_op_form(loop):
+                single.append(loop)
+        turned = [
+            found
+            for decision in decisions
+            for found in hand_made_slots(decision.body, decision.last_stage, around)
+        ]
     for decision in reversed(decisions):
         write(decision)
     for found in turned:

@@ -38,8 +38,8 @@ from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
 
 def sink_addresses(loop: Operation) -> None:
     """Let the loop compute the addresses of the tiles that its tensor copies fill."""
-    function = enclosing(loop, FUNCTION_OPS)
-    if function is None or not has_transactions(loop):
+    function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
+    if function is None:
         return
     filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
     tiles = {root_of(tile).identity for tile in filled if tile is not None}

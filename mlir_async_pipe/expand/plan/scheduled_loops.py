@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk_named
 from mlir_async_pipe.loops import annotations as names
 
 
 def scheduled_loops(module: Any) -> list[Operation]:
     """All loops whose ops carry stages, outer before inner, in textual order."""
-    return [op for op in walk(module) if op.name == "scf.for" and names.in_op_form(op)]
+    return [op for op in walk_named(module, "scf.for".__eq__) if names.in_op_form(op)]
 
 
 def innermost(loops: list[Operation]) -> list[Operation]:
