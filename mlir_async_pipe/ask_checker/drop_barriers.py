@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     operations,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callee_of
 from mlir_async_pipe.checker.check_pass import CheckOptions
@@ -42,7 +43,7 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -132,7 +133,7 @@ def _drop_in(
 ) -> Outcome | None:
     """Drop barriers of one kernel. Returns what the checker says of it; None where it was not asked
     about the kernel as it is now."""
-    barriers = [op for op in walk(kernel) if _orders_memory(op)]
+    barriers = [op for op in walk_named(kernel, ROWS.__contains__) if _orders_memory(op)]
     if not barriers or not (kernel.name == "gpu.launch" or is_kernel(kernel)):
         return None
     noalias = options.assume_noalias_arguments

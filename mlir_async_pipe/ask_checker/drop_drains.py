@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     operations,
     parent,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.checker.kernel import (
     Outcome,
@@ -46,7 +46,7 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import is_wait_name, row_of
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
 def _candidates(kernel: Operation) -> list[Operation]:
     waited: dict[Value, list[Operation]] = {}
     found = []
-    for op in walk(kernel):
+    for op in walk_named(kernel, is_wait_name):
         row = row_of(op)
         by_token = row is not None and row.wait is not None and row.wait.form == "token"
         tokens = list(op.operands) if by_token else []

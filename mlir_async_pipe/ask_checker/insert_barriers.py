@@ -17,11 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Operation,
     ancestors,
     before,
     enclosing,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
@@ -66,7 +68,8 @@ class BarrierRecord:
 @register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
-    asking = [op for op in walk(module) if BARRIERS in op.attributes]
+    holders = walk_named(module, (*FUNCTION_OPS, "gpu.launch").__contains__)
+    asking = [op for op in holders if BARRIERS in op.attributes]
     if options.asked and not asking:
         return
     target = target_for(options, session)

@@ -16,19 +16,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     ancestors,
     has_body,
     is_function,
     is_kernel,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
 from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
-from mlir_async_pipe.vocabulary.memory_names import names_memory
+from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
 
 
 def kernels(module: Any) -> list[Any]:
@@ -38,7 +40,7 @@ def kernels(module: Any) -> list[Any]:
     calls: dict[Any, dict[Any, None]] = {}
     unknown_calls: dict[Any, None] = {}
     callees = callable_functions(module.operation)
-    for op in walk(module):
+    for op in walk_named(module, _tells):
         row = row_of(op)
         if is_opaque_code(op) or (row is not None and row.asynchronous(op)):
             holders = [above for above in ancestors(op) if _may_be_kernel(above)]
@@ -63,6 +65,18 @@ def kernels(module: Any) -> list[Any]:
     for kernel in _without_callees(threaded, calls):
         found[kernel] = None
     return list(found)
+
+
+def _tells(name: str) -> bool:
+    """Whether ops called `name` may be kernels, or say that what is around them is one."""
+    return (
+        name in ROWS
+        or name in MEMORY_NAMES
+        or name in CALL_OPS
+        or name in OPAQUE_CODE
+        or name in (*FUNCTION_OPS, "gpu.launch")
+        or is_about_threads(name)
+    )
 
 
 def _without_callees(

@@ -31,6 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     parent,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.loops.statements import is_statement
@@ -38,7 +39,7 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import is_wait_name, row_of
 
 PARTS = ("prologue", "kernel", "epilogue")
 RUNNING = ("copy", "statement")
@@ -104,7 +105,7 @@ def record_outlines(root: Any, session: Session) -> None:
     places = {record.place for record in session.records.get("loops", []) if record.place.line}
     if not places:
         return
-    loops = [op for op in walk(root.operation) if op.name == "scf.for" and Place.of(op) in places]
+    loops = [op for op in walk_named(root, "scf.for".__eq__) if Place.of(op) in places]
     records = _records(root, session)
     beside: dict[Block, dict[Place, list[Told]]] = {}
     for loop in loops:
@@ -201,7 +202,7 @@ def _records(root: Any, session: Session) -> dict[Operation, int]:
     for number, record in enumerate(session.records.get("waits", [])):
         recorded.setdefault((record.place, record.count), []).append(number)
     standing: dict[tuple[Place, int], list[Operation]] = {}
-    for op in walk(root.operation):
+    for op in walk_named(root, is_wait_name):
         if _kind(op) == "wait":
             standing.setdefault((Place.of(op), _count(op) or 0), []).append(op)
     found: dict[Operation, int] = {}

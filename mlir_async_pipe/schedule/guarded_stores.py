@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     erase,
     operations,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.loops.copy_statements import copied_load, fills_workgroup, reads_global
@@ -45,7 +45,7 @@ class GuardedStore:
 
 def simplify_guards(loop: Operation) -> None:
     """Rewrite the conditions in the body of a loop, inner ones first."""
-    conditions = [op for op in walk(loop) if op.name == "scf.if" and len(op.results) == 0]
+    conditions = [op for op in walk_named(loop, "scf.if".__eq__) if not len(op.results)]
     for condition in reversed(conditions):
         decided = constant_value(condition.operands[0])
         if decided is not None:

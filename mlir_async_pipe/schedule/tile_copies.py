@@ -22,7 +22,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, constant, create, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, constant, create, walk_named
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.values.alignment import element_bytes, static_strides
@@ -36,7 +36,7 @@ WIDEST_COPY = 16
 
 def write_tile_copies(loop: Operation) -> None:
     """Rewrite the copies of tiles in the body of a loop."""
-    for op in [inner for inner in walk(loop) if inner.name in COPIES]:
+    for op in walk_named(loop, COPIES.__contains__):
         if len(op.operands) != 2 or len(op.results) or not _alike(*op.operands):
             continue
         if _is_tile(*op.operands):

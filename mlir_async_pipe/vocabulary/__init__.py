@@ -107,6 +107,11 @@ def is_barrier(op: Any) -> bool:
     return row is not None and row.barrier is not None
 
 
+def is_wait_name(name: str) -> bool:
+    """Whether ops called `name` wait."""
+    return name in ROWS and ROWS[name].wait is not None
+
+
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
     row = ROWS.get(op.name)

@@ -69,3 +69,5 @@ def is_opaque_code(op: Any) -> bool:
 
 
 _ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
+# The names of all ops that may be such code.
+OPAQUE_CODE = (CALL, *_ASSEMBLY)

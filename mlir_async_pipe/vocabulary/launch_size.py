@@ -12,7 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     outermost,
     symbol_name,
-    walk,
+    walk_named,
 )
 
 Size = tuple[int, int, int]
@@ -48,7 +48,7 @@ def launched_sizes(root: Operation) -> Launches:
 
 def launches_below(root: Operation) -> list[Operation]:
     """All gpu.launch_func below `root`."""
-    return [op for op in walk(root) if op.name == "gpu.launch_func"]
+    return walk_named(root, "gpu.launch_func".__eq__)
 
 
 def sizes_of(launches: list[Operation], extent: Extent) -> Launches:

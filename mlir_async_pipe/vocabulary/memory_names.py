@@ -73,9 +73,12 @@ def global_name(op: Any) -> str | None:
     return None if attribute is None else str(ir.FlatSymbolRefAttr(op.attributes[attribute]).value)
 
 
+MEMORY_NAMES = frozenset((*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY))
+
+
 def names_memory(op: Any) -> bool:
     """Whether an op allocates memory, or takes the address of what is there from the start."""
-    return op.name in (*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY)
+    return op.name in MEMORY_NAMES
 
 
 def declaration_of(op: Any) -> Operation | None:
