@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -22,7 +22,7 @@ class Roots:
         """The number of a root; allocations of a callee are its frame's own, its arguments any
         memory of its caller, whatever they assert of each other."""
         if frame and root.kind in ("argument", "address"):
-            root = replace(root, kind="unknown", noalias=False)
+            root = root._replace(kind="unknown", noalias=False)
         own = frame if root.kind in ("allocation", "unknown", "argument") else 0
         key = (root.kind, root.key, own)
         found = self._numbers.get(key)

@@ -17,6 +17,8 @@ at both ends cancel. What has no bound leaves every distance possible.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
@@ -32,7 +34,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.intervals import scaled
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias
@@ -42,8 +43,7 @@ from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.pure_ops import agreement
 
 
-@dataclass(frozen=True)
-class Distances:
+class Distances(NamedTuple):
     """The distances d in [low, high] at which two accesses may meet; high None: no end.
 
     Of those only d = residue modulo `modulus` count: a slot index `i mod 2` written by hand

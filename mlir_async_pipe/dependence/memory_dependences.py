@@ -8,7 +8,7 @@ smallest d matters for legality: T(a, k) < T(b, k + d) holds for all larger ones
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
@@ -18,8 +18,7 @@ from mlir_async_pipe.values.memory_roots import may_alias
 Kind = Literal["flow", "anti", "output"]
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(NamedTuple):
     """`target` in iteration k + distance depends on `source` in iteration k.
 
     `proven` is False where independence could not be shown and the smallest distance was

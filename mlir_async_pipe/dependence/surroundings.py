@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -39,8 +39,7 @@ from mlir_async_pipe.vocabulary.launch_size import (
 from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
 
 
-@dataclass(frozen=True)
-class Touch:
+class Touch(NamedTuple):
     """One access of a function: its place in textual order, its op, and what it does."""
 
     place: int

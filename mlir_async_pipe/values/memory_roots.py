@@ -12,7 +12,7 @@ Everything else may be the same memory: "cannot tell" is never "distinct".
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
@@ -41,8 +40,7 @@ Kind = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Root:
+class Root(NamedTuple):
     """One piece of memory.
 
     `kind` says where it comes from, `key` tells roots of that kind apart (the value, or the

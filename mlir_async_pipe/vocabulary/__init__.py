@@ -9,13 +9,12 @@ is_pure(op)      the op is known to touch no memory; neither row nor pure: opaqu
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.mbarrier_ops import MbarrierRule
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
@@ -64,8 +63,7 @@ ROWS: dict[str, Row] = {
 }
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One read or write of one op.
 
     `memory` is the memref or pointer at operand `memory_operand`, `indices` the subscripts

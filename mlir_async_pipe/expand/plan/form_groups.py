@@ -22,7 +22,7 @@ from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """One commit group of the kernel.
 

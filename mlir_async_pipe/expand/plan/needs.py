@@ -9,17 +9,17 @@ split into two groups instead.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.expand.plan.version_rules import Use, turns
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """Before `unit` runs for iteration k, `group` of iteration k - distance must be over.
 
     Below 0 where a later iteration has the slot first, because its stage is earlier."""

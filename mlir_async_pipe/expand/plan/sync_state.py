@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -22,8 +22,7 @@ History = tuple[tuple[Moment, str, Moment], ...]
 """(when, queue, youngest commit that was over then), in the order of time."""
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """Wait for the group that was committed `distance` iterations before the unit's own."""
 
     group: Group
@@ -41,8 +40,7 @@ class Wait:
         return (-self.lag, self.group.position)
 
 
-@dataclass(frozen=True)
-class Before:
+class Before(NamedTuple):
     """What stands before one unit: waits, then a barrier."""
 
     waits: tuple[Wait, ...] = ()
@@ -58,8 +56,7 @@ class Before:
         return Before(tuple(youngest.values()), self.barrier or other.barrier)
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """What is known before a step.
 
     `retired` is the youngest commit of each queue that is known to be over, `barrier` the

@@ -182,13 +182,13 @@ class _Walker:
                 if early:
                     step.before[-1] = step.before.get(-1, Before()).joined(Before(early))
             if kept:
-                state = replace(state, barrier=(0, unit.position - 0.25))
+                state = state._replace(barrier=(0, unit.position - 0.25))
             barrier = any(
                 phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
                 for pair in self.pairs.get(unit.position, ())
             )
             if barrier:
-                state = replace(state, barrier=(0, unit.position - 0.25))
+                state = state._replace(barrier=(0, unit.position - 0.25))
             if waits or barrier:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
@@ -257,7 +257,7 @@ class _Walker:
         latest += [moment for history in state.histories for moment, _, _ in history]
         if any(moment > state.barrier for moment in latest):
             return state
-        return replace(state, barrier=(-1, END))
+        return state._replace(barrier=(-1, END))
 
     def unfinished(self, state: State) -> tuple[Wait, ...]:
         """After the loop: waits for the youngest group of each queue that is not known to be over.

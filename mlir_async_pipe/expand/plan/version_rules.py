@@ -30,14 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import NamedTuple
 
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 UNBOUNDED = None
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """One access of a buffer: its unit's stage and order, whether it writes, and for an
     async one the position of its group and its queue. `access` is its number in the order of
     the input, `updates` that it reads what it overwrites (an atomic)."""
