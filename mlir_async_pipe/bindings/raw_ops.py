@@ -236,9 +236,7 @@ def constant_value(value: Value) -> int | None:
     op = defining_op(value)
     if op is None or op.name not in CONSTANT_OPS:
         return None
-    value = op.attributes["value"]
-    number = as_kind(ir.IntegerAttr, value) or as_kind(ir.BoolAttr, value)
-    return None if number is None else int(number.value)
+    return integer_attribute(op, "value")
 
 
 CONSTANT_OPS = ("arith.constant", "index.constant", "llvm.mlir.constant")
