@@ -62,7 +62,7 @@ def judge_random(seed: int) -> list[str]:
     """What is wrong with a random loop of loads in nvvm's form."""
     pick = random.Random(f"nvvm {seed}")
     loop = random_loop(seed)
-    while loop.reader == "products":
+    while loop.reader != "loads":
         seed += 10**9
         loop = random_loop(seed)
     return judge_nvvm(loop, pick.choice(CONVERSIONS), typed=pick.random() < 0.5)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.descriptor_loops import output_element, products_text, store_text, struct_of
+from helpers.descriptor_products import TYPES
+
 if TYPE_CHECKING:
     from helpers.tensor_loops import Box, TensorLoop
 
@@ -21,10 +24,10 @@ def text_of(loop: TensorLoop) -> str:
     used = sorted({box.transaction for box in loop.boxes})
     group = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {used[-1] + 1}>"
     maps = [map_type(loop, box) for box in loop.boxes]
-    element = "f16" if loop.reader == "products" else "f32"
-    kinds = [f"memref<{box.shape}x{element}, WG>" for box in loop.boxes]
+    kinds = [f"memref<{box.shape}x{element_of(loop, box)[0]}, WG>" for box in loop.boxes]
     parameters = [f"%m{n}_: !llvm.ptr" for n in range(len(loop.boxes))]
-    parameters.append(f"%out: memref<?x{loop.output[1]}xf32> {{llvm.noalias}}")
+    element = output_element(loop)
+    parameters.append(f"%out: memref<?x{loop.output[1]}x{element}> {{llvm.noalias}}")
     parameters += [] if loop.static else ["%upper: index"]
     lines = []
     if loop.memory == "global":
@@ -59,8 +62,15 @@ _LEADERS = {
 ACCUMULATOR = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x64xf32>>"
 
 
+def element_of(loop: TensorLoop, box: Box) -> tuple[str, int]:
+    """The type of a box's elements, and their bytes."""
+    if box.types:
+        return TYPES[box.types]
+    return ("f16", 2) if loop.reader == "products" else ("f32", 4)
+
+
 def map_type(loop: TensorLoop, box: Box) -> str:
-    element = "f16" if loop.reader == "products" else "f32"
+    element, _ = element_of(loop, box)
     return (
         f"!nvgpu.tensormap.descriptor<tensor = memref<{box.shape}x{element}, 3>, "
         f"swizzle = {box.swizzle}, l2promo = none, oob = zero, interleave = none>"
@@ -70,6 +80,7 @@ def map_type(loop: TensorLoop, box: Box) -> str:
 def _constants(loop: TensorLoop) -> str:
     numbers = {0, 1, 2, 3, 4, 64, loop.lower, loop.step, loop.trips, loop.executions, loop.skip}
     numbers |= {loop.lower + loop.trips * loop.step, loop.threads}
+    numbers |= {box.rows for box in loop.boxes}
     for box in loop.boxes:
         size = box.rows * box.columns
         numbers |= {size, size - 1, box.columns, box.columns * 4, LINE, loop.skip - 1}
@@ -86,10 +97,10 @@ def _constants(loop: TensorLoop) -> str:
 
 def _bytes(loop: TensorLoop) -> dict[int, int]:
     """What each transaction announces."""
-    width = 2 if loop.reader == "products" else 4
     found: dict[int, int] = {}
     for box in loop.boxes:
-        found[box.transaction] = found.get(box.transaction, 0) + box.rows * box.columns * width
+        size = box.rows * box.columns * element_of(loop, box)[1]
+        found[box.transaction] = found.get(box.transaction, 0) + size
     return found
 
 
@@ -116,23 +127,28 @@ def _executions(loop: TensorLoop, inner: str) -> str:
 def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) -> str:
     """The annotated loop, and what stores its sum."""
     products = loop.reader == "products"
-    sum_kind = ACCUMULATOR if products else "index"
+    sum_kind, start = "index", ""
+    if products:
+        sum_kind, start = ACCUMULATOR, f"nvgpu.warpgroup.mma.init.accumulator -> {ACCUMULATOR}"
+    elif loop.reader == "descriptors":
+        sum_kind = struct_of(loop)
+        start = f"llvm.mlir.zero : {sum_kind}"
     notes = [f"async_pipe.num_stages = {loop.stages} : i64"]
     notes += [f'async_pipe.issue = "{loop.issue}"'] if loop.issue else []
     if loop.in_flight is not None:
         notes.append(f"async_pipe.in_flight = {loop.in_flight} : i64")
     lines = [
-        f"%sum0 = nvgpu.warpgroup.mma.init.accumulator -> {ACCUMULATOR}" if products else "",
+        f"%sum0 = {start}" if start else "",
         f"%r:3 = scf.for %x = %i{loop.lower} to %upper step %i{loop.step} iter_args("
-        f"%at = %first, %phase = %phase0, %sum = {'%sum0' if products else '%i0'}) "
+        f"%at = %first, %phase = %phase0, %sum = {'%sum0' if start else '%i0'}) "
         f"-> (index, i1, {sum_kind}) {{",
         _tile(loop),
         *_copies(loop, group, maps, kinds),
-        *(_products(maps, kinds) if products else _loads(loop, kinds)),
+        *_uses(loop, maps, kinds),
         "gpu.barrier",
         "%next = arith.addi %at, %i1 : index",
         "%flip = arith.xori %phase, %true : i1",
-        f"scf.yield %next, %flip, {'%made' if products else '%sum'} : index, i1, {sum_kind}",
+        f"scf.yield %next, %flip, {'%made' if start else '%sum'} : index, i1, {sum_kind}",
         f"}} {{{', '.join(notes)}}}",
     ]
     if products:
@@ -143,7 +159,15 @@ def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) 
             f"nvgpu.warpgroup.mma.store %r#2, %part : {ACCUMULATOR} to "
             "memref<64x64xf32, strided<[64, 1], offset: ?>>",
         ]
+    elif start:
+        lines += store_text(loop)
     return "\n".join(lines)
+
+
+def _uses(loop: TensorLoop, maps: list[str], kinds: list[str]) -> list[str]:
+    if loop.reader == "descriptors":
+        return products_text(loop, kinds)
+    return _products(maps, kinds) if loop.reader == "products" else _loads(loop, kinds)
 
 
 def _tile(loop: TensorLoop) -> str:
@@ -174,9 +198,10 @@ def _copies(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) -> 
             f"predicate = %leader : {group}"
         )
     for n, box in enumerate(loop.boxes):
-        wide = "64" if loop.reader == "products" else str(box.columns)
+        by_rows = not box.by_k or (loop.reader == "products" and n == 1)
+        wide = box.rows if by_rows else box.columns
         lines.append(f"%col{n} = arith.muli %tile, %i{wide} : index")
-        at = f"%i0, %col{n}" if loop.reader == "products" and n == 1 else f"%col{n}, %i0"
+        at = f"%i0, %col{n}" if by_rows else f"%col{n}, %i0"
         lines.append(
             f"nvgpu.tma.async.load %m{n}[{at}], %full[%i{box.transaction}] to %b{n}, "
             f"predicate = {'%go' if loop.skip else '%leader'} : {maps[n]}, {group} -> {kinds[n]}"

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from helpers.descriptor_loops import arrays_of, columns_of, expected_of, random_operands
+from helpers.descriptor_products import NUMPY
 from helpers.machine_programs import parse
 from helpers.tensor_loop_text import SWIZZLES, text_of
 from mlir_async_pipe import machine, pipeline
@@ -20,12 +22,15 @@ from mlir_async_pipe import machine, pipeline
 
 @dataclass(frozen=True)
 class Box:
-    """What one copy moves: rows x columns of f32 (f16 in products), and how they are permuted."""
+    """What one copy moves: rows x columns of f32 (f16 in products), and how they are permuted.
+    `types` and `by_k`: of an operand by descriptors, whose columns are k or M or N."""
 
     rows: int
     columns: int
     swizzle: str = "none"
     transaction: int = 0
+    types: str = ""
+    by_k: bool = True
 
     @property
     def shape(self) -> str:
@@ -40,7 +45,8 @@ class TensorLoop:
     `trips` iterations from `lower` by `step`, their number known to the compiler or not; the loop
     runs `executions` times, those where `executed` says so. `skip`: every so many iterations
     announce no bytes and copy nothing. `branch`: the issuing thread takes a branch. `carried`: the column is carried instead of computed.
-    `outside`: columns of the last boxes that lie outside of the tensor.
+    `outside`: columns of the last boxes that lie outside of the tensor. `reader`: loads, products by
+    nvgpu's op, or descriptors (nvvm's), which add up in `sums`.
     """
 
     boxes: tuple[Box, ...]
@@ -61,11 +67,12 @@ class TensorLoop:
     leader: str = "index"
     memory: str = "alloc"
     branch: bool = False
+    sums: str = "f32"
 
     @property
     def threads(self) -> int:
         """Of the block."""
-        return 128 if self.reader == "products" else 64
+        return 64 if self.reader == "loads" else 128
 
     @property
     def runs(self) -> list[int]:
@@ -86,6 +93,10 @@ class TensorLoop:
         """An array for each box, and the output; the trip count where it is not known."""
         numbers = np.random.default_rng(len(self.boxes))
         kind = np.float16 if self.reader == "products" else np.float32
+        counts = [] if self.static else [self.lower + self.trips * self.step]
+        if self.reader == "descriptors":
+            out = np.zeros(self.output, NUMPY[self.sums])
+            return [*arrays_of(self), out, *counts]
         arrays = [
             numbers.integers(-3, 4, (box.rows, max(1, self.tiles * box.columns - self.outside)))
             for box in self.boxes
@@ -93,7 +104,6 @@ class TensorLoop:
         if self.reader == "products":
             arrays[1] = numbers.integers(-3, 4, (max(1, self.tiles * 64 - self.outside), 64))
         out = np.zeros(self.output, np.float32)
-        counts = [] if self.static else [self.lower + self.trips * self.step]
         return [*(np.ascontiguousarray(array, kind) for array in arrays), out, *counts]
 
     @property
@@ -101,12 +111,16 @@ class TensorLoop:
         """The rows and columns of the output."""
         if self.reader == "products":
             return max(1, self.executions) * 64, 64
+        if self.reader == "descriptors":
+            return max(1, self.executions) * 128, columns_of(self) // 2
         return max(1, self.tiles), self.threads
 
     def expected(self, arguments: list[Any]) -> Any:
         """The output, by NumPy."""
         if self.reader == "products":
             return self._products(*arguments[:2])
+        if self.reader == "descriptors":
+            return expected_of(self)
         out = np.zeros(self.output, np.float32)
         for e in self.runs:
             for i in range(self.trips):
@@ -164,7 +178,7 @@ def _folded(flat: Any, threads: int) -> Any:
 
 
 def random_loop(seed: int) -> TensorLoop:
-    """A loop of loads, or (one in four) of products."""
+    """A loop of loads, or (one in four each) of products by nvgpu's op or by descriptors."""
     pick = random.Random(seed)
     stages = pick.randint(2, 5)
     issue = pick.choice(["", "", "first", "last"])
@@ -193,6 +207,13 @@ def random_loop(seed: int) -> TensorLoop:
         # A row of B^T must be a multiple of 16 bytes.
         common["outside"] = pick.choice([0, 8])
         return TensorLoop(boxes, reader="products", in_flight=in_flight, **common)
+    if pick.random() < 0.33:
+        sums, drawn, size = random_operands(pick)
+        split = pick.random() < 0.3
+        boxes = tuple(Box(**box, transaction=n if split else 0) for n, box in enumerate(drawn))
+        in_flight = pick.choice([None, None, 0, 1, 2])
+        common["outside"] = pick.choice([0, 16 // size])
+        return TensorLoop(boxes, reader="descriptors", in_flight=in_flight, sums=sums, **common)
     boxes = tuple(_random_box(pick) for _ in range(pick.randint(1, 3)))
     skip = pick.choice([0, 0, 0, 2, 3])
     return TensorLoop(boxes, skip=skip, **common)

@@ -15,12 +15,27 @@ import pytest
 
 from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
-from mlir_async_pipe import pipeline
+from mlir_async_pipe import check, pipeline
+from mlir_async_pipe.machine import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),))
 PRODUCTS = TensorLoop(
     (Box(64, 64, "swizzle_128b"), Box(64, 64, "swizzle_128b")), reader="products", trips=5
+)
+
+
+def operands(types, line, b_by_k, sums="f32"):
+    """A and B of 64 x k, in lines of so many elements and 128 bytes."""
+    a = Box(64, line, "swizzle_128b", types=types)
+    b = Box(*((64, line) if b_by_k else (line, 64)), "swizzle_128b", types=types, by_k=b_by_k)
+    return TensorLoop((a, b), reader="descriptors", sums=sums, trips=7)
+
+
+DESCRIPTORS = (
+    operands("f16", 64, False),
+    operands("e4m3", 128, True),
+    operands("s8", 128, True, "s32"),
 )
 
 
@@ -92,6 +107,20 @@ def test_a_weaker_wait_goes_wrong():
     weaker = str(module).replace("{transposeB}", "{transposeB, waitGroup = 2 : i64}")
     assert weaker != str(module)
     assert any(PRODUCTS.right(parse(weaker), c) for c in ("eager", "late", "random"))
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("loop", DESCRIPTORS, ids=["f16 by n", "e4m3", "s8 by k"])
+def test_a_weaker_wait_for_products_by_descriptors_goes_wrong(loop, left):
+    """Machine and checker agree on the exact count: one more, and a tile is overwritten too early."""
+    loop = replace(loop, in_flight=left)
+    module, _ = pipelined(loop)
+    wait = "nvvm.wgmma.wait.group.sync.aligned "
+    assert f"{wait}{left}\n" in kernel_of(module)
+    assert not any(loop.right(module, completion) for completion in COMPLETIONS)
+    weaker = parse(str(module).replace(f"{wait}{left}\n", f"{wait}{left + 1}\n", 1))
+    assert any(loop.right(weaker, completion) for completion in COMPLETIONS)
+    assert any(found.unsafe for found in check(weaker).of("checks"))
 
 
 @pytest.mark.parametrize("loop", [LOADS, PRODUCTS])
