@@ -8,8 +8,8 @@ tiles of an iteration (TMA) and issues their products, which add up in tensor me
 they are over. Nothing overlaps yet: `async_pipe.num_stages` asks for it. M and N must be multiples of the
 tile; beyond K zeros are copied.
 
-A box has 128 bytes of a row and is swizzled so, and the k of a tile are such a line: 64 elements of 16
-bits. With `--b=n` the map of B has three dimensions, lines of n, k, and the lines of a row: of an array
+A box has 128 bytes of a row (or 64, or 32: `--swizzle`) and is swizzled so, and the k of a tile are such
+a line: 64 elements of 16 bits. With `--b=n` the map of B has three dimensions, lines of n, k, and the lines of a row: of an array
 B[K, N] it is B.reshape(K, N // 64, 64).transpose(1, 0, 2). The kernel takes the tensor maps of A and B, and
 C; four warps load what was added up.
 """
@@ -23,14 +23,15 @@ from typing import Literal
 from mlir_text import Writer
 
 WARP, THREADS = 32, 128
-# Rows of a product, bytes of k that it adds up, and bytes of a swizzled line.
-MMA_M, MMA_BYTES, LINE_BYTES, LINES = 128, 32, 128, 8
+# Rows of a product, bytes of k that it adds up, and lines that a swizzle permutes.
+MMA_M, MMA_BYTES, LINES = 128, 32, 8
 # Columns that a warp loads at once.
 LOADED = 32
 TICKS = 10_000_000
 SHARED = "#gpu.address_space<workgroup>"
 BARRIERS = f"!nvgpu.mbarrier.group<memorySpace = {SHARED}>"
-DESCRIPTOR = 1 << 46 | 1 << 62
+# Bits of a descriptor: always set, and the swizzle.
+ALWAYS, SWIZZLES = 1 << 46, {128: 1 << 62, 64: 2 << 62, 32: 3 << 62}
 
 # Of each type: what memory holds, bytes, the kind of product, and its number in that kind.
 TYPES = {
@@ -54,6 +55,7 @@ class BlackwellGemm:
     stages: int = 3
     in_flight: int | None = None
     persistent: bool = False
+    swizzle: Literal[32, 64, 128] = 128
 
     @property
     def stored(self) -> str:
@@ -68,7 +70,7 @@ class BlackwellGemm:
     @property
     def line(self) -> int:
         """Elements of a swizzled line: the k of a tile."""
-        return LINE_BYTES // self.item_bytes
+        return self.swizzle // self.item_bytes
 
     @property
     def parts(self) -> int:
@@ -125,7 +127,7 @@ class BlackwellGemm:
     def _map(self, box: str) -> str:
         return (
             f"!nvgpu.tensormap.descriptor<tensor = memref<{box}x{self.stored}, 3>, "
-            "swizzle = swizzle_128b, l2promo = l2promo_128b, oob = zero, interleave = none>"
+            f"swizzle = swizzle_{self.swizzle}b, l2promo = l2promo_128b, oob = zero, interleave = none>"
         )
 
     # -- the kernel ----------------------------------------------------------------------------
@@ -213,7 +215,7 @@ class BlackwellGemm:
 
     def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
         zero = w.constant(0)
-        size = (self.tile_m + self.tile_n) * LINE_BYTES
+        size = (self.tile_m + self.tile_n) * self.swizzle
         w.line(
             f"nvgpu.mbarrier.arrive.expect_tx %full[{zero}], {w.constant(size)}, "
             f"predicate = %first : {BARRIERS}"
@@ -236,17 +238,17 @@ class BlackwellGemm:
     def _products(self, w: Writer) -> None:
         """Four steps of 32 bytes of k for each part of 128 rows, and the commit, by one thread."""
         a = self._descriptor(w, "A", self._buffer(self._a_box()), 16)
-        panel = self.line * LINE_BYTES if self.b == "n" else 16
+        panel = self.line * self.swizzle if self.b == "n" else 16
         b = self._descriptor(w, "B", self._buffer(self._b_box()), panel)
         # Along a line the next k are 32 bytes on; across lines 16 lines.
-        b_step = MMA_BYTES if self.b == "k" else MMA_BYTES // self.item_bytes * LINE_BYTES
+        b_step = MMA_BYTES if self.b == "k" else MMA_BYTES // self.item_bytes * self.swizzle
         instruction = self._i32(w, self._instruction())
         later = w.value("later", f"arith.cmpi ne, %k32, {self._i32(w, 0)} : i32")
         with w.block("scf.if %first"):
-            for step in range(LINE_BYTES // MMA_BYTES):
+            for step in range(self.swizzle // MMA_BYTES):
                 right = self._moved(w, "b_step", b, step * b_step)
                 for part in range(self.parts):
-                    offset = part * MMA_M * LINE_BYTES + step * MMA_BYTES
+                    offset = part * MMA_M * self.swizzle + step * MMA_BYTES
                     left = self._moved(w, "a_step", a, offset)
                     sums = self._sums(w, part)
                     w.line(
@@ -281,8 +283,10 @@ class BlackwellGemm:
 
     def _descriptor(self, w: Writer, name: str, kind: str, leading: int) -> str:
         """Bits 0 to 13 the address, 16 to 29 the leading offset, 32 to 45 the stride, all in units
-        of 16 bytes; bit 46 is always set, bit 62 says that 128 bytes are swizzled."""
-        bits = leading // 16 << 16 | LINES * LINE_BYTES // 16 << 32 | DESCRIPTOR
+        of 16 bytes; bit 46 is always set, bits 62 and 63 say how many bytes are swizzled."""
+        bits = (
+            leading // 16 << 16 | LINES * self.swizzle // 16 << 32 | ALWAYS | SWIZZLES[self.swizzle]
+        )
         low = name.lower()
         pointer = w.value(
             f"{low}_pointer",
@@ -303,6 +307,7 @@ class BlackwellGemm:
         return w.value("i32", f"arith.constant {number} : i32")
 
     def _i64(self, w: Writer, number: int) -> str:
+        number -= (number >> 63) << 64
         return w.value("i64", f"arith.constant {number} : i64")
 
     # -- the result ----------------------------------------------------------------------------
@@ -349,11 +354,12 @@ class BlackwellGemm:
 def main() -> None:
     """Print the kernel that the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tile", default="128,128", help="M,N; k is a line of 128 bytes")
+    parser.add_argument("--tile", default="128,128", help="M,N; k is a swizzled line")
     parser.add_argument("--types", choices=tuple(TYPES), default="f16")
     parser.add_argument("--b", choices=("k", "n"), default="k")
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--in-flight", type=int)
+    parser.add_argument("--swizzle", type=int, choices=tuple(SWIZZLES), default=128)
     parser.add_argument("--persistent", action="store_true")
     arguments = parser.parse_args()
     m, n = map(int, arguments.tile.split(","))
@@ -365,6 +371,7 @@ def main() -> None:
         stages=arguments.stages,
         in_flight=arguments.in_flight,
         persistent=arguments.persistent,
+        swizzle=arguments.swizzle,
     )
     problems = made.problems()
     if problems:

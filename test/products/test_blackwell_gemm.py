@@ -31,6 +31,8 @@ SHAPES = {
     "two in flight": replace(SMALL, in_flight=2, stages=2),
     "none in flight": replace(SMALL, in_flight=0),
     "persistent": replace(SMALL, persistent=True),
+    "64 bytes": replace(SMALL, swizzle=64),
+    "32 bytes by n": replace(SMALL, swizzle=32, b="n", types="bf16"),
 }
 LARGE = {
     "128x128": BlackwellGemm(),

@@ -24,12 +24,16 @@ FORMS = [
     BlackwellGemm(tile_n=32, types="tf32"),
     BlackwellGemm(tile_n=32, types="e4m3", tile_m=256),
     BlackwellGemm(tile_n=96, types="e5m2"),
+    BlackwellGemm(tile_n=64, swizzle=64, b="n"),
+    BlackwellGemm(tile_n=32, swizzle=32, types="tf32"),
 ]
 SMALL = BlackwellGemm(tile_n=32)
 
 
 @pytest.mark.parametrize("completion, schedule", MOODS)
-@pytest.mark.parametrize("gemm", FORMS, ids=lambda gemm: f"{gemm.types}-{gemm.b}-{gemm.tile_m}")
+@pytest.mark.parametrize(
+    "gemm", FORMS, ids=lambda gemm: f"{gemm.types}-{gemm.b}-{gemm.tile_m}-{gemm.swizzle}"
+)
 def test_products_of_every_type_add_up_in_tensor_memory(gemm, completion, schedule):
     module = parse(gemm.module())
     for k in (0, 2 * gemm.line + 8):
@@ -100,6 +104,147 @@ def test_accumulators_are_overwritten_where_warps_say_nothing_of_their_loads():
     without = re.sub(r"(fence <before>\n *)gpu.barrier", r"\1", text)
     _, result = run_gemm(parse(without), gemm, 64, tiles=(2, 1), grid=1, schedule="forward")
     assert result.races
+
+
+# Rows of A in lanes or in workgroup memory, B in workgroup memory, both without a swizzle: chunks of
+# 8 rows of 16 bytes lie one after the other, the two of a row PANEL bytes apart.
+PLAIN = """
+gpu.module @kernels {
+  llvm.mlir.global internal @place() {addr_space = 3 : i32} : i32
+  gpu.func @f(%a: memref<2x64x8xf16>, %b: memref<2x32x8xf16>, %packed: memref<64x8xi32>, %c: memref<64x32xi32>)
+      workgroup(%as: memref<2x64x8xf16, WG>, %bs: memref<2x32x8xf16, WG>)
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %t = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %false = arith.constant false
+    %ticks = arith.constant 1000 : index
+    %first = arith.cmpi eq, %t, %c0 : index
+    %warp_0 = arith.cmpi ult, %t, %c32 : index
+    %n = arith.constant 64 : i32
+    %at = llvm.mlir.addressof @place : !llvm.ptr<3>
+    scf.if %warp_0 { nvvm.tcgen05.alloc %at, %n : !llvm.ptr<3>, i32 }
+    %done = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = WG>
+    nvgpu.mbarrier.init %done[%c0], %c1, predicate = %first : !nvgpu.mbarrier.group<memorySpace = WG>
+    nvvm.fence.mbarrier.init
+    %half = arith.divui %t, %c64 : index
+    %row = arith.remui %t, %c64 : index
+    %av = vector.load %a[%half, %row, %c0] : memref<2x64x8xf16>, vector<8xf16>
+    vector.store %av, %as[%half, %row, %c0] : memref<2x64x8xf16, WG>, vector<8xf16>
+    %in_b = arith.cmpi ult, %row, %c32 : index
+    scf.if %in_b {
+      %bv = vector.load %b[%half, %row, %c0] : memref<2x32x8xf16>, vector<8xf16>
+      vector.store %bv, %bs[%half, %row, %c0] : memref<2x32x8xf16, WG>, vector<8xf16>
+    }
+    nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+    gpu.barrier
+    %address = llvm.load %at : !llvm.ptr<3> -> i32
+    %warp = arith.divui %t, %c32 : index
+    %warp_i = arith.index_cast %warp : index to i32
+    %lanes = arith.constant 2097152 : i32
+    %mine = arith.muli %warp_i, %lanes : i32
+    %own_i = arith.addi %address, %mine : i32
+    %own = llvm.inttoptr %own_i : i32 to !llvm.ptr<6>
+    %sums = llvm.inttoptr %address : i32 to !llvm.ptr<6>
+    %width = arith.constant 32 : i32
+    %second_i = arith.addi %own_i, %width : i32
+    %second = llvm.inttoptr %second_i : i32 to !llvm.ptr<6>
+    %kept_i = arith.addi %address, %width : i32
+    %kept = llvm.inttoptr %kept_i : i32 to !llvm.ptr<6>
+    %lane = arith.remui %t, %c32 : index
+    %some = arith.minui %lane, %c16 : index
+    %last = arith.constant 15 : index
+    %in_half = arith.minui %some, %last : index
+    %base = arith.muli %warp, %c16 : index
+    %packed_row = arith.addi %base, %in_half : index
+    %pv = vector.load %packed[%packed_row, %c0] : memref<64x8xi32>, vector<8xi32>
+    nvvm.tcgen05.st %second, %pv {shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>} : vector<8xi32>
+    nvvm.tcgen05.wait <store>
+    nvvm.tcgen05.fence <before>
+    gpu.barrier
+    nvvm.tcgen05.fence <after>
+    %ap = memref.extract_aligned_pointer_as_index %as : memref<2x64x8xf16, WG> -> index
+    %bp = memref.extract_aligned_pointer_as_index %bs : memref<2x32x8xf16, WG> -> index
+    %ai = arith.index_cast %ap : index to i64
+    %bi = arith.index_cast %bp : index to i64
+    %four = arith.constant 4 : i64
+    %mask = arith.constant 0x3fff : i64
+    %a4 = arith.shrui %ai, %four : i64
+    %b4 = arith.shrui %bi, %four : i64
+    %am = arith.andi %a4, %mask : i64
+    %bm = arith.andi %b4, %mask : i64
+    %abits = arith.constant A_BITS : i64
+    %bbits = arith.constant B_BITS : i64
+    %ad = arith.ori %am, %abits : i64
+    %bd = arith.ori %bm, %bbits : i64
+    %form = arith.constant FORM : i32
+    scf.if %first {
+      nvvm.tcgen05.mma %sums, LEFT, %bd, %form, %false {kind = #nvvm.tcgen05_mma_kind<f16>, ctaGroup = #nvvm.cta_group<cta_1>} : (!llvm.ptr<6>, KIND, i64, i32, i1)
+      %get = nvgpu.mbarrier.get %done[%c0] : !nvgpu.mbarrier.group<memorySpace = WG> -> i32
+      %to = llvm.inttoptr %get : i32 to !llvm.ptr<3>
+      nvvm.tcgen05.commit %to : !llvm.ptr<3>
+    }
+    nvgpu.mbarrier.try_wait.parity %done[%c0], %false, %ticks : !nvgpu.mbarrier.group<memorySpace = WG>
+    nvvm.tcgen05.fence <after>
+    %v = nvvm.tcgen05.ld %own {shape = #nvvm.tcgen05_ldst_shape<shape_16x256b>} : vector<16xi32>
+    nvvm.tcgen05.wait <load>
+    %quad = arith.divui %lane, %c4 : index
+    %in_quad = arith.remui %lane, %c4 : index
+    %pair = arith.muli %in_quad, %c2 : index
+    %top = arith.addi %base, %quad : index
+    %bottom = arith.addi %top, %c8 : index
+    STORES
+    nvvm.tcgen05.fence <before>
+    gpu.barrier
+    scf.if %warp_0 { nvvm.tcgen05.dealloc %sums, %n : !llvm.ptr<6>, i32 }
+    gpu.return
+  }
+}"""
+
+
+@pytest.mark.parametrize("completion", ["eager", "late", "random"])
+@pytest.mark.parametrize("in_tensor", [False, True])
+def test_64_rows_lie_in_half_of_each_warp_s_lanes(in_tensor, completion):
+    """A from workgroup memory without a swizzle, or from tensor memory, two elements in a cell."""
+    stores = []
+    for j in range(4):
+        stores.append(f"%k{j} = arith.constant {8 * j} : index")
+        stores.append(f"%at{j} = arith.addi %pair, %k{j} : index")
+        for half, row in enumerate(("%top", "%bottom")):
+            first = 4 * j + 2 * half
+            name = f"%s{j}{half}"
+            stores.append(
+                f"{name} = vector.extract_strided_slice %v {{offsets = [{first}], sizes = [2], "
+                "strides = [1]} : vector<16xi32> to vector<2xi32>"
+            )
+            stores.append(
+                f"vector.store {name}, %c[{row}, %at{j}] : memref<64x32xi32>, vector<2xi32>"
+            )
+    bits = [1 << 46 | 128 // 16 << 32 | rows * 16 // 16 << 16 for rows in (64, 32)]
+    text = PLAIN.replace("A_BITS", str(bits[0])).replace("B_BITS", str(bits[1]))
+    text = text.replace("FORM", str(1 << 4 | 32 // 8 << 17 | 64 // 16 << 24))
+    text = text.replace("LEFT", "%kept" if in_tensor else "%ad")
+    text = text.replace("KIND", "!llvm.ptr<6>" if in_tensor else "i64")
+    random = np.random.default_rng(1)
+    a, b = random.integers(-3, 4, (64, 16)), random.integers(-3, 4, (32, 16))
+    halves = [x.astype(np.float16).reshape(-1, 2, 8).transpose(1, 0, 2).copy() for x in (a, b)]
+    packed = a.astype(np.float16).view(np.int32)
+    done = run(
+        text.replace("STORES", "\n".join(stores)),
+        *halves,
+        packed,
+        np.zeros((64, 32), np.int32),
+        threads=128,
+        completion=completion,
+    )
+    assert done.races == ()
+    assert (done.arrays[3].view(np.float32) == a @ b.T).all()
 
 
 ONE_WARP = """
