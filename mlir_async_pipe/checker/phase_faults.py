@@ -71,6 +71,6 @@ _SENTENCES = {
     "deadlock": "'{op}' waits for a phase that no arrival ends",
     "barrier-not-initialised": "'{op}' uses an mbarrier that is not initialised",
     "init-not-visible": "'{op}' may run before '{other}' of another thread",
-    "unwaited-copy": "'{op}' may still be writing workgroup memory when the block ends",
+    "unwaited-copy": "'{op}' may still use workgroup memory when the block ends",
 }
 PHASE_SENTENCES = _SENTENCES

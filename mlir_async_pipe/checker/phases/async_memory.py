@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
 # More groups than any wait of products leaves in flight; older ones are one.
 REMEMBERED_GROUPS = 16
@@ -254,6 +255,11 @@ class AsyncMemory:
             raise PhaseFault(
                 "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
             )
+        for (queue, _), issued in self.queues.items():
+            for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
+                if queue == BULK_STORE.name:
+                    note = "no wait for its bulk group, with `.read` or without, has passed there"
+                    raise PhaseFault("unwaited-copy", store.op, store.op, note)
 
     # Conflicts ----------------------------------------------------------------------------
 

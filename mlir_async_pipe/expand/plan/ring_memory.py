@@ -32,6 +32,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
+from mlir_async_pipe.vocabulary.queues import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 _KINDS = ("allocation", "attribution", "global")
@@ -128,6 +129,8 @@ def check_independent(
     for op in walk(body.loop):
         written = [root_of(a.memory) for a in accesses(op) if a.writes]
         harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
+        # Which tensor a map describes is not to be seen: it may be the one that is copied.
+        harmless = harmless and not _stores_tensor(op)
         if not harmless or (is_opaque(op) and not _touches_no_tensor(op)):
             raise PipelineError(
                 f"cannot pipeline: '{op.name}' may write what a tensor copy of a later iteration "
@@ -137,6 +140,11 @@ def check_independent(
                 notes=(("the copy", transactions[0].copies[0]),),
                 advice="assert `async_pipe.independent` on this loop if they never overlap",
             )
+
+
+def _stores_tensor(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.queue == BULK_STORE and bool(row.swizzled)
 
 
 def _touches_no_tensor(op: Operation) -> bool:
