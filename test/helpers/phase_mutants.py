@@ -11,6 +11,7 @@ import numpy as np
 
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
+from helpers.role_kernels import TwoGroups, random_groups, wrong_groups
 from helpers.tensor_kernels import Ring
 from helpers.tensor_loops import random_loop
 from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, TOGETHER, changed
@@ -20,7 +21,7 @@ from mlir_async_pipe.bindings import ir
 # What a mutant may leave out.
 _LINES = re.compile(
     r"nvgpu\.mbarrier\.(?:init|try_wait|arrive)|nvgpu\.tma\.async\.load|gpu\.barrier|nvvm\.fence"
-    r"|nvvm\.wgmma\.wait"
+    r"|nvvm\.wgmma\.wait|nvvm\.barrier(?:\.arrive)?"
 )
 _CHANGES = (
     ("predicate = %go", "predicate = %leader"),
@@ -62,6 +63,13 @@ def random_ring(seed: int, *, specialised: bool = False) -> Ring:
     )
 
 
+def random_right(seed: int) -> Ring | TwoGroups:
+    """A right loop; of three one has roles of its own, every second time with two groups."""
+    if seed % 6 == 5:
+        return random_groups(seed)
+    return random_ring(seed, specialised=seed % 3 == 2)
+
+
 def made_by_the_expander(seed: int) -> str:
     """The pipeline of a random loop with one slot."""
     module = parse(random_loop(seed).text())
@@ -69,7 +77,7 @@ def made_by_the_expander(seed: int) -> str:
     return str(module)
 
 
-def random_mutant(seed: int) -> tuple[str, Ring, str]:
+def random_mutant(seed: int) -> tuple[str, Ring | TwoGroups, str]:
     """A kind of mutant, the loop, and its text, which parses: enough tiles and executions to fail."""
     draw = random.Random(f"mutant {seed}")
     while True:
@@ -81,8 +89,14 @@ def random_mutant(seed: int) -> tuple[str, Ring, str]:
         return found
 
 
-def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring, str]:
-    ring = random_ring(seed, specialised=draw.random() < 0.5)
+def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring | TwoGroups, str]:
+    if draw.random() < 0.25:
+        groups = random_groups(seed)
+        if draw.random() < 0.6:
+            name, wrong = wrong_groups(groups, draw)
+            return name, wrong, wrong.text()
+        return _without_a_line(groups, draw)
+    ring = random_ring(seed, specialised=draw.random() < 0.4)
     ring = dataclasses.replace(ring, tiles=2 * ring.slots + 1, executions=2)
     kind = draw.choice(("part", "line", "change", "slots"))
     if kind == "slots" and ring.slots > 1:
@@ -101,7 +115,13 @@ def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring, str]:
         places = [found.start() for found in re.finditer(re.escape(before), text)]
         at = draw.choice(places)
         return f"{before} -> {after}", ring, text[:at] + after + text[at + len(before) :]
-    lines = text.split("\n")
+    return _without_a_line(ring, draw)
+
+
+def _without_a_line(
+    ring: Ring | TwoGroups, draw: random.Random
+) -> tuple[str, Ring | TwoGroups, str]:
+    lines = ring.text().split("\n")
     number = draw.choice([n for n, line in enumerate(lines) if _LINES.search(line)])
     name = _LINES.findall(lines[number])[0]
     given = re.match(r"\s*(%\w+) = ", lines[number])
@@ -119,7 +139,7 @@ def checked(text: str) -> tuple[str, str]:
     return ("unknown", " ".join(sorted(found.reasons))) if found.unknown else ("safe", "")
 
 
-def failure(ring: Ring, text: str, seed: int) -> str:
+def failure(ring: Ring | TwoGroups, text: str, seed: int) -> str:
     """How the machine makes a kernel fail, "" if it does not: by a race, or by results that depend
     on the completion. (One that always gives the same wrong numbers reads what it asked for.)"""
     results = []

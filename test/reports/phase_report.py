@@ -26,7 +26,7 @@ from helpers.phase_mutants import (
     failure,
     made_by_the_expander,
     random_mutant,
-    random_ring,
+    random_right,
 )
 
 
@@ -56,7 +56,7 @@ class Judged:
 
 def judge_right(seed: int) -> Judged:
     """A loop that is right by the rules; every third one has roles of its own."""
-    ring = random_ring(seed, specialised=seed % 3 == 2)
+    ring = random_right(seed)
     return _judged("right", seed, ring.specialised, ring, ring.text())
 
 

@@ -247,7 +247,18 @@ def region_of_access(
         if stride is None:
             return Region(place.root)
         span += (length - 1) * stride
-    return Region(place.root, first.low, first.high + span * size, first.low == first.high)
+    # Threads with neighbouring subscripts touch all that lies between, one row of elements wide.
+    apart = [value for value in indices if not isinstance(value, int)]
+    row = strides[-1] == 1 and apart == [indices[-1]] and _is_dense(indices[-1], span)
+    exact = place.low == place.high and (not apart or row)
+    return Region(place.root, first.low, first.high + span * size, exact)
+
+
+def _is_dense(value: Value, span: int) -> bool:
+    """Whether each of some threads' numbers is at most `span` after another one."""
+    if not isinstance(value, EachThread):
+        return False
+    return bool((np.diff(np.unique(value.numbers)) <= span).all())
 
 
 def _bytes_from(place: Place, extent: tuple[int, ...]) -> Region:

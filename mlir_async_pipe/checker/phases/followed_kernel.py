@@ -42,15 +42,16 @@ def follow(
         return Followed((), "may-alias", ())
     effects = OpEffects(sites, touched)
     numbers = PathNumbers(flow, effects, size)
+    classes = None
     loops, short = _followed(flow, effects, numbers, exact=False)
     if short.reason == "specialised":
         classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
-        return _followed(flow, effects, numbers, exact=False, classes=classes)[1]
+        loops, short = _followed(flow, effects, numbers, exact=False, classes=classes)
     proven = not short.reason and not short.faults
     if proven or not loops.some_long:
         return short
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    _, exact = _followed(flow, effects, numbers, exact=True)
+    _, exact = _followed(flow, effects, numbers, exact=True, classes=classes)
     is_better = not exact.reason or any(fault.certain for fault in exact.faults)
     return exact if is_better else short
 

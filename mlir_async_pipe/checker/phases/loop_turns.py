@@ -18,7 +18,9 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import form_of, normal
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
-from mlir_async_pipe.checker.phases.ranges_of_sums import mentions
+from mlir_async_pipe.checker.phases.ranges_of_sums import atoms_within, mentions
+from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -53,6 +55,15 @@ class LoopTurns:
     counted: int = COUNTED
     some_long: bool = False
 
+    def check_shared(self, state: PathState, number: int) -> None:
+        """Threads of a role that run a loop between bounds of their own are roles of their own.
+        Raises ThreadsDifferError."""
+        loop = self.flow.loops[number]
+        for bound in (loop.lower, loop.upper, loop.step):
+            value = None if bound is None else state.get_here(bound)
+            if isinstance(value, EachThread):
+                raise ThreadsDifferError(value)
+
     def enter(self, state: PathState, number: int) -> None:
         """The first iteration begins."""
         bounds = self._bounds(state, number)
@@ -65,6 +76,7 @@ class LoopTurns:
             state.turns[number] = Turn(normal(lower), step)
             return
         if self.roles:
+            self.some_long |= not total.terms
             state.turns[number] = Turn(normal(lower), step, None, 0)
             return
         if not total.terms:
@@ -109,9 +121,23 @@ class LoopTurns:
         lower, upper, step = (get(n) for n in (loop.lower, loop.upper, loop.step))
         if not isinstance(lower, int | Form) or not isinstance(upper, int | Form):
             return None
+        if self.roles and isinstance(step, Form):
+            # So many iterations, the same for all roles whose loops have these bounds.
+            trips = Atom("size", ("trips", form_of(lower), form_of(upper), step))
+            return Form(0), forms.of_atom(trips), 1
         if not isinstance(step, int) or step <= 0:
             return None
         return form_of(lower), form_of(upper), step
+
+    def variable(self, state: PathState, number: int) -> Value:
+        """What a loop's own variable is in this iteration, whose number is known."""
+        loop, value = self.flow.loops[number], state.turns[number].value
+        if not self.roles or loop.step is None or loop.lower is None or value is None:
+            return value
+        lower, step = state.get_here(loop.lower), state.get_here(loop.step)
+        if not isinstance(step, Form):
+            return value
+        return forms.of_atom(Atom("unknown", ("at", lower, step, form_of(value))))
 
     def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
         """The number of this iteration (None: one of its own in each thread), and upper bound minus
@@ -121,9 +147,14 @@ class LoopTurns:
             return value, None
         return value, forms.subtract(bounds[1], form_of(value))
 
-    def check_counted(self, state: PathState, form: Form) -> None:
+    def check_open(self, state: PathState, form: Form) -> None:
         """A condition is open. One that compares an unknown number of iterations with a number near
-        the first ones asks to count these. Raises CountedError."""
+        the first ones asks to count these; one on what another role may know by another name need
+        not hold there as well. Raises CountedError."""
+        if not self.roles:
+            return
+        atoms = {inner for atom, _ in form.terms for inner in atoms_within(atom)}
+        state.doubtful |= state.is_role and any(_is_of_one_role(atom) for atom in atoms)
         if len(form.terms) != 1:
             return
         ((atom, factor),) = form.terms
@@ -224,6 +255,12 @@ class LoopTurns:
         if residue is not None:
             state.known.residues[atom] = residue, self.modulus
         state.env[target] = forms.of_atom(atom)
+
+
+def _is_of_one_role(atom: Atom) -> bool:
+    """Whether another role that comes to the same number has another name for it."""
+    made = isinstance(atom.key, tuple) and atom.key[0] in ("made", "turn")
+    return atom.kind == "carried" or (atom.kind == "unknown" and made)
 
 
 def _getter(strand: Strand, state: PathState) -> Callable[[int], Value]:

@@ -276,7 +276,7 @@ class OpEffects:
             for access in near:
                 value = spot.get(run.operands[access.memory_operand])
                 if isinstance(value, Place):
-                    indices = [spot.get(run.operands[n]) for n in access.index_operands]
+                    indices = [spot.mine(run.operands[n]) for n in access.index_operands]
                     region = region_of_access(value, access.memory.type, indices, access.extent)
                 else:
                     region = Region(self.root(access.memory, run.frame))

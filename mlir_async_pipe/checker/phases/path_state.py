@@ -159,6 +159,11 @@ class PathState:
             return among(value, self.mask)
         return value
 
+    @property
+    def is_role(self) -> bool:
+        """Whether there are, or were, others beside the threads that run."""
+        return bool(self.others) or self.mask != self.memory.everybody
+
     def strands(self) -> Iterator[PathState | Strand]:
         """The role that runs, and the others."""
         yield self

@@ -144,7 +144,7 @@ class PhasePaths:
             state.meeting = None
             self._exit(block, state)
         except UndecidedError as open_condition:
-            self.loops.check_counted(state, open_condition.form)
+            self.loops.check_open(state, open_condition.form)
             for half in state.known.halves(open_condition.form):
                 self.work.append((block.number, position, state.copy(half)))
         except TakeApartError as better:
@@ -281,6 +281,7 @@ class PhasePaths:
         if value is None and self.sides.acts(body.target, out.target):
             raise NotFollowedError("unknown-loop")
         if rest is None:
+            state.doubtful |= self.loops.roles and state.is_role
             self._take(out, state.copy())
         elif not state.known.at_least_one(rest):
             if self.loops.may_end(state, rest):
@@ -288,10 +289,14 @@ class PhasePaths:
                 self._take(out, state)
             return
         if variable is not None:
-            state.env[variable] = value
+            state.env[variable] = self.loops.variable(state, number)
         self._take(body, state)
 
     def _take(self, edge: Edge, state: PathState) -> None:
+        if self.loops.roles:
+            for kind, number in edge.loops:
+                if kind == "enter":
+                    self.loops.check_shared(state, number)
         way = self.sides.joined(edge, state)
         self._assign(state, way.assigns)
         again = False

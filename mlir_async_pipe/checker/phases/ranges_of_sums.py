@@ -54,12 +54,17 @@ def _direction(terms: Direction) -> tuple[Direction, int]:
 
 @lru_cache(maxsize=1 << 14)
 def atoms_within(atom: Atom) -> frozenset[Atom]:
-    """An atom, and those that its operands are made of."""
+    """An atom, and those that it is named by: the operands of an operator, or of an op of which
+    nothing else is known."""
     found = {atom}
-    if atom.kind == "call":
-        for operand in forms.operator_of(atom)[1]:
-            for inner, _ in operand.terms:
+    parts = [atom.key]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Form):
+            for inner, _ in part.terms:
                 found |= atoms_within(inner)
+        elif type(part) is tuple:
+            parts += part
     return frozenset(found)
 
 

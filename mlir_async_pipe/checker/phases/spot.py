@@ -9,7 +9,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Place, Value
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
-from mlir_async_pipe.checker.phases.thread_numbers import EachThread
+from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 
@@ -63,6 +63,11 @@ class Spot:
         if isinstance(value, EachThread):
             return ThreadsDifferError(value)
         return NotFollowedError("unknown-number")
+
+    def mine(self, number: int) -> Value:
+        """A number as the threads that are there have it."""
+        value = self.get(number)
+        return among(value, self.mask) if isinstance(value, EachThread) and self.mask else value
 
     def parity(self, number: int) -> int:
         """The lowest bit of a number."""

@@ -14,6 +14,8 @@ import pytest
 
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
+from helpers.role_kernels import APART as OWN_BARRIER
+from helpers.role_kernels import IN_TURNS, WRONG, TwoGroups
 from helpers.tensor_kernels import Ring
 from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, changed, init
 from mlir_async_pipe.checker.hazards import CheckSummary
@@ -23,7 +25,7 @@ LOADS = Ring(tiles=3, specialised=True, counted=False)
 PRODUCTS = Ring(slots=2, in_flight=1, tiles=4, reader="products", specialised=True, counted=False)
 
 
-def checked(ring: Ring) -> Report:
+def checked(ring: Ring | TwoGroups) -> Report:
     return check_module(parse(ring.text())).report
 
 
@@ -162,3 +164,64 @@ def test_lanes_of_one_warp_that_are_two_roles_are_not_decided() -> None:
     )
     found = check_module(parse(text)).report.of("checks")[0]
     assert found.unsafe == 0 and set(found.reasons) == {"lanes-apart"}
+
+
+def test_persistent_loops_by_the_size_of_the_grid() -> None:
+    """Both roles go from the block's number to the number of tiles, by as many as there are blocks."""
+    head = "scf.for %e = %c0 to %executions step %c1"
+    text = LOADS.text().replace(head, "scf.for %e = %block to %executions step %blocks")
+    ids = "%block = gpu.block_id x\n%blocks = gpu.grid_dim x\n%c0 ="
+    text = text.replace("%c0 =", ids, 1).replace("%executions = arith.constant 2 : index", "")
+    text = text.replace("%tiles: index", "%tiles: index, %executions: index")
+    # What the blocks write is another matter.
+    text = text.replace("memref.store %v, %out[%tile, %t] : memref<?x64xf32>", "")
+    assert text.count("to %executions step %blocks") == 2
+    assert verdict(check_module(parse(text)).report) == "safe"
+    restarted = text.replace(
+        "scf.yield %r#0, %r#1 : index, i1", "scf.yield %c0, %phase0 : index, i1"
+    )
+    assert verdict(check_module(parse(restarted)).report) == "unsafe"
+
+
+GROUPS = [
+    TwoGroups(counted=False),
+    TwoGroups(slots=3, counted=False, barriers=2),
+    TwoGroups(slots=1, arrivals="groups", counted=False),
+    TwoGroups(style="ping-pong", executions=4),
+    TwoGroups(style="ping-pong", slots=3, tiles=4, executions=5, barriers=2),
+]
+
+
+@pytest.mark.parametrize("kernel", GROUPS)
+def test_two_groups_of_consumers_are_proven(kernel: TwoGroups) -> None:
+    """Cooperative, with an arrival of each warp or group; in turns, by named barriers."""
+    assert verdict(checked(kernel)) == "safe"
+    for completion, schedule in (("late", "forward"), ("random:1", "backward")):
+        result = kernel.run(completion, schedule)
+        assert not result.races and kernel.is_right(result)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wrong"),
+    [(GROUPS[0], name) for name in WRONG]
+    + [(GROUPS[2], name) for name in OWN_BARRIER]
+    + [(GROUPS[3], name) for name in WRONG | IN_TURNS],
+)
+def test_two_groups_that_are_wrong_are_named(kernel: TwoGroups, wrong: str) -> None:
+    changes = (WRONG | OWN_BARRIER | IN_TURNS)[wrong]
+    mutant = dataclasses.replace(kernel, changes=changes, tiles=2 * kernel.slots + 1)
+    fails = any(mutant.run(completion, "forward").races for completion in ("late", "eager"))
+    assert fails
+    assert verdict(checked(mutant)) == "unsafe"
+
+
+def test_ping_pong_of_very_many_executions_is_counted_out() -> None:
+    """Each group runs every second one: the loops of the roles are not alike."""
+    kernel = TwoGroups(style="ping-pong", slots=2, tiles=2, executions=100)
+    assert verdict(checked(kernel)) == "safe"
+
+
+def test_subscripts_of_neighbouring_threads_touch_all_between() -> None:
+    """A half of the tile that no wait covers certainly holds an element that some thread reads."""
+    halves = dataclasses.replace(GROUPS[1], changes={"wait 0": ""})
+    assert verdict(checked(halves)) == "unsafe"
