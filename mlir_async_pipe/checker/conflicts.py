@@ -24,7 +24,7 @@ from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import NO, Overlap, ThreadRange, is_thread_condition
+from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
 from mlir_async_pipe.values.memory_roots import GIVEN
 
 Cause = Literal[
@@ -333,18 +333,3 @@ def _doubt(later: Event, earlier: Event, state: State) -> str:
     if state.other:
         return "divergent-condition"
     return "conditional-access" if later.maybe or earlier.maybe else ""
-
-
-def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
-    """The conditions on thread ids that hold on this path, beyond the block's size."""
-    ids = tuple(
-        (atom, state.facts[atom])
-        for atom in base
-        if atom.kind == "tid" and state.facts.get(atom, base[atom]) != base[atom]
-    )
-    made = [
-        entry
-        for entry in state.facts.items()
-        if entry[0].kind in ("call", "sum") and is_thread_condition(entry[0])
-    ]
-    return (*ids, *sorted(made, key=repr)) if made else ids

@@ -7,7 +7,7 @@ commit, wait, barrier     see `groups`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker import views as memory
 from mlir_async_pipe.checker.commit_groups import Groups
-from mlir_async_pipe.checker.conflicts import Judge, thread_ranges
+from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.other_threads import own
 from mlir_async_pipe.checker.owners import Owners
@@ -33,7 +33,7 @@ from mlir_async_pipe.checker.state import (
     moved,
 )
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.checker.thread_grid import ThreadRange
+from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -274,3 +274,21 @@ class Effects:
 def _taint(state: State) -> None:
     """Some threads wait for some others: what races after it cannot be told for certain."""
     state.tainted = True
+
+
+def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
+    """The conditions on thread ids that hold on this path, beyond the block's size."""
+    facts = state.facts
+    ids = tuple(
+        [
+            (atom, facts[atom])
+            for atom, usual in base.items()
+            if atom[0] == "tid" and facts.get(atom, usual) != usual
+        ]
+    )
+    made = [
+        entry
+        for entry in facts.items()
+        if entry[0][0] in ("call", "sum") and is_thread_condition(entry[0])
+    ]
+    return (*ids, *sorted(made, key=repr)) if made else ids

@@ -89,14 +89,14 @@ class Explorer:
             self.lost,
         )
         self.plans: list[list[Plan]] = []
-        self.barriers: set[tuple[int, int]] = set()
+        self.barriers: list[set[int]] = [set() for _ in self.flow.blocks]
         for block in self.flow.blocks:
             plans: list[Plan] = []
             for step in block.steps:
                 plan = self.planner.plan(step)
                 if plan is not None:
                     if is_barrier(step):
-                        self.barriers.add((block.number, len(plans)))
+                        self.barriers[block.number].add(len(plans))
                     last = plans[-1] if plans else None
                     if isinstance(plan, OutsideAccesses) and isinstance(last, OutsideAccesses):
                         last.ops += plan.ops
@@ -139,9 +139,9 @@ class Explorer:
             self._block(block, step, state)
 
     def _block(self, block: Block, first: int, state: State) -> None:
-        plan = self.plans[block.number]
+        plan, barriers = self.plans[block.number], self.barriers[block.number]
         for position in range(first, len(plan)):
-            barrier = (block.number, position) in self.barriers
+            barrier = position in barriers
             if barrier and state.other:
                 # What one thread has done up to here is known on its own path.
                 return

@@ -51,6 +51,9 @@ class Comparer:
     threads: Threads
     budget: Budget = field(default_factory=lambda: Budget(POINTS))
     _known: Answers = field(default_factory=dict)
+    _timeless: dict[tuple[object, ...], tuple[Region, Region, Overlap]] = field(
+        default_factory=dict
+    )
 
     def overlap(
         self,
@@ -66,6 +69,13 @@ class Comparer:
         `same_thread` False asks for two different threads. `ranges` are conditions on the
         thread ids of both ends.
         """
+        # Regions of one event are one object: iterations ask about the same ones again.
+        asked = (id(a), id(b), same_thread, ranges)
+        before = self._timeless.get(asked)
+        if before is not None:
+            self.budget.asked()
+            return before[2]
+        first, second = a, b
         if a.frame != b.frame:
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
             if bytes_a is None or bytes_b is None:
@@ -84,14 +94,18 @@ class Comparer:
             open_pairs.append((one, other))
         key: tuple[object, ...] = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
         # What a path knows of thread ids stands in `ranges`: no other fact matters to these.
-        if not all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
+        timeless = all(is_thread_number(piece.start) for pair in open_pairs for piece in pair)
+        if not timeless:
             key = (*key, frozenset(facts.items()))
         self.budget.asked()
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
         if found.verdict == "yes" and reason:
-            return Overlap("cannot tell", reason)
+            found = Overlap("cannot tell", reason)
+        if timeless:
+            # They are kept, so that their ids stay their own.
+            self._timeless[asked] = (first, second, found)
         return found
 
     def _decide(
