@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     operations,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callee_of
 from mlir_async_pipe.checker.step_graph import (
@@ -32,14 +33,14 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.values.memory_roots import space_of
-from mlir_async_pipe.vocabulary import Row, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import ROWS, Row, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
     REGION_ROWS,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
+from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
 
@@ -101,10 +102,14 @@ def lost_steps(flow: Flow) -> Iterator[Lost]:
 
 def _noisy(kernel: Any) -> Iterator[Any]:
     """The ops of a kernel that it matters to follow."""
-    for op in walk(kernel):
+    for op in walk_named(kernel, _may_be_noisy):
         row = row_of(op)
         if op.name in CALL_OPS or is_opaque_code(op) or (row is not None and _matters(op, row)):
             yield op
+
+
+def _may_be_noisy(name: str) -> bool:
+    return name in ROWS or name in CALL_OPS or name in OPAQUE_CODE
 
 
 def _matters(op: Any, row: Row) -> bool:
@@ -126,7 +131,7 @@ def _possible(region: Any) -> Iterator[Any]:
 
 def homeless(module: Any) -> Iterable[Any]:
     """The async ops, commits, waits and barriers that stand in no function and no launch."""
-    for op in walk(module):
+    for op in walk_named(module, ROWS.__contains__):
         row = row_of(op)
         if row is None or not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
             continue
