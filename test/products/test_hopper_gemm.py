@@ -90,9 +90,10 @@ def test_the_product_is_numpy_s(shape: str, completion: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("completion", machine.COMPLETIONS)
 @pytest.mark.parametrize("shape", LARGE)
-def test_the_product_of_a_large_tile_is_numpy_s(shape: str) -> None:
-    assert multiply(LARGE[shape], "late") == (True, set())
+def test_the_product_of_a_large_tile_is_numpy_s(shape: str, completion: str) -> None:
+    assert multiply(LARGE[shape], completion) == (True, set())
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
