@@ -15,7 +15,15 @@ from collections.abc import Iterable
 import pytest
 
 from helpers.phase_search.explore import arrive, expect, explore, load, mma, wait, wait_group
-from helpers.phase_search.forms import DRAINS, ORDERS, Loop, in_one, specialised, stores
+from helpers.phase_search.forms import (
+    DRAINS,
+    ORDERS,
+    Loop,
+    committed,
+    in_one,
+    specialised,
+    stores,
+)
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 AFTER, BETWEEN, BEFORE, ENDS = ORDERS
@@ -190,3 +198,44 @@ RIGHT = [expect(0), load(0, 0, 0), wait(0, 0), mma(0, 0), wait_group(0)]
 def test_one_tile(steps: list, wrong: str) -> None:
     """The search itself on one slot: each way to be wrong shows as what it is."""
     assert explore({"warp": steps}, [1], 1).wrong == wrong
+
+
+@pytest.mark.parametrize("copies_first", [False, True], ids=["copies last", "copies first"])
+@pytest.mark.parametrize(("slots", "warps"), SIZES)
+def test_products_that_commits_complete(slots: int, warps: int, copies_first: bool) -> None:
+    """V >= d + p, one more with the copies first, where the wait of tile t is for the commit of t - p:
+    with the loop run twice, and nothing but the waits for the last p tiles in between."""
+    for ahead, in_flight in itertools.product((1, 2, 3), (0, 1, 2)):
+        needed = ahead + in_flight + copies_first
+        if needed > slots + 1:
+            continue
+        wrong = [
+            committed(
+                slots, warps, [Loop(n, ahead, in_flight)] * 2, copies_first=copies_first
+            ).wrong
+            for n in range(2 * slots + 3)
+        ]
+        assert (not any(wrong)) == (slots >= needed), (ahead, in_flight, wrong)
+
+
+@pytest.mark.parametrize("slots", [2, 3] if NIGHTLY else [2])
+def test_two_loops_whose_products_commits_complete(slots: int) -> None:
+    """V >= max(d1 + p1, d2 + p2): what the first one left in flight has been waited for."""
+    for d1, d2, p1, p2 in itertools.product((1, 2), (1, 2), (0, 1), (0, 1)):
+        needed = max(d1 + p1, d2 + p2)
+        if needed > slots + 1:
+            continue
+        wrong = first_wrong(
+            ((n, m), committed(slots, 2, [Loop(n, d1, p1), Loop(m, d2, p2)]).wrong)
+            for n, m in pairs(slots)
+        )
+        assert (wrong is None) == (slots >= needed), (d1, p1, d2, p2, wrong)
+
+
+def test_commits_without_barriers_or_last_waits_go_wrong() -> None:
+    """Without the barrier warp 1 may miss a phase; without the last waits the next execution fills
+    what a product still reads."""
+    loops = [Loop(5, 1, 1)] * 2
+    assert committed(2, 2, loops).wrong == ""
+    assert committed(2, 2, loops, meets=False).wrong != ""
+    assert committed(2, 2, [Loop(1, 1, 1), Loop(2, 2, 0)], drains=False).wrong == "race"

@@ -4,7 +4,7 @@
 
 An agent is a warp or a producer thread; its program is a list, for trip counts are numbers here.
 What may happen at any moment: the next step of any agent, and the arrival of either half of a
-copy in flight. The memory model is sequentially consistent, without proxies and without lanes
+copy in flight, and the end of the products that a commit covers. The memory model is sequentially consistent, without proxies and without lanes
 apart. What goes wrong: a product reads a slot that does not hold its tile, or a copy is issued
 into a slot that a product still reads ("race"); an arrival with none pending ("arrival"); nobody
 can go on ("hang").
@@ -57,6 +57,11 @@ def mma(slot: int, tile: int) -> Step:
     return Step("mma", slot, tile)
 
 
+def commit(bar: int) -> Step:
+    """One arrival when all products that this agent has issued are over, at any moment from now on."""
+    return Step("commit", bar)
+
+
 def write(slot: int, tile: int) -> Step:
     """This warp's part of a tile into a slot; a store of it is a product that reads
     `written(tile, warps)`."""
@@ -98,7 +103,7 @@ class Barrier(NamedTuple):
 
 class State(NamedTuple):
     """`at`: the next step of each agent; `reading`: its products in flight, oldest first, as
-    (slot, tile); `slots`: the tile that was issued last into each; `landing`: halves in flight,
+    (slot, tile), and its commits as (-1 - barrier, 0); `slots`: the tile that was issued last into each; `landing`: halves in flight,
     as (barrier, slot, tile, half)."""
 
     at: tuple[int, ...]
@@ -173,6 +178,11 @@ def _sorted(state: State, alike: list[list[int]]) -> State:
 def _nexts(state: State, code: list[list[Step]]) -> list[State] | str:
     """Every state that one event leads to, or what goes wrong in one."""
     found = [_landed(state, half) for half in state.landing]
+    for agent in range(len(code)):
+        over = _committed(state, agent)
+        if isinstance(over, str):
+            return over
+        found += over
     meeting = []
     for agent, steps in enumerate(code):
         if state.at[agent] == len(steps):
@@ -199,6 +209,22 @@ def _landed(state: State, half: tuple[int, int, int, int]) -> State:
     assert moved is not None
     bars[half[0]] = moved
     return state._replace(bars=tuple(bars), landing=state.landing - {half})
+
+
+def _committed(state: State, agent: int) -> list[State] | str:
+    """The state after the oldest commit of an agent has arrived, if it has one."""
+    products = state.reading[agent]
+    first = next((n for n, (slot, _) in enumerate(products) if slot < 0), None)
+    if first is None:
+        return []
+    bar = -1 - products[first][0]
+    moved = state.bars[bar].after(1, 0)
+    if moved is None:
+        return "arrival"
+    bars = tuple(moved if n == bar else held for n, held in enumerate(state.bars))
+    left = products[first + 1 :]
+    reading = tuple(left if n == agent else held for n, held in enumerate(state.reading))
+    return [state._replace(bars=bars, reading=reading)]
 
 
 def _ran(state: State, agent: int, step: Step) -> State | str | None:
@@ -235,6 +261,8 @@ def _ran(state: State, agent: int, step: Step) -> State | str | None:
         if state.slots[slot] != tile or any(half[1] == slot for half in state.landing):
             return "race"
         products = (*products, (slot, tile))
+    elif step.name == "commit":
+        products = (*products, (-1 - step.first, 0))
     else:
         products = products[max(0, len(products) - step.first) :]
     reading = tuple(products if n == agent else held for n, held in enumerate(state.reading))

@@ -1,7 +1,7 @@
 """The loops whose rules docs/phases.md states, as programs for `explore`.
 
 V slots, copies d tiles ahead, p products in flight, n tiles an execution; t counts tiles since
-the barriers were initialised, over all executions. Barrier s is full[s], V + s is empty[s].
+the barriers were initialised, over all executions. Barrier s is full[s], V + s is empty[s], or done[s].
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from helpers.phase_search.explore import (
     Programs,
     Step,
     arrive,
+    commit,
     expect,
     explore,
     load,
@@ -80,6 +81,48 @@ def in_one(order: str, slots: int, warps: int, loops: list[Loop], meet_after: bo
 
     programs: Programs = {f"warp {number}": program(number == 0) for number in range(warps)}
     return explore(programs, [1] * slots, slots)
+
+
+def committed(
+    slots: int,
+    warps: int,
+    loops: list[Loop],
+    *,
+    copies_first: bool = False,
+    drains: bool = True,
+    meets: bool = True,
+) -> Found:
+    """Not specialised: warp 0 issues copies and products, a commit says when those of a tile are over;
+    all warps wait for the commit of tile t - p, and after a loop for the last p (`drains`)."""
+
+    def program(leads: bool) -> list[Step]:
+        steps: list[Step] = []
+        start = 0
+
+        def refill(tile: int, end: int) -> list[Step]:
+            slot = tile % slots
+            return [expect(slot), load(slot, slot, tile)] if leads and tile < end else []
+
+        def over(tile: int) -> Step:
+            return wait(slots + tile % slots, tile // slots)
+
+        for loop in loops:
+            d, p, end = loop.ahead, loop.in_flight, start + loop.tiles
+            for tile in range(start, start + d):
+                steps += refill(tile, end)
+            for tile in range(start, end):
+                slot = tile % slots
+                issue = [mma(slot, tile), commit(slots + slot)] if leads else []
+                between = [*([meet()] if meets else []), *refill(tile + d, end)]
+                product = [*issue, over(tile - p)]
+                parts = [*between, *product] if copies_first else [*product, *between]
+                steps += [wait(slot, tile // slots), *parts]
+            steps += [over(tile) for tile in range(end - p, end)] if drains else []
+            start = end
+        return steps
+
+    programs: Programs = {f"warp {number}": program(number == 0) for number in range(warps)}
+    return explore(programs, [1] * (2 * slots), slots)
 
 
 # How many arrivals a consumer makes after its loop: those that its iterations left out.
