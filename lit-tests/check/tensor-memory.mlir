@@ -93,7 +93,7 @@ gpu.module @too_early {
     }
     gpu.barrier
     nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
-    // expected-error @below {{'nvgpu.tma.async.load' writes what 'nvvm.tcgen05.mma' may still read [source-overwritten]}}
+    // expected-error @below {{'nvgpu.tma.async.load' writes what 'nvvm.tcgen05.mma' may still be reading [source-overwritten]}}
     nvgpu.tma.async.load %map[%c0, %c1], %full[%c0] to %tile, predicate = %first : !map, !bars -> memref<128x64xf16, #wg>
     nvgpu.mbarrier.try_wait.parity %full[%c0], %true, %ticks : !bars
     nvvm.tcgen05.fence <after>
