@@ -15,7 +15,6 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -37,8 +36,8 @@ from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
-from mlir_async_pipe.expand.write.write_loop import write_loop
 from mlir_async_pipe.expand.write.write_ring import write_ring
+from mlir_async_pipe.expand.write.written_again import WrittenLoops
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
@@ -97,8 +96,9 @@ def _expand_all(
         with unchanged():
             rings = [_ring(loop, limits, around) for loop in inner if has_transactions(loop)]
             of_groups = [loop for loop in inner if not has_transactions(loop)]
-            plan_of = _planner(of_groups, limits, session, around, options.share_plans)
-            plans = [(loop, plan_of(loop)) for loop in of_groups]
+            shared = _shared_plans(of_groups, limits, session, around, options.share_plans)
+            plans = [(loop, shared.plan_of(loop)) for loop in of_groups]
+            families = [shared.family_of(plan) for _, plan in plans if plan is not None]
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
             for plan in made:
@@ -111,7 +111,7 @@ def _expand_all(
                 names.forget(loop)
         for ring in rings:
             session.record("loops", ring_record(ring, numbering))
-        carried = _expand_round(made, rings, module)
+        carried = _expand_round(made, families, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
@@ -120,17 +120,15 @@ def _expand_all(
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
 
 
-def _planner(
+def _shared_plans(
     loops: list[Operation], limits: Limits, session: Session, around: Surroundings, share: bool
-) -> Callable[[Operation], Plan | None]:
+) -> SharedPlans:
     """How each of the loops is planned: equal ones once, if plans are to be shared."""
 
     def alone(loop: Operation, around: Surroundings) -> Plan | None:
         return _plan(loop, limits, session, around)
 
-    if share and len(loops) > 1:
-        return SharedPlans(loops, alone, around, session.diagnostics).plan_of
-    return lambda loop: alone(loop, around)
+    return SharedPlans(loops if share else [], alone, around, session.diagnostics)
 
 
 def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
@@ -150,12 +148,18 @@ def _ring(loop: Operation, limits: Limits, around: Surroundings) -> RingPlan:
         raise
 
 
-def _expand_round(plans: list[Plan], rings: list[RingPlan], module: Any) -> list[int]:
-    """Write loops of which none holds another; returns the registers that each loop of `plans`
-    carries."""
+def _expand_round(
+    plans: list[Plan], families: list[int | None], rings: list[RingPlan], module: Any
+) -> list[int]:
+    """Write loops of which none holds another, those of one family alike; returns the registers that
+    each loop of `plans` carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
     rooms = Rooms([*of_groups, *((ring.loop, ring.buffers) for ring in rings)])
-    carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
+    loops = WrittenLoops(families)
+    carried = [
+        loops.write(plan, rooms.of(plan.loop, plan.buffers), family).registers
+        for plan, family in zip(plans, families, strict=True)
+    ]
     for ring in rings:
         write_ring(ring, rooms.of(ring.loop, ring.buffers))
     rooms.close(module)

@@ -63,6 +63,7 @@ class SharedPlans:
         self._around = around
         self._diagnostics = diagnostics
         self._kept: dict[Hashable, list[_Kept]] = {}
+        self._families: dict[int, int] = {}
         # A table costs a tenth of a plan: it is read of loops that may have an equal one.
         beside = Counter(loop.block for loop in loops)
         shapes = {loop: _shape(loop) for loop in loops if beside[loop.block] > 1}
@@ -79,6 +80,7 @@ class SharedPlans:
             for kept in variants:
                 if kept.fits(loop, table, self._around) and kept.recipe is not None:
                     made: Plan = kept.recipe.made(table)
+                    self._families[id(made)] = id(kept)
                     return made
             return self._planned(loop, table, variants)
 
@@ -89,7 +91,13 @@ class SharedPlans:
         silent = len(self._diagnostics.items) == told
         if plan is not None and silent and asked.repeatable and len(variants) < VARIANTS:
             variants.append(_Kept(plan, table, asked.answers))
+            self._families[id(plan)] = id(variants[-1])
         return plan
+
+    def family_of(self, plan: Plan) -> int | None:
+        """The same number for the plan of a loop and those that were made of it; None for a plan that
+        no other one can be made of. The plans are to be alive."""
+        return self._families.get(id(plan))
 
 
 def _shape(loop: Operation) -> tuple[Hashable, ...]:

@@ -38,11 +38,12 @@ class Span:
         last = create("async_pipe.marker", ip=after(loop), loc=loop.location)
         return Span(first, last)
 
-    def close(self, loop: Operation) -> list[Operation]:
-        """The ops in between but for the loop itself; the markers go."""
+    def close(self, loop: Operation | None = None) -> list[Operation]:
+        """The ops in between but for the loop itself, if it is there; the markers go."""
         siblings = operations(self.first.block)
         inside = siblings[siblings.index(self.first) + 1 : siblings.index(self.last)]
-        inside.remove(loop)
+        if loop is not None:
+            inside.remove(loop)
         self.first.erase()
         self.last.erase()
         return inside

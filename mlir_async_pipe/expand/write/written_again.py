@@ -1,0 +1,161 @@
+"""Writes a loop whose plan was made of another one's by copying what that one became.
+
+    loop 1, written    -->    its ops, which of them use what from outside, and where each comes from
+    loop 2             -->    the same ops with loop 2's values in place of loop 1's, and its locations
+
+A plan says all that the writer does, but for what it finds in the loop: which values are the same,
+which results are used, which locations the ops have. Loops in which these differ are written on their
+own, and so is all that uses what neither loop nor buffers name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, captured, is_used, walk
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
+from mlir_async_pipe.expand.write.inner_pipeline import Span
+from mlir_async_pipe.expand.write.templates import Template
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_loop import Written, write_loop
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.session.light_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop before it is written: its operands by number, `values`, the locations of its ops, and
+    what has to be equal for another one to become the same."""
+
+    values: list[Value]
+    places: list[Any]
+    key: Hashable
+
+    @staticmethod
+    def read(plan: Plan, buffers: list[VersionedBuffer]) -> _Loop:
+        """Read the loop of a plan, whose buffers are made."""
+        numbers: dict[Value, int] = {}
+        pattern: list[int] = []
+        places: list[Any] = []
+        for op in walk(plan.loop):
+            places.append(op.location)
+            pattern += [numbers.setdefault(value, len(numbers)) for value in op.operands]
+        for buffer in buffers:
+            pattern.append(numbers.setdefault(buffer.value, len(numbers)))
+        rooms = tuple((buffer.value.type, buffer.shape) for buffer in buffers)
+        used = tuple(map(is_used, plan.loop.results))
+        return _Loop(list(numbers), places, (tuple(pattern), rooms, used, plan.boundary))
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What a loop became: `templates` of its ops, `places` the numbers of the locations of these and
+    of the block arguments in them; `outside` numbers what they use, `same` pairs equal locations."""
+
+    key: Hashable
+    templates: list[Template]
+    places: list[int]
+    outside: dict[Value, int]
+    same: list[tuple[int, int]]
+    written: Written
+
+    def again(self, loop: Operation, read: _Loop) -> Written | None:
+        """Write another loop; None if its locations are equal elsewhere."""
+        if any(read.places[a] != read.places[b] for a, b in self.same):
+            return None
+        mapping = {value: read.values[number] for value, number in self.outside.items()}
+        ip, places = before(loop), iter(self.places)
+        for template in self.templates:
+            copy = template.clone(mapping, ip)
+            mapping.update(zip(template.results, copy.results, strict=True))
+            for located in _located(copy):
+                _put(located, read.places[next(places)])
+        results = [mapping[value] for value in self.written.results]
+        for old, new in zip(loop.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        loop.erase()
+        return Written(self.written.registers, results)
+
+
+class WrittenLoops:
+    """Writes loops one by one; those of one `family`, whose plans were made of one, alike."""
+
+    def __init__(self, families: Sequence[Hashable]) -> None:
+        self._more = Counter(families)
+        self._recipes: dict[Hashable, list[_Recipe]] = {}
+
+    def write(self, plan: Plan, buffers: list[VersionedBuffer], family: Hashable) -> Written:
+        """Write the loop of a plan."""
+        alone = family is None or self._more[family] == 1 or not _can_be_placed()
+        if alone or names.parts_of(plan.loop):
+            return write_loop(plan, buffers)
+        read = _Loop.read(plan, buffers)
+        recipes = self._recipes.setdefault(family, [])
+        for recipe in recipes:
+            written = recipe.again(plan.loop, read) if recipe.key == read.key else None
+            if written is not None:
+                return written
+        if len(recipes) > 1:
+            return write_loop(plan, buffers)
+        outside = {*captured(plan.loop), *(buffer.value for buffer in buffers)}
+        span = Span.around(plan.loop)
+        written = write_loop(plan, buffers)
+        found = _recipe(read, outside, span.close(), written)
+        if found is not None:
+            recipes.append(found)
+        return written
+
+
+def _recipe(
+    read: _Loop, outside: set[Value], ops: list[Operation], written: Written
+) -> _Recipe | None:
+    """How to write a loop again that became `ops`; None if not all of it comes from the loop."""
+    templates = [Template.of(op) for op in ops]
+    made = {result for template in templates for result in template.results}
+    used = {use.value for template in templates for use in template.uses} | {*written.results}
+    numbers = {value: n for n, value in enumerate(read.values) if value in outside}
+    needed = used - made
+    if not needed <= numbers.keys():
+        return None
+    places = []
+    for located in (each for op in ops for each in _located(op)):
+        number = next((n for n, p in enumerate(read.places) if p == located.location), None)
+        if number is None:
+            return None
+        places.append(number)
+    chosen = sorted(set(places))
+    same = [
+        (a, b) for a in chosen for b, place in enumerate(read.places)
+        if b > a and place == read.places[a]
+    ]  # fmt: skip
+    outer = {value: numbers[value] for value in needed}
+    return _Recipe(read.key, templates, places, outer, same, written)
+
+
+def _located(op: Operation) -> list[Any]:
+    """All below an op that has a location: ops, and arguments of blocks."""
+    if len(op.regions) == 0:
+        return [op]
+    found: list[Any] = []
+    for inner in walk(op):
+        found.append(inner)
+        for region in inner.regions:
+            for block in region.blocks:
+                found += block.arguments
+    return found
+
+
+def _can_be_placed() -> bool:
+    """Whether the bindings let a copy have another location than what it was copied of."""
+    settable = getattr(ir.Operation.location, "fset", None) is not None
+    return settable and hasattr(ir.BlockArgument, "set_location")
+
+
+def _put(located: Any, place: Any) -> None:
+    if isinstance(located, ir.Operation):
+        located.location = place
+    else:
+        ir.BlockArgument(located).set_location(place)
