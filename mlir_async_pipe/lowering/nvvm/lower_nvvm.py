@@ -79,6 +79,7 @@ def generate(
     assembled = None
     if emit == "cubin" or (resources and find_tool("ptxas") is not None):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
+        _tell_of_products(assembled, root, session)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -120,6 +121,16 @@ def _assembled(
             at=op,
         )
     return (second_ptx, second) if better else (ptx, assembled)
+
+
+def _tell_of_products(assembled: Assembled, root: Any, session: Session) -> None:
+    for said in assembled.on_products:
+        named = (op for op in _functions(root) if f"'{symbol_name(op)}'" in said)
+        session.diagnostics.remark(
+            f"ptxas says of products of warpgroups: {said}",
+            code="products-serialised",
+            at=next(named, None),
+        )
 
 
 def _functions(root: Any) -> list[Any]:

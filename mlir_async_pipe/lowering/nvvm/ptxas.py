@@ -1,4 +1,4 @@
-"""Assembles PTX with NVIDIA's ptxas, and reads what it says about registers and spills."""
+"""Assembles PTX with NVIDIA's ptxas, and reads what it says about registers, spills and products."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A cubin, and the resources of its kernels by name."""
+    """A cubin, the resources of its kernels by name, and what ptxas says of products of warpgroups."""
 
     cubin: bytes
     resources: dict[str, Resources]
+    on_products: tuple[str, ...] = ()
 
 
 def assemble(ptx: str, chip: Chip, *, kept: bool = True) -> Assembled:
@@ -80,7 +81,9 @@ def _run(ptx: str, architecture: str, ptxas: str) -> Assembled:
                 f"ptxas refuses the code: {_first_error(done.stderr + done.stdout)}",
                 code="assembler-failed",
             )
-        return Assembled(output.read_bytes(), parse_verbose(done.stderr + done.stdout))
+        said = done.stderr + done.stdout
+        on_products = tuple(match[1] for match in _ON_PRODUCTS.finditer(said))
+        return Assembled(output.read_bytes(), parse_verbose(said), on_products)
 
 
 _FUNCTION = re.compile(
@@ -89,6 +92,8 @@ _FUNCTION = re.compile(
     r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
 )
+# C7510: products are serialised, and why; C7517: a wait is put in, since registers are used early.
+_ON_PRODUCTS = re.compile(r"\(C75\d\d\) ([^\n]*)")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
