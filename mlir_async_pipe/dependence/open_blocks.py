@@ -36,12 +36,17 @@ def holds_in_any_block(
 ) -> bool:
     """Whether `law`, which asks for what all threads touch by `regions`, holds in the known block,
     else in every block whose threads stay in bounds. It must hold in one at least."""
+    if block is not None:
+        try:
+            return law(block)
+        except OutOfBounds:
+            return False
+    regions = list(regions)
     ids = ids_of(regions)
-    sizes = [block] if block is not None else _possible_sizes(list(regions), ids)
     # A larger block has more threads at the same places, unless these depend on its size.
     nested = all(known.kind != "block_size" for known in ids)
     decided = False
-    for size in sizes:
+    for size in _possible_sizes(regions, ids):
         try:
             if not law(size):
                 return False

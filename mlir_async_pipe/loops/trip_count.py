@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.loop_bounds import scf_for_trips
 
 
+@remembered
 def static_trip_count(loop: Operation) -> int | None:
     """How often an scf.for runs, None if not constant; raises PipelineError (bad-step)."""
     step = constant_value(loop.operands[2])

@@ -52,7 +52,12 @@ def synchronised(plan: Plan) -> Plan:
     for pair in plan.barriers:
         pairs.setdefault(pair.second.position, []).append(pair)
     group_of = {member.position: group for group in plan.groups for member in group.members}
-    walker = _Walker(plan, needs, pairs, group_of)
+    kept = {barrier.unit.position for barrier in plan.kept_barriers}
+    # Before all other units nothing ever stands.
+    asking = tuple(
+        u for u in plan.units.units if u.position in (needs.keys() | pairs.keys() | kept)
+    )
+    walker = _Walker(plan, asking, needs, pairs, group_of)
     state = walker.initial()
     prologue = []
     for t in range(plan.last_stage):
@@ -91,9 +96,11 @@ _NOTHING = Step()
 
 @dataclass(frozen=True)
 class _Walker:
-    """What the steps of a plan need, by the position of the unit, and each unit's group."""
+    """What the steps of a plan need before the `units` that need anything, by their positions, and
+    each unit's group."""
 
     plan: Plan
+    units: tuple[Unit, ...]
     needs: dict[int, list[Need]]
     pairs: dict[int, list[BarrierPair]]
     group_of: dict[int, Group]
@@ -158,7 +165,7 @@ class _Walker:
         """Go through one step of the prologue, the kernel or the epilogue, in which `given` stands
         already: what it needs besides, and what is known after it."""
         step, at_top = Step(), self.plan.wait_at == "iteration"
-        units = [unit for unit in self.plan.units.units if phase.active(unit.stage)]
+        units = [unit for unit in self.units if phase.active(unit.stage)]
         if -1 in given.before:
             state = self._apply(given.before[-1], state, (0, -1), phase)
         if at_top and not given.before:
