@@ -17,7 +17,7 @@ from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.ask_checker.drop_barriers import drop
-from mlir_async_pipe.ask_checker.recount_existing import keep_existing
+from mlir_async_pipe.ask_checker.recount_existing import pipeline_others
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
@@ -104,9 +104,11 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
     (cursors, nothing), (_, scheduling), (_, expanding), *others = members(options)
     with session.measured(cursors.name):
         cursors.run(module, nothing, session)
-    with session.measured("existing pipelines"):
-        keep_existing(module, lambda trial: _rehearse(trial, options, session), session)
-    schedule_and_expand(module, scheduling, expanding, session)
+
+    def attempt(module: Any, session: Session) -> None:
+        schedule_and_expand(module, scheduling, expanding, session)
+
+    pipeline_others(module, attempt, session)
     known: Mapping[Any, Outcome] = {}
     for found, handed_on in others:
         with session.measured(found.name):
@@ -123,12 +125,6 @@ def _is_by_hand(op: Operation) -> bool:
     row = row_of(op)
     written = BARRIERS in op.attributes or CURSOR in op.attributes
     return written or (row is not None and row.slots != 0)
-
-
-def _rehearse(module: Any, options: PipelineOptions, session: Session) -> None:
-    """Schedule and expand a copy of the module, which tells nobody what it finds."""
-    _, (_, scheduling), (_, expanding), *_ = members(options)
-    schedule_and_expand(module, scheduling, expanding, Session(target=session.target))
 
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:

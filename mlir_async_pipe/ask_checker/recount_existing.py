@@ -13,6 +13,7 @@ from typing import Any
 from mlir_async_pipe.ask_checker.relax_waits import relax
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation, function_name, walk
+from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
@@ -21,21 +22,39 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.session.report import Session
 
-Rehearse = Callable[[Any], None]
+Attempt = Callable[[Any, Session], None]
 """Schedules and expands a module; raises AsyncPipeError."""
 
 
-def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
-    """Give every annotated loop that is pipelined already, and cannot be pipelined once more,
-    what its waits can gain; raises PipelineError (already-pipelined) where that is nothing."""
-    around = Surroundings()
-    loops = find_loops(module)
-    with unchanged():
+def pipeline_others(module: Any, attempt: Attempt, session: Session) -> None:
+    """Schedule and expand a module, but for loops that are pipelined already, and cannot be pipelined
+    once more: they get what their waits can gain; raises PipelineError (already-pipelined) where that
+    is nothing."""
+    with session.measured("existing pipelines"), unchanged():
+        around, loops = Surroundings(), find_loops(module)
         own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
-    refused = [(loops[number], _refusal(module, number, rehearse)) for number in own]
-    kept = [(loop, error) for loop, error in refused if error is not None]
-    if not kept:
+    if own and _done_on_a_copy(module, attempt, session):
         return
+    with session.measured("existing pipelines"):
+        refused = [(loops[number], _refusal(module, number, attempt, session)) for number in own]
+        kept = [(loop, error) for loop, error in refused if error is not None]
+        if kept:
+            _keep(module, kept, session)
+    attempt(module, session)
+
+
+def _done_on_a_copy(module: Any, attempt: Attempt, session: Session) -> bool:
+    """Whether all loops can be pipelined, also those that are: then that is done."""
+    said = session.silent()
+    try:
+        run_on_copy(module.operation, lambda copy: attempt(copy, said))
+    except AsyncPipeError:
+        return False
+    session.take(said)
+    return True
+
+
+def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Session) -> None:
     functions = frozenset(function_name(loop) for loop, _ in kept)
     better = _gain_of_tokens(module, functions, session) + [
         (str(wait.place), wait.before, wait.after)
@@ -53,14 +72,14 @@ def keep_existing(module: Any, rehearse: Rehearse, session: Session) -> None:
         forget(loop)
 
 
-def _refusal(module: Any, number: int, rehearse: Rehearse) -> AsyncPipeError | None:
+def _refusal(module: Any, number: int, attempt: Attempt, session: Session) -> AsyncPipeError | None:
     """The error that refuses a loop as pipelined already; the others are left out of it."""
     trial = module.operation.clone(ip=False)
     for other, loop in enumerate(find_loops(trial)):
         if other != number:
             forget(loop)
     try:
-        rehearse(trial)
+        attempt(trial, session.silent())
     except AsyncPipeError as error:
         return error if error.code == "already-pipelined" else None
     return None

@@ -74,11 +74,9 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     if len(innermost(loops)) == len(loops) and not options.overlap_outer:
         _expand_all(module, loops, options, limits, session)
         return
-    said = Session(target=session.target, explain=session.explain)
+    said = session.silent()
     run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
-    session.diagnostics.items += said.diagnostics.items
-    for kind, entries in said.records.items():
-        session.records.setdefault(kind, []).extend(entries)
+    session.take(said)
 
 
 def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:

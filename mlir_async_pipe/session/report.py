@@ -71,6 +71,18 @@ class Session:
         """Keep one record under `kind`, see `KINDS`."""
         self.records.setdefault(kind, []).append(entry)
 
+    def silent(self) -> Session:
+        """A session with the same settings, for what may come to nothing; see `take`."""
+        return dataclasses.replace(self, diagnostics=Diagnostics(), records={}, seconds={})
+
+    def take(self, other: Session) -> None:
+        """Gather all that another session has gathered, after what is there."""
+        self.diagnostics.items += other.diagnostics.items
+        for kind, entries in other.records.items():
+            self.records.setdefault(kind, []).extend(entries)
+        for name, seconds in other.seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
     @contextmanager
     def measured(self, name: str) -> Iterator[None]:
         """Add the wall time of the block to the step `name`."""
