@@ -29,8 +29,8 @@ change makes worse (`bench/code.json` has the figures). Nothing is timed: these 
 
 Triton's GEMM is that of its matmul tutorial without masks, B given row by row of C's columns
 (`bench/triton_gemm.py`), its attention that of its tutorial on fused attention
-(`bench/triton_attention.py`), its GEMM with TMA one by tensor descriptors (`bench/triton_tma.py`);
-their PTX is assembled by the same ptxas.
+(`bench/triton_attention.py`), those with TMA by tensor descriptors (`bench/triton_tma.py`,
+`bench/triton_tma_attention.py`); their PTX is assembled by the same ptxas.
 
 Every kernel of the list for sm_80 is run as PTX on the CPU too (`test/products/test_ptx_bench.py`): it gives
 NumPy's numbers with copies that land at once, as late as waits allow, and at random, and reads what is
@@ -66,6 +66,11 @@ of the next step: they are loaded in place. With `async_pipe.fragments = "ahead"
 Attention's runs are its softmax: each product of the weights needs the maximum of a row, over lanes, and
 the exponentials of all its scores. At 128 features Triton loads Q from workgroup memory again in each
 iteration.""",
+    "nvvm:sm_90a": """\
+Attention's runs are its softmax again. Ours issues the scores of the next tile and the product of this
+one together and waits for the scores only (1), so a product is in flight beside the softmax, which makes
+one long run; Triton's one wait leaves none, and it issues its products apart. Ours writes P to workgroup
+memory, Triton's keeps it in registers ([hopper.md](hopper.md#attention)).""",
 }
 
 
