@@ -51,11 +51,17 @@ class HopperGemm:
     in_flight: int | None = None
     warpgroups: int = 1
     persistent: bool = False
+    roles: Literal["together", "specialised"] = "together"
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
         return self.warpgroups * WARPGROUP
+
+    @property
+    def launched(self) -> int:
+        """Those to launch it with when it is pipelined: a warpgroup more that copies."""
+        return self.threads + (WARPGROUP if self.roles == "specialised" else 0)
 
     @property
     def parts(self) -> int:
@@ -173,6 +179,8 @@ class HopperGemm:
         notes = [f"async_pipe.num_stages = {self.stages} : i64"]
         if self.in_flight is not None:
             notes.append(f"async_pipe.in_flight = {self.in_flight} : i64")
+        if self.roles != "together":
+            notes.append(f'async_pipe.roles = "{self.roles}"')
         return ", ".join(notes)
 
     def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
@@ -250,6 +258,10 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int)
     parser.add_argument("--warpgroups", type=int, default=1)
     parser.add_argument("--persistent", action="store_true")
+    parser.add_argument(
+        "--roles", choices=("together", "specialised"), default="together",
+        help="specialised: warps that are added issue the copies",
+    )  # fmt: skip
     arguments = parser.parse_args()
     m, n, k = map(int, arguments.tile.split(","))
     made = HopperGemm(
@@ -263,6 +275,7 @@ def main() -> None:
         in_flight=arguments.in_flight,
         warpgroups=arguments.warpgroups,
         persistent=arguments.persistent,
+        roles=arguments.roles,
     )
     if made.problems():
         parser.error("; ".join(made.problems()))

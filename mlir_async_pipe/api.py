@@ -51,6 +51,7 @@ def pipeline(
     cost: str = "",
     overlap_outer: bool = False,
     assume_noalias_arguments: bool = False,
+    roles: Literal["auto", "together", "specialised"] = "auto",
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
     cache: bool = True,
@@ -65,6 +66,8 @@ def pipeline(
     `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
     `overlap_outer`: a loop in a sequential loop begins its next execution in this one's epilogue.
     `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
+    `roles`: "specialised" gives tensor copies to warps that are added to the block, "together" to
+    those that are there ("auto" leaves it to the loop).
     `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
     `witnesses`: without them the records of waits have no reason and no path that attains the
     count, which saves time on large modules.
@@ -87,6 +90,7 @@ def pipeline(
         "cost": cost,
         "overlap_outer": overlap_outer,
         "assume_noalias_arguments": assume_noalias_arguments,
+        "roles": roles,
         "check": check,
     }
     known = _target(target)

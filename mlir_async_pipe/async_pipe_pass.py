@@ -22,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.loops.annotations import BARRIERS, CHOICES, ISSUE
+from mlir_async_pipe.loops.annotations import BARRIERS, CHOICES, ISSUE, ROLES, Roles
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
@@ -67,7 +67,8 @@ class PipelineOptions:
     block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
     scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
     execution in this one's epilogue. `assume_noalias_arguments` takes what functions are given,
-    arguments and bindings, for distinct memory. `check` makes hazards errors or warnings, or leaves
+    arguments and bindings, for distinct memory. `roles` says whether warps of their own issue tensor copies, "auto"
+    leaves that to the loop. `check` makes hazards errors or warnings, or leaves
     the check out, and with it all that rests on proofs: no barrier is dropped then.
     """
 
@@ -79,6 +80,7 @@ class PipelineOptions:
     cost: str = ""
     overlap_outer: bool = False
     assume_noalias_arguments: bool = False
+    roles: Roles = field(default="auto", metadata={"choices": CHOICES[ROLES]})
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 
 

@@ -15,7 +15,7 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -33,12 +33,16 @@ from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barri
 from mlir_async_pipe.expand.plan.nested import check_nested
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
+from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_ring import write_ring
+from mlir_async_pipe.expand.write.write_roles import write_roles
 from mlir_async_pipe.expand.write.written_again import WrittenLoops
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -53,7 +57,8 @@ class ExpandOptions:
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
     what the user wants to spend. `assume_noalias_arguments` takes function arguments and
     bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
-    in this one's epilogue. `share_plans` plans loops of equal structure once.
+    in this one's epilogue. `share_plans` plans loops of equal structure once. `roles` replaces what
+    loops of tensor copies say, "auto" leaves that to them.
     """
 
     chip: str = ""
@@ -61,6 +66,7 @@ class ExpandOptions:
     assume_noalias_arguments: bool = False
     overlap_outer: bool = False
     share_plans: bool = True
+    roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
 
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
@@ -92,8 +98,12 @@ def _expand_all(
         inner = innermost(loops)
         around = Surroundings(limits.chip)
         with unchanged():
-            rings = [_ring(loop, limits, around) for loop in inner if has_transactions(loop)]
+            rings = [
+                _ring(loop, limits, around, options) for loop in inner if has_transactions(loop)
+            ]
             of_groups = [loop for loop in inner if not has_transactions(loop)]
+            for loop in of_groups:
+                _check_roles(loop)
             shared = _shared_plans(of_groups, limits, session, around, options.share_plans)
             plans = [(loop, shared.plan_of(loop)) for loop in of_groups]
             families = [shared.family_of(plan) for _, plan in plans if plan is not None]
@@ -109,6 +119,8 @@ def _expand_all(
                 names.forget(loop)
         for ring in rings:
             session.record("loops", ring_record(ring, numbering))
+            if ring.roles is not None and not ring.roles.block.launches:
+                _remark_launch(ring.loop, ring.roles.block, session)
         carried = _expand_round(made, families, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
@@ -116,6 +128,28 @@ def _expand_all(
                 remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
+    session.diagnostics.remark(
+        f"the kernel is to be launched with {block.threads + block.added} threads: {block.added} "
+        f"copy, beside the {block.threads} of the input",
+        code="roles-launch",
+        at=loop,
+    )
+
+
+def _check_roles(loop: Operation) -> None:
+    """Only tensor copies leave a warp nothing to do but to name them: 32 lanes that copy by
+    cp.async take as many instructions as all did, and wait for what they issued themselves."""
+    if names.ROLES in loop.attributes and names.read_loop(loop).roles == "specialised":
+        refuse(
+            "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
+            loop,
+            loop,
+            "roles-unsupported",
+            "copy by nvgpu.tma.async.load, or leave the loop to all warps",
+        )
 
 
 def _shared_plans(
@@ -138,9 +172,13 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
         raise refused from error
 
 
-def _ring(loop: Operation, limits: Limits, around: Surroundings) -> RingPlan:
+def _ring(
+    loop: Operation, limits: Limits, around: Surroundings, options: ExpandOptions
+) -> RingPlan:
     try:
-        return plan_ring(loop, limits.workgroup_bytes, limits.noalias_arguments, around)
+        return plan_ring(
+            loop, limits.workgroup_bytes, limits.noalias_arguments, around, options.roles
+        )
     except AsyncPipeError as error:
         error.loop = loop
         raise
@@ -159,7 +197,11 @@ def _expand_round(
         for plan, family in zip(plans, families, strict=True)
     ]
     for ring in rings:
-        write_ring(ring, rooms.of(ring.loop, ring.buffers))
+        buffers = rooms.of(ring.loop, ring.buffers)
+        if ring.roles is None:
+            write_ring(ring, buffers)
+        else:
+            write_roles(ring, ring.roles, buffers)
     rooms.close(module)
     return carried
 

@@ -40,6 +40,8 @@ ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
 # Iterations whose products may still run while the next one's are issued.
 IN_FLIGHT = "async_pipe.in_flight"
+# Whether all threads copy and compute, or warps of their own copy.
+ROLES = "async_pipe.roles"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"
@@ -73,6 +75,7 @@ LOOP_NAMES = (
     ISSUE,
     FRAGMENTS,
     IN_FLIGHT,
+    ROLES,
     LATENCY,
     CYCLES,
     PART_STAGES,
@@ -98,7 +101,9 @@ CHOICES = {
     STAGE_THROUGH: ("auto", "async", "registers"),
     ISSUE: ("auto", "first", "spread", "last"),
     FRAGMENTS: ("auto", "ahead", "in-place"),
+    ROLES: ("auto", "together", "specialised"),
 }
+Roles = Literal["auto", "together", "specialised"]
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
 
@@ -119,6 +124,7 @@ class LoopAnnotations:
     issue: Literal["auto", "first", "spread", "last"]
     fragments: Literal["auto", "ahead", "in-place"]
     in_flight: int | None
+    roles: Roles
 
     @property
     def in_loop_form(self) -> bool:
@@ -193,6 +199,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         issue=_choice(loop, ISSUE) or "auto",
         fragments=_choice(loop, FRAGMENTS) or "auto",
         in_flight=_integer(loop, IN_FLIGHT),
+        roles=_choice(loop, ROLES) or "auto",
     )
     if annotations.in_flight is not None and annotations.in_flight < 0:
         raise _bad(loop, IN_FLIGHT, "0 or more")

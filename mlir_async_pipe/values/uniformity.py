@@ -87,6 +87,21 @@ class Uniformity:
                 return above
         return None
 
+    def differs_by_thread(self, value: Value) -> bool:
+        """Whether a thread id has a part in the value, whatever else may differ in it."""
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in seen or current in self._same:
+                continue
+            seen.add(current)
+            reached, different = sources(current)
+            if different is not None and _is_thread_id(different):
+                return True
+            pending.extend(reached)
+        return False
+
     def _divergent_jump(self, region: Any) -> Operation | None:
         """A branch of a region on a value that differs, or one that nobody knows; every one
         may lead around its ops."""

@@ -79,6 +79,15 @@ _OPS: dict[str, LaunchId] = {
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
 # Ops that hand a number from lane to lane of a warp, and the operand that it is.
 SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
+# What all threads of a block do together, or count, beside barriers and the ids above.
+OF_THE_BLOCK = (
+    "gpu.all_reduce",
+    "gpu.global_id",
+    "gpu.num_subgroups",
+    "nvvm.cluster.arrive",
+    "nvvm.cluster.arrive.relaxed",
+    "nvvm.cluster.wait",
+)
 # True in one active lane of each warp.
 ELECT = "nvvm.elect.sync"
 # The ops that stand for all others of their kind, as symbols of the checker.

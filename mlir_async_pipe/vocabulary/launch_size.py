@@ -19,6 +19,9 @@ Size = tuple[int, int, int]
 
 # What the vendors call a block size that is exact, not the largest.
 _EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
+# What a kernel says about the registers of its threads.
+REGISTER_LIMITS = ("nvvm.maxnreg", "nvvm.minctasm")
+BLOCK_SIZES = ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES)
 
 Extent = Literal["grid", "block"]
 Launches = dict[str, set[Size | None]]
@@ -31,7 +34,7 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
     gpu.launch_func of the module that names the kernel (all of them must agree), which are
     `launches` where they have been collected already.
     """
-    for name in ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES):
+    for name in BLOCK_SIZES:
         if name in function.attributes:
             sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
             x, y, z = [*sizes, 1, 1, 1][:3]
@@ -55,21 +58,30 @@ def sizes_of(launches: list[Operation], extent: Extent) -> Launches:
     """For each kernel that is launched, the sizes of its blocks, or of its grids, in all."""
     found: Launches = {}
     for op in launches:
-        name = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
-        found.setdefault(name, set()).add(constant_sizes(op, extent))
+        found.setdefault(kernel_name(op), set()).add(constant_sizes(op, extent))
     return found
+
+
+def kernel_name(launch: Operation) -> str:
+    """The name of the kernel that a gpu.launch_func starts."""
+    return str(launch.attributes["kernel"]).rpartition("@")[2].strip('"')
 
 
 def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
     """Operands of a gpu.launch or gpu.launch_func: asynchronous tokens, grid x y z, block x y z;
     None where they are not constant."""
-    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
-    first = segments[0] + (3 if extent == "block" else 0)
+    first = first_size(launch, extent)
     sizes = [constant_value(launch.operands[first + axis]) for axis in range(3)]
     if any(size is None for size in sizes):
         return None
     x, y, z = (int(size) for size in sizes if size is not None)
     return x, y, z
+
+
+def first_size(launch: Operation, extent: Extent) -> int:
+    """The number of the operand of a launch that is its size along x."""
+    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
+    return int(segments[0]) + (3 if extent == "block" else 0)
 
 
 def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Size | None:

@@ -137,6 +137,7 @@ def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) 
     notes += [f'async_pipe.issue = "{loop.issue}"'] if loop.issue else []
     if loop.in_flight is not None:
         notes.append(f"async_pipe.in_flight = {loop.in_flight} : i64")
+    notes += [f'async_pipe.roles = "{loop.roles}"'] if loop.roles else []
     lines = [
         f"%sum0 = {start}" if start else "",
         f"%r:3 = scf.for %x = %i{loop.lower} to %upper step %i{loop.step} iter_args("

@@ -8,7 +8,8 @@ of the output is tile t, its elements mirrored), or by products of a warpgroup.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True)
 class TensorLoop:
-    """`stages`, `in_flight` and `issue` are its annotations ("" and None: not given).
+    """`stages`, `in_flight`, `issue` and `roles` are its annotations ("" and None: not given).
 
     `trips` iterations from `lower` by `step`, their number known to the compiler or not; the loop
     runs `executions` times, those where `executed` says so. `skip`: every so many iterations
@@ -68,6 +69,7 @@ class TensorLoop:
     memory: str = "alloc"
     branch: bool = False
     sums: str = "f32"
+    roles: str = ""
 
     @property
     def threads(self) -> int:
@@ -157,8 +159,10 @@ class TensorLoop:
         """Run a form of the loop: "" if the output is NumPy's and nothing raced, else why not."""
         expected = self.expected(self.arguments())
         arguments = self.arguments() if arguments is None else arguments
+        # A pipeline may have added threads.
+        threads = int(_BLOCK.search(str(module))[1])
         result = machine.run(
-            module, None, arguments, threads=self.threads, completion=completion, schedule=schedule
+            module, None, arguments, threads=threads, completion=completion, schedule=schedule
         )
         if result.race_codes:
             return f"{completion}: {sorted(set(result.race_codes))}"
@@ -177,8 +181,18 @@ def _folded(flat: Any, threads: int) -> Any:
     return whole.reshape(-1, threads).sum(axis=0)
 
 
+_BLOCK = re.compile(r"known_block_size = array<i32: (\d+)")
+
+
 def random_loop(seed: int) -> TensorLoop:
-    """A loop of loads, or (one in four each) of products by nvgpu's op or by descriptors."""
+    """A loop of loads, or (one in four each) of products by nvgpu's op or by descriptors; half of
+    those whose copies thread 0 issues let warps of their own issue them."""
+    loop = _drawn(seed)
+    apart = loop.leader != "lane" and random.Random(f"roles {seed}").random() < 0.5
+    return replace(loop, roles="specialised") if apart else loop
+
+
+def _drawn(seed: int) -> TensorLoop:
     pick = random.Random(seed)
     stages = pick.randint(2, 5)
     issue = pick.choice(["", "", "first", "last"])
@@ -232,5 +246,10 @@ def judge(loop: TensorLoop) -> list[str]:
     module = loop.module()
     report = pipeline(module, check="warn")
     found += ["the checker calls it unsafe" for check in report.of("checks") if check.unsafe]
-    found += [loop.right(module, completion) for completion in machine.COMPLETIONS]
+    schedules = machine.SCHEDULES if loop.roles else ("lockstep",)
+    found += [
+        loop.right(module, completion, schedule)
+        for completion in machine.COMPLETIONS
+        for schedule in schedules
+    ]
     return [f"{loop}: {why}" for why in found if why]

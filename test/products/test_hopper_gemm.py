@@ -1,7 +1,7 @@
 """The GEMM by tensor copies and wgmma: NumPy's product on the machine, exact waits in the cubin.
 
 Covers: examples/generate_hopper_gemm.py, examples/hopper_tiles.py, lowering/nvvm/cluster_addresses.py,
-lowering/nvvm/cubin.py, expand/write/ring_slots.py
+lowering/nvvm/cubin.py, expand/write/ring_slots.py, expand/write/write_roles.py
 """
 
 from __future__ import annotations
@@ -44,6 +44,16 @@ SHAPES = {
     "s8": replace(SMALL, types="s8", tile_k=128),
     "u8, two parts": replace(SMALL, types="u8", tile_m=128),
 }
+ROLES = {
+    "roles": replace(SMALL, roles="specialised"),
+    "roles, none in flight": replace(SMALL, roles="specialised", in_flight=0, stages=2),
+    "roles, two in flight": replace(SMALL, roles="specialised", in_flight=2),
+    "roles, persistent": replace(SMALL, roles="specialised", persistent=True, b="n"),
+    "roles, two warpgroups": replace(
+        SMALL, roles="specialised", persistent=True, tile_m=128, warpgroups=2
+    ),
+    "roles, e4m3": replace(SMALL, roles="specialised", types="e4m3", tile_k=128),
+}
 LARGE = {
     "128x128x64": HopperGemm(),
     "128x128x64 by n": HopperGemm(b="n"),
@@ -55,6 +65,13 @@ LARGE = {
     "128x256x128 e4m3": HopperGemm(tile_n=256, warpgroups=2, types="e4m3", tile_k=128),
     "128x128x128 s8": HopperGemm(types="s8", tile_k=128),
 }
+LARGE_ROLES = {
+    **{name: replace(made, roles="specialised") for name, made in LARGE.items()},
+    "128x128x64 persistent": HopperGemm(roles="specialised", persistent=True),
+    "128x256x64 persistent": HopperGemm(
+        roles="specialised", persistent=True, tile_n=256, warpgroups=2, b="n"
+    ),
+}
 
 
 def lines_of(b: np.ndarray) -> np.ndarray:
@@ -62,7 +79,13 @@ def lines_of(b: np.ndarray) -> np.ndarray:
     return b.reshape(len(b), -1, 64).transpose(1, 0, 2)
 
 
-def multiply(made: HopperGemm, completion: str, tiles: tuple[int, int] = (1, 1), k: int = 200):
+def multiply(
+    made: HopperGemm,
+    completion: str,
+    tiles: tuple[int, int] = (1, 1),
+    k: int = 200,
+    schedule: str = "lockstep",
+):
     """What the pipelined kernel gives, whether that is right, and what raced."""
     rows, columns = tiles[0] * made.tile_m, tiles[1] * made.tile_n
     numbers = np.random.default_rng(0)
@@ -78,7 +101,13 @@ def multiply(made: HopperGemm, completion: str, tiles: tuple[int, int] = (1, 1),
         sums = np.zeros((rows, columns), NUMPY[made.product.sums])
         arrays = [stored(a, made.types), stored(given, made.types), sums]
         result = machine.run(
-            module, None, [*arrays, k], threads=made.threads, grid=grid, completion=completion
+            module,
+            None,
+            [*arrays, k],
+            threads=made.launched,
+            grid=grid,
+            completion=completion,
+            schedule=schedule,
         )
     return np.array_equal(result.arrays[2], a @ b.T), set(result.race_codes)
 
@@ -88,6 +117,14 @@ def multiply(made: HopperGemm, completion: str, tiles: tuple[int, int] = (1, 1),
 def test_the_product_is_numpy_s(shape: str, completion: str) -> None:
     tiles = (3, 2) if SHAPES[shape].persistent else (1, 1)
     assert multiply(SHAPES[shape], completion, tiles) == (True, set())
+
+
+@pytest.mark.parametrize("schedule", machine.SCHEDULES)
+@pytest.mark.parametrize("shape", ROLES)
+def test_the_product_by_roles_is_numpy_s_in_each_order_of_warps(shape: str, schedule: str) -> None:
+    tiles = (3, 2) if ROLES[shape].persistent else (1, 1)
+    for completion in machine.COMPLETIONS:
+        assert multiply(ROLES[shape], completion, tiles, schedule=schedule) == (True, set())
 
 
 @pytest.mark.slow
@@ -118,10 +155,36 @@ def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) 
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("shape", LARGE)
-def test_ptxas_does_not_serialise_the_products(shape: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", LARGE_ROLES)
+def test_the_machine_code_of_roles_is_two_loops(shape: str) -> None:
+    made = LARGE_ROLES[shape]
     with new_context():
-        module = ir.Module.parse(LARGE[shape].module())
+        module = ir.Module.parse(made.module())
+        pipeline(module, target="nvvm:sm_90a", check="none")
+        (kernel,) = lower(module, target="nvvm:sm_90a", emit="cubin").kernels
+    (consumer,) = [found for found in kernel.machine.loops if found.multiplications]
+    assert (consumer.product_waits, kernel.machine.product_waits) == ((1,), (1, 0))
+    assert (consumer.tensor_copies, consumer.expects, consumer.barriers) == (0, 0, 0)
+    assert (consumer.phase_waits, consumer.arrivals) == (1, 1)
+    assert consumer.multiplications == made.left.steps * made.parts
+    # No loop around a copy: both stand in that of the producer.
+    (producer,) = [found for found in kernel.machine.loops if found.tensor_copies]
+    assert (producer.tensor_copies, producer.expects, producer.barriers) == (2, 1, 0)
+    assert (producer.phase_waits, producer.arrivals) == (1, 0)
+    assert kernel.machine.barriers == 1
+    assert kernel.resources.spill_store_bytes == kernel.resources.spill_load_bytes == 0
+    # As many as a thread begins with: what a block may have for the larger ones.
+    assert kernel.resources.registers == (136 if made.warpgroups == 1 else 168)
+    # Triton has 76 to 98 (docs/code.md), by hand it is 76.
+    assert consumer.instructions < 76
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", [*LARGE, *(f"roles {name}" for name in LARGE_ROLES)])
+def test_ptxas_does_not_serialise_the_products(shape: str, tmp_path: Path) -> None:
+    made = LARGE.get(shape) or LARGE_ROLES[shape.removeprefix("roles ")]
+    with new_context():
+        module = ir.Module.parse(made.module())
         pipeline(module, target="nvvm:sm_90a", check="none")
         text = lower(module, target="nvvm:sm_90a", emit="ptx").text
     assert remarks_on_products(text, tmp_path) == []

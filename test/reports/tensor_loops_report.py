@@ -25,7 +25,8 @@ def one(seed: int) -> tuple[str, list[str]]:
     if seed % 4 == 3:
         return "loads, in the nvvm dialect", judge_random(seed)
     loop = random_loop(seed)
-    kind = f"{loop.reader}, copies {loop.issue or 'where they are best'}"
+    where = "by warps of their own" if loop.roles else loop.issue or "where they are best"
+    kind = f"{loop.reader}, copies {where}"
     try:
         return kind, judge(loop)
     except Exception as error:

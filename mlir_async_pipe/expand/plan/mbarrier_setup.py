@@ -39,14 +39,15 @@ class MbarrierSetup:
     """The group `create` makes, with `count` mbarriers, and the ops that initialise them.
 
     `last_init` is the op after which all are initialised, in the block that leads to the loop;
-    `fenced` and `met`: a fence for copies, and a barrier of the block, follow it already."""
+    `fenced`: a fence for copies follows it already; `meeting` is the barrier of the block that
+    does."""
 
     create: Operation
     count: int
     inits: tuple[Operation, ...]
     last_init: Operation
     fenced: bool
-    met: bool
+    meeting: Operation | None
 
 
 def mbarrier_setups(
@@ -116,7 +117,7 @@ def _setup(
         tuple(inits),
         last,
         any(op.name in PROXY_FENCES for op in between[: meets[0] if meets else None]),
-        bool(meets),
+        between[meets[0]] if meets else None,
     )
 
 

@@ -2,8 +2,9 @@
 
 V slots hold the tiles, and as many mbarriers their phases; the loop copies d tiles ahead, and the
 products of p iterations stay in flight. With the copies last in an iteration, after the wait that
-leaves p and a barrier, V = d + p; with the copies first V = d + p + 1 (docs/phases.md). Nothing
-after `plan_ring` can fail.
+leaves p and a barrier, V = d + p; with the copies first V = d + p + 1. Where warps of their own
+copy, V > p does, and V > d holds as many tiles as were asked for (docs/phases.md). Nothing after
+`plan_ring` can fail.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from mlir_async_pipe.expand.plan.ring_memory import (
     ends_after_barrier,
     ring_buffers,
 )
+from mlir_async_pipe.expand.plan.role_plan import RolePlan, plan_roles
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.products_in_flight import Products, in_flight, products_of
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import Transaction, transactions_of
@@ -38,7 +41,8 @@ class RingPlan:
     `copies_first`: they are issued before the products of an iteration, after a barrier of their
     own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
     `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between
-    the mbarriers and the loop, outermost first, through which slot and phase are carried.
+    the mbarriers and the loop, outermost first, through which slot and phase are carried. `roles`:
+    how the block is parted where warps of their own copy.
     """
 
     loop: Operation
@@ -56,6 +60,7 @@ class RingPlan:
     after_barrier: bool
     dropped: tuple[Operation, ...]
     trip_count: int | None
+    roles: RolePlan | None = None
 
 
 def plan_ring(
@@ -63,6 +68,7 @@ def plan_ring(
     workgroup_limit: int | None,
     noalias_arguments: bool,
     around: Surroundings,
+    roles: Roles = "auto",
 ) -> RingPlan:
     """Decide everything; raises PipelineError, or InputError (products-in-use)."""
     with unchanged():
@@ -72,7 +78,10 @@ def plan_ring(
         ahead, copies_first = _places(body, transactions)
         products = products_of(loop)
         left = in_flight(products, annotations.in_flight, loop)
+        apart = (annotations.roles if roles == "auto" else roles) == "specialised"
         versions = ahead + left + (1 if copies_first else 0)
+        if apart:
+            versions = max(ahead, left) + 1
         setups, outer = mbarrier_setups(loop, transactions, products.completions)
         issue = issue_slice(body, transactions, around)
         if not annotations.independent:
@@ -84,7 +93,11 @@ def plan_ring(
             if workgroup_bytes(buffers) > workgroup_limit - beside:
                 raise too_large(workgroup_limit, beside, loop, buffers)
         check_uniform(loop)
-        dropped = barriers_to_drop(body, buffers, copies_first)
+        dropped = barriers_to_drop(body, buffers, copies_first or apart)
+        parted = None
+        if apart:
+            size = around.launch_size(loop)
+            parted = plan_roles(body, transactions, setups, outer, issue, products, dropped, size)
         return RingPlan(
             loop,
             body,
@@ -104,6 +117,7 @@ def plan_ring(
             and ends_after_barrier(body, buffers, dropped),
             dropped,
             static_trip_count(loop),
+            parted,
         )
 
 

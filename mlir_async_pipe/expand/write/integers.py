@@ -124,6 +124,21 @@ class Integers(IntegerWriter):
         distance = self.subtract(self.upper, variable)
         return self.compare("ugt", distance, self.constant(iterations * step, self.kind))
 
+    def has_come_for(self, variable: Value, iterations: int) -> Value:
+        """Of an iteration of the loop, whether it has `iterations` before it, as an i1.
+
+        variable - lb >= iterations * step, unsigned as in `goes_on_for`."""
+        step = self.value_of(self.step)
+        distance = self.subtract(variable, self.lower)
+        if iterations == 1:
+            return self.compare("ne", distance, self.constant(0, self.kind))
+        if step is None:
+            count = self.binary("arith.divui", distance, self.step)
+            return self.compare("uge", count, self.constant(iterations, self.kind))
+        if iterations * step >= 1 << bits_of(self.kind):
+            return self.constant(0, ir.IntegerType.get_signless(1, self.context))
+        return self.compare("uge", distance, self.constant(iterations * step, self.kind))
+
     def is_before(self, value: Value, end: Value) -> Value:
         """value < end in the loop's signedness, as an i1."""
         return self.compare("ult" if self.unsigned else "slt", value, end)
@@ -145,6 +160,15 @@ class Integers(IntegerWriter):
             return self.binary("arith.andi", following, self.slot(versions - 1))
         wraps = self.compare("eq", following, self.slot(versions))
         return self.select(wraps, self.slot(0), following)
+
+    def slot_before(self, slot: Value, versions: int) -> Value:
+        """slot - 1, the last version before the first; powers of two mask instead."""
+        if versions & (versions - 1) == 0:
+            last = self.slot(versions - 1)
+            return self.binary("arith.andi", self.add(slot, last), last)
+        earlier = self.subtract(slot, self.slot(1))
+        begins = self.compare("eq", slot, self.slot(0))
+        return self.select(begins, self.slot(versions - 1), earlier)
 
     def slot_before_end(self, iteration: int, versions: int) -> Value:
         """(iteration + 1 - trips) mod V: counted so, the last iteration has slot 0."""

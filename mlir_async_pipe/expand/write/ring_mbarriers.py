@@ -41,7 +41,7 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
     )
     group = made.results[0]
     # Each thread fences what it initialised before it meets the others.
-    if not setup.met:
+    if setup.meeting is None:
         write_fence({"workgroup"}, after(setup.last_init), setup.create.location)
     for init in setup.inits:
         _initialise(init, group, versions)
@@ -49,6 +49,22 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
             _write_fences(before(init), init.location)
         init.erase()
     return group
+
+
+def write_empty(setup: MbarrierSetup, versions: int, arrivals: int) -> Value:
+    """A group whose mbarrier n is over when slot n was given back, by so many arrivals."""
+    first = setup.inits[0]
+    kind = _group_of(setup.create.results[0].type, versions)
+    made = create(setup.create.name, (), [kind], ip=before(setup.create), loc=setup.create.location)
+    write = IntegerWriter(before(first), first.location)
+    count = write.constant(arrivals)
+    for slot in range(versions):
+        which = write.constant(slot)
+        copy = clone(first, {}, before(first))
+        copy.operands[operand_number(copy, "barrier")] = made.results[0]
+        copy.operands[operand_number(copy, "arrivals")] = count
+        copy.operands[operand_number(copy, "index")] = which
+    return made.results[0]
 
 
 def mbarrier_of(write: IntegerWriter, number: int, slot: Value, versions: int) -> Value:

@@ -73,6 +73,8 @@ class RingWriter:
         self.kernel = plan.loop
         self.context = plan.loop.context
         self.groups: dict[Value, Value] = {}
+        # What the values around the loop are where tiles are issued, as far as they differ.
+        self.outside: dict[Value, Value] = {}
         # Elected once for the prologue, and in each iteration again: ptxas sees there only that
         # one thread goes on.
         self.elected: Value | None = None
@@ -128,10 +130,11 @@ class RingWriter:
             self._wait_for_products()
         return [slot, phase]
 
-    def _wait_for_products(self) -> None:
+    def _wait_for_products(self) -> Operation:
         name = "nvvm.wgmma.wait.group.sync.aligned"
         made = create(name, ip=after(self.kernel), loc=self.kernel.location)
         set_integer(made, wait_attribute(made) or "", 0, 64)
+        return made
 
     def _has_iteration(self, t: int) -> Value | None:
         """An i1, or None where the loop surely has so many."""
@@ -168,8 +171,7 @@ class RingWriter:
         write_commits(plan, integers, self.groups, slot, phase, ahead)
         integers.enter(before(end))
         following = self._next_slot(slot)
-        wraps = integers.compare("eq", following, integers.slot(0))
-        flipped = integers.binary("arith.xori", phase, wraps)
+        flipped = self._next_phase(phase, following)
         # d tiles on from here the next iteration copies; V - 1 on is one back, this very slot.
         lags = plan.ahead % plan.versions == plan.versions - 1
         next_ahead = slot if lags else self._next_slot(ahead)
@@ -200,7 +202,7 @@ class RingWriter:
         after it has of the values that the loop carries."""
         issue, block, ip = self.plan.issue, _block(self.kernel), self.integers.ip
         arguments = list(block.arguments)
-        mapping: dict[Value, Value] = {arguments[0]: variable}
+        mapping: dict[Value, Value] = {**self.outside, arguments[0]: variable}
         for number, value in zip(issue.advanced, advanced, strict=True):
             mapping[arguments[number + 1]] = value
         by_thread = self._in_one_thread(exists)
@@ -296,6 +298,12 @@ class RingWriter:
 
     def _next_slot(self, slot: Value) -> Value:
         return self.integers.next_slot(slot, self.plan.versions)
+
+    def _next_phase(self, phase: Value, following: Value) -> Value:
+        """It flips where the slots begin anew."""
+        integers = self.integers
+        wraps = integers.compare("eq", following, integers.slot(0))
+        return integers.binary("arith.xori", phase, wraps)
 
 
 def _block(op: Operation) -> Any:

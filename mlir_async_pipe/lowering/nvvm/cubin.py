@@ -33,7 +33,7 @@ class MachineLoop:
     warpgroups; `barriers`, `copies` (LDGSTS) and `multiplications` (tensor core instructions) are
     numbers of instructions, of all `instructions` that the loop has, and so are `tensor_copies`,
     the `expects` that announce their bytes, and the `phase_waits` for them or for products of tensor
-    memory, which `commits` complete.
+    memory, which `commits` complete; `arrivals` bring no bytes.
     """
 
     waits: tuple[int, ...]
@@ -46,6 +46,7 @@ class MachineLoop:
     expects: int = 0
     phase_waits: int = 0
     commits: int = 0
+    arrivals: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,9 @@ def _loop(body: tuple[str, ...]) -> MachineLoop:
         len(body),
         counts(_PRODUCT_WAIT),
         number("UTMALDG"),
-        number("SYNCS.ARRIVE.TRANS64"),
+        # .A1T0: one arrival and no bytes.
+        number("SYNCS.ARRIVE.TRANS64 "),
         number("PHASECHK.TRANS64.TRYWAIT"),
         number("UTCBAR"),
+        number("SYNCS.ARRIVE.TRANS64.A1T0"),
     )

@@ -277,7 +277,7 @@ def elect(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvvm.setmaxregister", "nvvm.wgmma.fence.aligned")
+@semantics("nvvm.setmaxregister", "nvvm.wgmma.fence.aligned", "nvvm.bar.warp.sync")
 def nothing(site: Site) -> Execute:
     """No effect on memory."""
     return lambda unit, *operands: None

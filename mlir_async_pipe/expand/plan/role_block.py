@@ -1,0 +1,185 @@
+"""How a block grows by the threads of a producer, and what in the kernel and its launches says so.
+
+    known_block_size = 128                       256: threads 128 … 255 are the producer's
+    gpu.launch_func … threads in (%c128, …)      %c256
+    gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
+    gpu.block_dim x                              128
+                                                 nvvm.setmaxregister decrease 40, increase 232
+
+Registers are moved by warpgroups: a block begins with as many for each thread, and whoever wants
+more waits until others gave some away. E threads with r registers that take i, and P that keep d,
+need E i + P d <= (E + P) r, all multiples of 8, and (E + P) r <= 64 K (PTX ISA, setmaxnreg).
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    is_function,
+    outermost,
+    symbol_name,
+    walk,
+)
+from mlir_async_pipe.expand.plan.role_refusal import refuse
+from mlir_async_pipe.loops.products_in_flight import Products
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary import ROWS, is_barrier
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_ids import OF_THE_BLOCK, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.launch_size import (
+    REGISTER_LIMITS,
+    constant_sizes,
+    kernel_name,
+    launches_below,
+)
+
+WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
+REGISTERS, UNIT = 1 << 16, 8
+# What a producer keeps, and what a thread may have at most, of 255 that instructions can name.
+PRODUCER_REGISTERS, MOST_REGISTERS = 40, 232
+# Of large blocks little is left for each thread.
+FEW_REGISTERS = 32
+NAMED_BARRIERS = 16
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
+
+    entry: int
+    producer: int
+    consumer: int
+
+
+@dataclass(frozen=True)
+class RoleBlock:
+    """`threads` of the input, and `added` ones. `barriers` are those of the block that the input's
+    threads meet at, which become the one of number `barrier`; `sizes` are values that are the
+    number of threads; `launches` start the kernel."""
+
+    kernel: Operation
+    threads: int
+    added: int
+    registers: Registers | None
+    barriers: tuple[Operation, ...]
+    barrier: int
+    sizes: tuple[tuple[Value, LaunchId], ...]
+    launches: tuple[Operation, ...]
+
+    @property
+    def warps(self) -> int:
+        """Those that give a slot back, by one arrival each."""
+        return self.threads // WARP
+
+
+def role_block(
+    kernel: Operation,
+    moved: tuple[Operation, ...],
+    dropped: tuple[Operation, ...],
+    products: Products,
+    size: tuple[int, int, int] | None,
+    loop: Operation,
+) -> RoleBlock:
+    """Raises PipelineError (roles-block)."""
+    unit = WARPGROUP if products.groups else WARP
+    if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] + unit > MOST_THREADS:
+        refuse(
+            f"a block of {'unknown size' if size is None else ' x '.join(map(str, size))} cannot "
+            f"get {unit} threads more",
+            kernel,
+            loop,
+            "roles-block",
+            f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
+            f"{MOST_THREADS - unit}",
+        )
+    threads = size[0]
+    for op in walk(kernel):
+        if op.name in CALL_OPS or op.name in OF_THE_BLOCK:
+            refuse(
+                f"'{op.name}' may be about all threads of the block, which become more",
+                op,
+                loop,
+                "roles-block",
+            )
+    inside = [op for top in moved for op in walk(top)]
+    barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
+    number = _free_number(inside, barriers, loop)
+    registers = _registers(threads, unit) if products.groups else None
+    if any(name in kernel.attributes for name in REGISTER_LIMITS):
+        registers = None
+    return RoleBlock(
+        kernel,
+        threads,
+        unit,
+        registers,
+        barriers,
+        number,
+        tuple(_sizes(kernel)),
+        tuple(_launches(kernel, threads, loop)),
+    )
+
+
+def _registers(threads: int, added: int) -> Registers:
+    """As many for each consumer as there are, or as its instructions can name."""
+    producer = PRODUCER_REGISTERS if threads <= 2 * WARPGROUP else FEW_REGISTERS
+    most = _multiple(REGISTERS // (threads + added))
+    consumer = min(
+        _multiple((most * (threads + added) - producer * added) // threads), MOST_REGISTERS
+    )
+    needed = consumer * threads + producer * added
+    entry = -(-needed // ((threads + added) * UNIT)) * UNIT
+    return Registers(entry, producer, consumer)
+
+
+def _multiple(registers: int) -> int:
+    return registers // UNIT * UNIT
+
+
+def _free_number(inside: list[Operation], barriers: tuple[Operation, ...], loop: Operation) -> int:
+    """That of a named barrier which nobody uses."""
+    taken = set[int]()
+    for op in inside:
+        if op in barriers and len(op.results):
+            refuse("this barrier reduces over all threads of the block", op, loop, "roles-block")
+        if op.name in ROWS and ROWS[op.name].whole is not None:
+            numbers = [constant_value(value) for value in op.operands]
+            if None in numbers and op not in barriers:
+                refuse("which barrier this is is not known", op, loop, "roles-block")
+            taken |= {number for number in numbers if number is not None}
+    free = set(range(1, NAMED_BARRIERS)) - taken
+    if barriers and not free:
+        refuse("no named barrier is left", barriers[0], loop, "roles-block")
+    return min(free, default=0)
+
+
+def _sizes(kernel: Operation) -> list[tuple[Value, LaunchId]]:
+    """The values that say how many threads there are."""
+    found: list[tuple[Value, LaunchId]] = []
+    values = [result for op in walk(kernel) for result in op.results]
+    if not is_function(kernel):
+        values += list(kernel.regions[0].blocks[0].arguments)
+    for value in values:
+        known = launch_id(value)
+        if known is not None and known.kind == "block_size":
+            found.append((value, known))
+    return found
+
+
+def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operation]:
+    """What launches the kernel in this module, with that many threads."""
+    if not is_function(kernel):
+        return [kernel]
+    name = symbol_name(kernel)
+    found = [op for op in launches_below(outermost(kernel)) if kernel_name(op) == name]
+    for launch in found:
+        if constant_sizes(launch, "block") != (threads, 1, 1):
+            refuse(
+                f"this launch is not known to have {threads} threads",
+                launch,
+                loop,
+                "roles-block",
+                "launch the kernel with constants for its block size",
+            )
+    return found

@@ -1,0 +1,55 @@
+"""Gives a block the threads of a producer, and lets the others be as many as they were.
+
+known_block_size = 128                       256, nvvm.maxnreg = 136
+gpu.launch_func … threads in (%c128, …)      %c256
+gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
+gpu.block_dim x                              %c128
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    constant,
+    create,
+    operations,
+    set_integer,
+)
+from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
+
+
+def add_threads(block: RoleBlock) -> None:
+    """Change the kernel and its launches."""
+    for barrier in block.barriers:
+        _name_barrier(barrier, block)
+    kernel = block.kernel
+    entry = operations(kernel.regions[0].blocks[0])[0]
+    for value, known in block.sizes:
+        number = block.threads if known.axis == 0 else 1
+        value.replace_all_uses_with(constant(number, value.type, before(entry), entry.location))
+    grown = block.threads + block.added
+    for name in BLOCK_SIZES:
+        if name in kernel.attributes:
+            kernel.attributes[name] = ir.DenseI32ArrayAttr.get([grown, 1, 1], kernel.context)
+    if block.registers is not None:
+        set_integer(kernel, "nvvm.maxnreg", block.registers.entry, 32)
+    for launch in block.launches:
+        place = first_size(launch, "block")
+        kind = launch.operands[place].type
+        launch.operands[place] = constant(grown, kind, before(launch), launch.location)
+
+
+def _name_barrier(barrier: Operation, block: RoleBlock) -> None:
+    """The threads of the input meet; one that has a number and a count is named already."""
+    i32 = ir.IntegerType.get_signless(32, barrier.context)
+    ip, loc = before(barrier), barrier.location
+    if len(barrier.operands) > 1:
+        return
+    threads = constant(block.threads, i32, ip, loc)
+    number = barrier.operands[0] if len(barrier.operands) else constant(block.barrier, i32, ip, loc)
+    sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0], barrier.context)}
+    create("nvvm.barrier", [number, threads], (), sizes, ip=ip, loc=loc)
+    barrier.erase()

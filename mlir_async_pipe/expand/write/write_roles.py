@@ -1,0 +1,315 @@
+"""Writes a loop of tensor copies as two: warps of their own copy, all others compute.
+
+                                              scf.if %thread < threads {
+    for k {                                     for k, slot, phase, earlier {
+      expect, copy, wait, use, barrier            wait for full[slot]; use; leave p products
+    }                                  -->        arrive at empty[earlier] if k has p before it
+    store                                       }
+                                                arrive for the last p tiles; store
+                                              } else {
+                                                for k, slot, phase {
+                                                  wait for empty[slot]; expect, copy
+                                                }
+                                              }
+
+The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
+are free. Each warp arrives once for a tile, after the wait that covers its products
+(docs/phases.md). Values that only copies need are computed by the producer alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    again,
+    attribute,
+    attributes_of,
+    before,
+    clone,
+    create,
+    is_function,
+    operations,
+    terminator,
+)
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.plan.role_block import WARP
+from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
+from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.role_threads import add_threads
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_ring import RingWriter
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
+
+# How long a try_wait sleeps at most before it looks again, in ticks.
+TICKS = 10_000_000
+
+
+def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer]) -> Operation:
+    """Write one planned loop; returns that of the consumers."""
+    add_threads(roles.block)
+    setups = plan.setups
+    empty = write_empty(setups[0], plan.versions, roles.block.warps)
+    groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in setups}
+    kernel = roles.block.kernel
+    end = terminator(kernel.regions[0].blocks[0])
+    build = IntegerWriter(before(end), plan.loop.location)
+    thread = _thread(kernel, build)
+    mine = build.compare("ult", thread, roles.block.threads)
+    branch = write_if(mine, (), (), before(end), plan.loop.location)
+    producer = ProducerWriter(plan, roles, buffers, groups, empty)
+    producer.write_beside(branch.regions[1], thread)
+    inner_end = terminator(branch.regions[0].blocks[0])
+    for op in roles.moved:
+        op.move_before(inner_end)
+    consumer = ConsumerWriter(plan, roles, buffers, groups, empty, thread)
+    made = consumer.write_here(branch.regions[0])
+    for setup in setups:
+        setup.create.erase()
+    return made
+
+
+def _thread(kernel: Operation, build: IntegerWriter) -> Value:
+    if not is_function(kernel):
+        # Blocks, then threads, each along x, y, z.
+        return kernel.regions[0].blocks[0].arguments[3]
+    axis = {"dimension": axis_attribute("x", kernel.context)}
+    made = create("gpu.thread_id", (), [build.index], axis, ip=build.ip, loc=build.location)
+    return made.results[0]
+
+
+def _set_registers(action: str, count: int, ip: Any, loc: Any) -> None:
+    attributes = {
+        "action": attribute(f"#nvvm<action {action}>", loc.context),
+        "regCount": ir.IntegerAttr.get(ir.IntegerType.get_signless(32, loc.context), count),
+    }
+    create("nvvm.setmaxregister", (), (), attributes, ip=ip, loc=loc)
+
+
+class ProducerWriter(RingWriter):
+    """Writes what the warps run that copy: the nest around the loop, and the copies in it."""
+
+    def __init__(
+        self,
+        plan: RingPlan,
+        roles: RolePlan,
+        buffers: list[VersionedBuffer],
+        groups: dict[Value, Value],
+        empty: Value,
+    ) -> None:
+        super().__init__(plan, buffers)
+        self.roles = roles
+        self.groups = groups
+        self.empty = empty
+
+    def write_beside(self, region: Any, thread: Value) -> None:
+        """Write all of it at the end of a region; the first warp of those that are added copies."""
+        block, loc = self.roles.block, self.plan.loop.location
+        if block.registers is not None:
+            _set_registers("decrease", block.registers.producer, at_end_of(region), loc)
+        if block.added > WARP:
+            build = IntegerWriter(at_end_of(region), loc)
+            first = build.compare("ult", thread, block.threads + WARP)
+            region = write_if(first, (), None, at_end_of(region), loc).regions[0]
+        build = IntegerWriter(at_end_of(region), loc)
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        state = [build.constant(0), build.constant(1, i1)]
+        chain = [*self.roles.nest.outer, self.plan.loop]
+        self._copy_block(self.roles.moved, chain, state, at_end_of(region))
+
+    def _copy_block(
+        self, ops: Any, chain: list[Operation], state: list[Value], ip: Any
+    ) -> list[Value]:
+        """Compute again what is needed of a block; returns slot and phase after it."""
+        for op in ops:
+            if op == chain[0]:
+                state = self._copy_outer(op, chain[1:], state, ip)
+            elif op in self.roles.nest.ops:
+                clone(op, self.outside, ip)
+        return state
+
+    def _copy_outer(
+        self, op: Operation, inner: list[Operation], state: list[Value], ip: Any
+    ) -> list[Value]:
+        if not inner:
+            return self._copy_loop(state, ip)
+        if op.name == "scf.if":
+            return self._copy_branch(op, inner, state, ip)
+        numbers = self.roles.nest.advanced.get(op, ())
+        made, body = self._begin_loop(op, numbers, state, ip)
+        inside = list(made.regions[0].blocks[0].arguments)[-2:]
+        inside = self._copy_block(operations(op.regions[0].blocks[0]), inner, inside, body)
+        yielded = terminator(op.regions[0].blocks[0]).operands
+        following = [self._here(yielded[number]) for number in numbers]
+        return self._end_loop(op, made, numbers, [*following, *inside], body)
+
+    def _begin_loop(
+        self, op: Operation, numbers: tuple[int, ...], state: list[Value], ip: Any
+    ) -> tuple[Operation, Any]:
+        """A loop with the bounds of `op` that carries those of its values, and `state`."""
+        bounds = [self._here(value) for value in list(op.operands)[:3]]
+        initial = [self._here(op.operands[3 + number]) for number in numbers]
+        kept = {
+            name: value for name, value in attributes_of(op).items() if name not in names.LOOP_NAMES
+        }
+        made = write_for(bounds, [*initial, *state], ip, op.location, kept)
+        old, new = op.regions[0].blocks[0].arguments, made.regions[0].blocks[0].arguments
+        self.outside[old[0]] = new[0]
+        for place, number in enumerate(numbers):
+            self.outside[old[number + 1]] = new[place + 1]
+        return made, ir.InsertionPoint(made.regions[0].blocks[0])
+
+    def _end_loop(
+        self,
+        op: Operation,
+        made: Operation,
+        numbers: tuple[int, ...],
+        following: list[Value],
+        ip: Any,
+    ) -> list[Value]:
+        create("scf.yield", following, ip=ip, loc=op.location)
+        for place, number in enumerate(numbers):
+            self.outside[op.results[number]] = made.results[place]
+        return list(made.results)[-2:]
+
+    def _copy_branch(
+        self, op: Operation, inner: list[Operation], state: list[Value], ip: Any
+    ) -> list[Value]:
+        kinds = [value.type for value in state]
+        condition = [self._here(op.operands[0])]
+        made = create("scf.if", condition, kinds, regions=2, ip=ip, loc=op.location)
+        for old, new in zip(op.regions, made.regions, strict=True):
+            blocks = list(old.blocks)
+            inside, body = state, ir.InsertionPoint(new.blocks.append())
+            if inner[0].block in blocks:
+                inside = self._copy_block(operations(blocks[0]), inner, state, body)
+            create("scf.yield", inside, ip=body, loc=op.location)
+        return list(made.results)
+
+    def _copy_loop(self, state: list[Value], ip: Any) -> list[Value]:
+        """The loop with its copies alone, each after its slot was given back."""
+        plan, loop = self.plan, self.plan.loop
+        numbers = plan.issue.advanced
+        made, body = self._begin_loop(loop, numbers, state, ip)
+        arguments = list(made.regions[0].blocks[0].arguments)
+        slot, phase = arguments[-2:]
+        self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
+        self.integers.enter(body)
+        ticks = self.integers.constant(TICKS)
+        wait = [self.empty, phase, ticks, slot]
+        create("nvgpu.mbarrier.try_wait.parity", wait, ip=body, loc=loop.location)
+        advanced = self._issue(arguments[0], arguments[1 : 1 + len(numbers)], slot, None)
+        following = self._next_slot(slot)
+        state = [following, self._next_phase(phase, following)]
+        return self._end_loop(loop, made, numbers, [*advanced, *state], body)
+
+    def _in_one_thread(self, exists: Value | None) -> Value | None:
+        """One of this warp."""
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        ip, loc = self.integers.ip, self.integers.location
+        return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
+
+    def _here(self, value: Value) -> Value:
+        return self.outside.get(value, value)
+
+
+class ConsumerWriter(RingWriter):
+    """Writes what the threads of the input run: the loop without its copies."""
+
+    def __init__(
+        self,
+        plan: RingPlan,
+        roles: RolePlan,
+        buffers: list[VersionedBuffer],
+        groups: dict[Value, Value],
+        empty: Value,
+        thread: Value,
+    ) -> None:
+        super().__init__(plan, buffers)
+        self.roles = roles
+        self.groups = groups
+        self.empty = empty
+        self.thread = thread
+
+    def write_here(self, region: Any) -> Operation:
+        """Write the loop, and slot and phase through those around it, all of them in the region."""
+        start = before(operations(region.blocks[0])[0])
+        loc, registers = self.plan.loop.location, self.roles.block.registers
+        if registers is not None:
+            _set_registers("increase", registers.consumer, start, loc)
+        build = IntegerWriter(start, loc)
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
+        self._carry(list(self.roles.nest.outer), [build.constant(0), build.constant(0, i1)])
+        return drop_idle_values(self.kernel)
+
+    def _pipeline(self, slot: Value, phase: Value) -> list[Value]:
+        """The kernel, and what gives back the slots of its last tiles."""
+        plan, loop = self.plan, self.kernel
+        self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
+        carried = [slot, phase, *[slot] * plan.in_flight]
+        kinds = [value.type for value in [*loop.results, *carried]]
+        self.kernel = again(loop, [*loop.operands, *carried], kinds)
+        self._kernel(len(carried))
+        names.forget(self.kernel)
+        names.remove(self.kernel, names.LOOP_NAMES)
+        results = list(self.kernel.results)[-len(carried) :]
+        if plan.in_flight:
+            self._drain(results[0])
+        return results[:2]
+
+    def _drain(self, slot: Value) -> None:
+        """Wait for the last p products and give back their slots, if there are so many: those
+        before the one that comes next. Not as the loop carried them: what it hands on from where
+        it does not run would stand in a block of its own, with the zeros of its accumulators, and
+        ptxas would wait for each product (C7515)."""
+        self.integers.leave(after(self._wait_for_products()))
+        for number in range(self.plan.in_flight):
+            slot = self.integers.slot_before(slot, self.plan.versions)
+            self._give_back(slot, self._has_iteration(number))
+
+    def _kernel(self, carried: int) -> None:
+        block = self.kernel.regions[0].blocks[0]
+        kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
+        slot, phase, *earlier = [block.add_argument(kind, self.kernel.location) for kind in kinds]
+        integers = self.integers
+        end = terminator(block)
+        self._wait_for_tiles(slot, phase)
+        self._drop_input()
+        show_slot(self.buffers, slot, operations(block))
+        self._leave_products()
+        integers.enter(before(end))
+        self._give_back([slot, *earlier][-1], self._has_before(block.arguments[0]))
+        following = self._next_slot(slot)
+        yielded = [following, self._next_phase(phase, following), slot, *earlier]
+        again(end, [*end.operands, *yielded[:carried]])
+
+    def _has_before(self, variable: Value) -> Value | None:
+        """Whether p iterations were before this one, as an i1."""
+        left, integers = self.plan.in_flight, self.integers
+        return integers.has_come_for(variable, left) if left else None
+
+    def _give_back(self, slot: Value, exists: Value | None) -> None:
+        """One lane of each warp arrives for all."""
+        integers = self.integers
+        ip, loc = integers.ip, integers.location
+        if self.roles.meets_lanes:
+            i32 = ir.IntegerType.get_signless(32, self.context)
+            create("nvvm.bar.warp.sync", [integers.constant(-1, i32)], ip=ip, loc=loc)
+        arrives = self.arrives
+        if exists is not None:
+            arrives = integers.binary("arith.andi", exists, arrives)
+        branch = write_if(arrives, (), None, ip, loc)
+        token = ir.Type.parse("!nvgpu.mbarrier.token", self.context)
+        inside = at_end_of(branch.regions[0])
+        create("nvgpu.mbarrier.arrive", [self.empty, slot], [token], ip=inside, loc=loc)
