@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
 from mlir_async_pipe.checker.phase_faults import FoundFault
-from mlir_async_pipe.checker.phases.followed_kernel import follow
+from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
@@ -28,12 +28,12 @@ from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 
-def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) -> None:
-    """Replace what was found of such memory by what its phases say."""
+def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) -> Followed | None:
+    """Replace what was found of such memory by what its phases say; None if there are none."""
     touched = _touched(sites, flow)
     proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
     if not touched and not proxies and not _has_mbarriers(flow):
-        return
+        return None
     for key, finding in list(judge.findings.items()):
         if proxies & {finding.later, finding.earlier}:
             del judge.findings[key]
@@ -42,7 +42,7 @@ def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) 
         _tell(judge, sites, fault, followed.ops)
     reason = followed.reason
     if not reason:
-        return
+        return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
         if site.access is None:
@@ -53,6 +53,7 @@ def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) 
             judge.unfollowed(number, reason, "async-proxy")
     for run in _waits(flow):
         judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
+    return followed
 
 
 def _tell(judge: Judge, sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> None:

@@ -2,6 +2,7 @@
 
     session.records["hazards"]     one Hazard a pair of accesses that races or may race
     session.records["checks"]      one CheckSummary a kernel
+    session.records["roles"]       one RoleUse for each op on mbarriers of each role
 
 Nothing is executed and nothing is edited: numbers are kept as forms over iteration numbers
 and thread ids, states of queues are followed along all paths until they repeat. An access is
@@ -101,6 +102,8 @@ def _tell(outcome: Outcome, session: Session) -> None:
     for number in outcome.in_scope:
         session.record("hazards", hazards.record_in_scope(ops[number], outcome.summary.function))
         session.diagnostics.error(hazards.error_in_scope(ops[number]))
+    for use in outcome.roles:
+        session.record("roles", use)
     session.record("checks", outcome.summary)
 
 

@@ -29,6 +29,7 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.periods import PeriodError
 from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
+from mlir_async_pipe.checker.role_uses import RoleUse, role_uses
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
@@ -54,7 +55,8 @@ class Outcome:
     """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
     outlives it. `in_scope` are groups, waits and barriers that run inside an async scope, and
-    `relied_on` barriers without which something would race (numbers of `ops`)."""
+    `relied_on` barriers without which something would race (numbers of `ops`). `roles` says what
+    threads do with mbarriers that go ways of their own."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
@@ -64,11 +66,12 @@ class Outcome:
     sites: list[Any]
     ops: list[Any]
     summary: CheckSummary
+    roles: tuple[RoleUse, ...] = ()
 
     @property
     def says_nothing(self) -> bool:
         """Whether all is safe, and there is nothing to remark."""
-        return not (self.findings or self.left or self.in_scope)
+        return not (self.findings or self.left or self.in_scope or self.roles)
 
 
 @dataclass(frozen=True)
@@ -286,7 +289,7 @@ class _Run:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
             self._exhausted(judge, sites, only)
-        judge_async_proxy(judge, sites, self.flow, self.threads)
+        followed = judge_async_proxy(judge, sites, self.flow, self.threads)
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(
@@ -298,6 +301,7 @@ class _Run:
             sites.sites,
             sites.ops,
             _summary(self.name, findings, len(in_scope), sites, explorer),
+            () if followed is None else tuple(role_uses(self.name, followed)),
         )
 
 

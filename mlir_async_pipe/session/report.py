@@ -39,6 +39,7 @@ KINDS = (
     "barriers",
     "needless",
     "hazards",
+    "roles",
     "checks",
     "kernels",
     "instructions",
@@ -128,6 +129,7 @@ class Report:
         | barriers        | a barrier that was inserted                      | barriers           |
         | needless        | a barrier that was dropped                       | drop-barriers      |
         | hazards         | an access that may race                          | check              |
+        | roles           | an op on mbarriers, and the threads of a role    | check              |
         | checks          | a kernel, with how many accesses are safe        | check              |
         | kernels         | a kernel of the emitted code, with its resources | --emit             |
         | instructions    | a wait in the emitted code                       | --emit             |

@@ -9,6 +9,7 @@ followed: they begin anew where more of it is needed.
 
 from __future__ import annotations
 
+from dataclasses import field
 from math import lcm
 
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
@@ -17,6 +18,7 @@ from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS, ModulusError
+from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
@@ -25,11 +27,13 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Followed:
-    """What was found: faults, or why the kernel was not followed to its end ("" if it was)."""
+    """What was found: faults, or why the kernel was not followed to its end ("" if it was); what roles
+    do, if it has some."""
 
     faults: tuple[FoundFault, ...]
     reason: str
     ops: tuple[Run, ...]
+    roles: RoleLog = field(default_factory=dict)
 
 
 def follow(
@@ -84,4 +88,4 @@ def _followed(
         except NotFollowedError as stopped:
             reason = stopped.reason
             break
-    return loops, Followed(tuple(paths.faults), reason, tuple(effects.ops))
+    return loops, Followed(tuple(paths.faults), reason, tuple(effects.ops), paths.log)

@@ -30,6 +30,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     UndecidedError,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
+from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import BlockedError
 from mlir_async_pipe.checker.phases.role_strands import (
@@ -79,6 +80,7 @@ class PhasePaths:
     numbers: PathNumbers
     loops: LoopTurns
     classes: WarpClasses | None = None
+    log: RoleLog = field(default_factory=dict)
     faults: dict[FoundFault, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,7 +113,8 @@ class PhasePaths:
         everybody = (1 << self.numbers.threads) - 1
         memory = AsyncMemory(everybody)
         if self.classes is not None:
-            memory = RoleMemory(everybody, clocks=WarpClocks.started(self.classes))
+            clocks = WarpClocks.started(self.classes)
+            memory = RoleMemory(everybody, clocks=clocks, log=self.log)
         start = PathState(self.numbers.given, memory, everybody)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         steps = 0

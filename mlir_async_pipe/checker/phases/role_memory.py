@@ -18,15 +18,12 @@ from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse
 from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
 from mlir_async_pipe.checker.phases.tensor_state import Product
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
-
-# Keys of barriers that have a number and no memory: no root has this number.
-NAMED = -1
-EVERYBODY = (NAMED, 0)
-
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
 # What a role may do to others that has come a phase too far.
 _AFTER_A_PHASE_TOO_MUCH = (
@@ -59,7 +56,7 @@ class Fenced(NamedTuple):
 class RoleMemory(AsyncMemory):
     """The memory on one path of all roles. `over` are reads that are over, by themselves and
     whether they were a proxy's; `brought` are copies that are; `progress` grows with whatever
-    somebody may wait for."""
+    somebody may wait for. `log` is of all paths together."""
 
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     shared: dict[Key, Shared] = field(default_factory=dict)
@@ -67,6 +64,7 @@ class RoleMemory(AsyncMemory):
     brought: dict[tuple[Region, int], Landed] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
+    log: RoleLog = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
         """The same, to be changed on its own."""
@@ -155,19 +153,22 @@ class RoleMemory(AsyncMemory):
 
     def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
         """Threads arrive."""
-        barrier = role_phases.arrive(self._at(key, op), self.clocks, op, mask, count, size)
-        self.shared[key] = barrier
+        before = self._at(key, op)
+        self._note("announces" if size else "arrives", op, mask, key)
+        self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, count, size)
         self._advance(key)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
         barrier = self._at(key, op)
         self.shared[key] = role_phases.wait(barrier, self.clocks, op, mask, parity)
+        self._note("waits", op, mask, key, parity)
 
     def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
         """A thread issues a copy into workgroup memory."""
         self.check_write(Touch(region, op, mask), proxy=True)
         issued = Copy(region, size, op)
+        self._note("copies", op, mask, key)
         self.shared[key] = role_phases.copy(self._at(key, op), self.clocks, mask, issued)
         self._advance(key)
 
@@ -178,6 +179,13 @@ class RoleMemory(AsyncMemory):
     def tensor_step(self, step: str, mask: int) -> None:
         """Not followed, as its products."""
         raise NotFollowedError("specialised")
+
+    def _note(self, does: Does, op: int, mask: int, key: Key, parity: int | None = None) -> None:
+        barrier = self.shared[key]
+        use = RoleStep(does, op, mask, key[0], barrier.init, barrier.needs)
+        number = key[1] if key[0] == NAMED else key[1] // MBARRIER_BYTES
+        phase = barrier.over % 2 if parity is None else parity
+        self.log.setdefault(use, set()).add((number, phase))
 
     def running_parity(self, key: Key) -> int | None:
         """Not followed: an arrival may have ended its phase."""

@@ -2,7 +2,8 @@
 
 Covers: checker/phases/followed_kernel.py, checker/phases/role_phases.py, checker/phases/role_memory.py,
 checker/phases/role_strands.py, checker/phases/warp_clocks.py, checker/phases/parted_sides.py,
-checker/phases/thread_barriers.py, checker/phases/loop_turns.py
+checker/phases/thread_barriers.py, checker/phases/loop_turns.py, checker/phases/role_log.py,
+checker/role_uses.py
 """
 
 from __future__ import annotations
@@ -225,3 +226,24 @@ def test_subscripts_of_neighbouring_threads_touch_all_between() -> None:
     """A half of the tile that no wait covers certainly holds an element that some thread reads."""
     halves = dataclasses.replace(GROUPS[1], changes={"wait 0": ""})
     assert verdict(checked(halves)) == "unsafe"
+
+
+def test_a_report_says_who_arrives_and_waits_where() -> None:
+    uses = checked(dataclasses.replace(LOADS, slots=3, tiles=7)).of("roles")
+    found = {(use.threads, use.does, use.op.split(".", 2)[2]): use for use in uses}
+    assert set(found) == {
+        ("0-63", "waits", "try_wait.parity"),
+        ("0, 32", "arrives", "arrive"),
+        ("64", "waits", "try_wait.parity"),
+        ("64", "announces", "arrive.expect_tx"),
+        ("64", "copies", "async.load"),
+    }
+    assert all(use.barriers == (0, 1, 2) and use.parities == (0, 1) for use in uses)
+    assert {use.arrivals for use in uses if use.threads != "64"} == {1, 2}
+    full = found["0-63", "waits", "try_wait.parity"].made
+    assert (
+        full == found["64", "copies", "async.load"].made != found["0, 32", "arrives", "arrive"].made
+    )
+    named = [use for use in checked(GROUPS[3]).of("roles") if use.made is None]
+    assert {use.barriers for use in named} == {(1,), (2,)}
+    assert checked(Ring(tiles=3)).of("roles") == ()

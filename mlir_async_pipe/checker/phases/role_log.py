@@ -1,0 +1,25 @@
+"""What the roles of a kernel do with its mbarriers, gathered over all paths, for reports."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Does = Literal["waits", "arrives", "announces", "copies"]
+# Stands for the root of barriers that have a number and no memory.
+NAMED = -1
+
+
+class RoleStep(NamedTuple):
+    """What threads do with the mbarriers of a root (`NAMED`: with barriers that have a number), which
+    the op `init` initialises to `needs` arrivals a phase."""
+
+    does: Does
+    op: int
+    mask: int
+    root: int
+    init: int
+    needs: int
+
+
+# With which of these mbarriers, and in phases of which parity.
+RoleLog = dict[RoleStep, set[tuple[int, int]]]
