@@ -28,7 +28,7 @@ from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, is_loaded
 
 
 @dataclass(eq=False)
@@ -150,6 +150,24 @@ def _argument_count(op: Any, block_arguments: int) -> int:
     if op.name != "gpu.func":
         return block_arguments
     return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
+
+
+def _watched(site: Site, execute: Execute) -> Execute:
+    """The same, after a look at operands that loads from tensor memory may not have filled yet."""
+
+    def watched(unit: Any, *values: Any) -> Any:
+        for operation in unit.queues.pending():
+            filled = operation.registers
+            if filled is not None and any(
+                value is filled or getattr(value, "base", None) is filled for value in values
+            ):
+                thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
+                unit.launch.detector.report_between(
+                    "read-in-flight", site.number, operation.site, thread=thread
+                )
+        return execute(unit, *values)
+
+    return watched
 
 
 def _integer(attribute: Any) -> int:
@@ -308,9 +326,12 @@ class Decoder:
         builder = table.get(op.name)
         if builder is None:
             raise site.unsupported("it is not in the table")
+        execute = builder(site)
+        if any(map(is_loaded, op.operands)):
+            execute = _watched(site, execute)
         return Instruction(
             site,
             tuple(self.key(value) for value in op.operands),
             tuple(self.key(value) for value in op.results),
-            builder(site),
+            execute,
         )

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 TensorUse = Literal[
@@ -86,6 +87,12 @@ def tensor_use(op: Any) -> TensorUse | None:
     """What an op does with tensor memory, None if it has nothing to do with it."""
     rule = TENSOR_OPS.get(op.name)
     return None if rule is None else rule.use
+
+
+def is_loaded(value: Any) -> bool:
+    """Whether a value is the result of a load, which is there after a wait only."""
+    made = defining_op(value)
+    return made is not None and tensor_use(made) == "load"
 
 
 def is_tensor_product(op: Any) -> bool:

@@ -3,6 +3,8 @@ wait for its group.
 
     %d = nvgpu.warpgroup.mma … {waitGroup = 1}     %d is of the youngest group, which is in flight
     nvvm.wgmma.wait.group.sync.aligned 0           now it is not
+
+What is loaded from tensor memory is there after the wait for all loads.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.products import products_left
 from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, tensor_use, waits_for
 
 OPEN = -1
 
@@ -25,9 +28,11 @@ OPEN = -1
 @dataclass
 class Registers:
     """By value number the age of the group that fills it (`OPEN`: it is in no group yet), and the
-    product; None of those that are complete."""
+    product; None of those that are complete. `loading` are loads from tensor memory by the value that
+    they fill."""
 
     filled: dict[int, tuple[int, int]] = field(default_factory=dict)
+    loading: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
     def kept(flow: Flow) -> set[int]:
@@ -42,11 +47,16 @@ class Registers:
     def plan(run: Run, number: Callable[[Run], int]) -> Callable[[Registers], None] | None:
         """What an op does to accumulators; None: nothing."""
         row = row_of(run.op)
+        if tensor_use(run.op) == "load":
+            own = number(run)
+            return lambda registers: registers.loading.update(dict.fromkeys(run.results, own))
+        if waits_for(run.op) == "load":
+            return lambda registers: registers.loading.clear()
         if row is None or row.queue != WGMMA:
             held = [
                 n
                 for n, operand in zip(run.operands, run.op.operands, strict=True)
-                if str(operand.type).startswith(REGISTERS)
+                if str(operand.type).startswith(REGISTERS) or is_loaded(operand)
             ]
             own = number(run) if held else -1
             return (lambda registers: registers.check(held, own)) if held else None
@@ -63,11 +73,11 @@ class Registers:
 
     def copy(self) -> Registers:
         """The same, to be changed on its own."""
-        return Registers(dict(self.filled))
+        return Registers(dict(self.filled), dict(self.loading))
 
     def key(self) -> Hashable:
         """What is equal for the same registers."""
-        return frozenset(self.filled.items())
+        return frozenset(self.filled.items()), frozenset(self.loading.items())
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
         """Values are handed on."""
@@ -97,6 +107,13 @@ class Registers:
     def check(self, values: list[int], op: int) -> None:
         """An op reads values."""
         for value in values:
+            if value in self.loading:
+                raise PhaseFault(
+                    "read-in-flight",
+                    op,
+                    self.loading[value],
+                    "its registers are there after 'nvvm.tcgen05.wait <load>'",
+                )
             if value in self.filled:
                 age, product = self.filled[value]
                 raise PhaseFault(

@@ -68,6 +68,11 @@ MUTANTS = {
     "every lane of a warp issues": (r"scf.if %first", "scf.if %warp_0", {"overwrite-in-flight"}),
     "lanes of another warp": ("%own = arith.addi", "%own = arith.subi", {"wrong-lanes"}),
     "no wait for the loads": ("nvvm.tcgen05.wait <load>", "", {"unwaited-copy"}),
+    "loads are used at once": (
+        r"(nvvm.tcgen05.wait <load>)(\n[^\n]*bitcast[^\n]*)",
+        r"\2\n\1",
+        {"read-in-flight"},
+    ),
     "columns stay": (re.compile(r"\n *nvvm.tcgen05.dealloc.*"), "", {"columns-kept"}),
     "commit on the other mbarrier": (
         "nvgpu.mbarrier.get %done",
