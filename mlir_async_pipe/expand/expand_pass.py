@@ -121,6 +121,7 @@ def _expand_all(
             session.record("loops", ring_record(ring, numbering))
             if ring.roles is not None and not ring.roles.block.launches:
                 _remark_launch(ring.loop, ring.roles.block, session)
+            _remark_ring(ring, limits, session)
         carried = _expand_round(made, families, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
@@ -182,6 +183,24 @@ def _ring(
     except AsyncPipeError as error:
         error.loop = loop
         raise
+
+
+def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
+    """Say where a ring is smaller than asked, and which phases of the input nobody knows."""
+    if ring.ahead < ring.asked_ahead:
+        session.diagnostics.remark(
+            f"{ring.ahead} tiles are copied ahead instead of {ring.asked_ahead}, on {ring.versions} "
+            f"slots, to fit {limits.workgroup_bytes} bytes of workgroup memory",
+            code="fewer-slots",
+            at=ring.loop,
+        )
+    for wait in ring.undecided:
+        session.diagnostics.remark(
+            f"whether '{wait.name}' waits for the phase of its tile is not known; that of the "
+            "pipeline takes its place",
+            code="input-phase-unknown",
+            at=wait,
+        )
 
 
 def _expand_round(

@@ -13,12 +13,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     ancestors,
+    defining_op,
     enclosing,
     operations,
     walk,
 )
 from mlir_async_pipe.dependence.regions import Region, is_opaque, regions_of
-from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, buffer_type, slot_bytes
+from mlir_async_pipe.expand.plan.buffer_plan import (
+    BufferPlan,
+    buffer_type,
+    buffer_value,
+    slot_bytes,
+)
 from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs
 from mlir_async_pipe.loops.statements import Body, barriers_of
@@ -27,6 +33,8 @@ from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alig
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.values.shared_windows import overlapping_windows
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
@@ -35,7 +43,7 @@ from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
-_KINDS = ("allocation", "attribution", "global")
+_KINDS = ("allocation", "attribution", "global", "dynamic")
 
 
 def ring_buffers(
@@ -47,7 +55,7 @@ def ring_buffers(
     function = enclosing(body.loop, FUNCTION_OPS)
     assert function is not None
     copies = [copy for transaction in transactions for copy in transaction.copies]
-    regions = [r for r in regions_of(copies, Arithmetic()) if r.writes]
+    regions = [_of_window(r) for r in regions_of(copies, Arithmetic()) if r.writes]
     asked = tensor_alignments(function)
     buffers = []
     for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
@@ -63,8 +71,23 @@ def ring_buffers(
     return tuple(buffers)
 
 
+def _of_window(region: Region) -> Region:
+    """A region of dynamic shared memory as one of the window that it lies in."""
+    if region.root is None or region.root.kind != "dynamic" or region.access is None:
+        return region
+    memory = region.access.memory
+    while (op := defining_op(memory)) is not None and op.name in VIEW_OPS:
+        if root_of(op.operands[0]).offset is None:
+            return replace(region, base=memory)
+        memory = op.operands[0]
+    return replace(region, base=region.access.memory)
+
+
 def _check_memory(root: Root, found: tuple[Region, ...]) -> None:
-    kind = buffer_type(found) if root.kind in _KINDS else None
+    named = root.kind in _KINDS and not is_pointer(buffer_value(found))
+    kind = buffer_type(found) if named else None
+    if root.kind == "dynamic" and (root.offset is None or overlapping_windows(found[0].op, root)):
+        kind = None
     if kind is None or root.space != "workgroup" or not kind.has_static_shape or not is_dense(kind):
         raise PipelineError(
             f"cannot pipeline: the tiles that go to {root} need slots, and it is no dense buffer "

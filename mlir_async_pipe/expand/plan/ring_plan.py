@@ -9,11 +9,14 @@ copy, V > p does, and V > d holds as many tiles as were asked for (docs/phases.m
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.divergence import check_uniform
+from mlir_async_pipe.expand.plan.input_phases import undecided_phases
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
 from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
@@ -61,6 +64,10 @@ class RingPlan:
     dropped: tuple[Operation, ...]
     trip_count: int | None
     roles: RolePlan | None = None
+    # Waits of which nobody knows whether they asked for the right phases.
+    undecided: tuple[Operation, ...] = ()
+    # The tiles that were to be copied ahead, where memory has no room for as many.
+    asked_ahead: int = 0
 
 
 def plan_ring(
@@ -79,19 +86,22 @@ def plan_ring(
         products = products_of(loop)
         left = in_flight(products, annotations.in_flight, loop)
         apart = (annotations.roles if roles == "auto" else roles) == "specialised"
-        versions = ahead + left + (1 if copies_first else 0)
-        if apart:
-            versions = max(ahead, left) + 1
         setups, outer = mbarrier_setups(loop, transactions, products.completions)
+        undecided = undecided_phases(loop, transactions, outer)
         issue = issue_slice(body, transactions, around)
         if not annotations.independent:
             check_independent(body, transactions, noalias_arguments)
+        asked, versions = ahead, _slots(ahead, left, copies_first, apart)
         buffers = ring_buffers(body, transactions, versions)
         if workgroup_limit is not None:
             planned = {buffer.root.identity for buffer in buffers}
             beside = around.workgroup_bytes_beside(loop, planned)
-            if workgroup_bytes(buffers) > workgroup_limit - beside:
-                raise too_large(workgroup_limit, beside, loop, buffers)
+            while workgroup_bytes(buffers) > workgroup_limit - beside:
+                if ahead == 1:
+                    raise too_large(workgroup_limit, beside, loop, buffers)
+                ahead -= 1
+                versions = _slots(ahead, left, copies_first, apart)
+                buffers = tuple(replace(buffer, versions=versions) for buffer in buffers)
         check_uniform(loop)
         dropped = barriers_to_drop(body, buffers, copies_first or apart)
         parted = None
@@ -118,7 +128,15 @@ def plan_ring(
             dropped,
             static_trip_count(loop),
             parted,
+            undecided,
+            asked,
         )
+
+
+def _slots(ahead: int, left: int, copies_first: bool, apart: bool) -> int:
+    """V: with the copies last d + p, with the copies first one more; specialised p + 1 at least, and
+    the tiles that are copied ahead beside the one that is used."""
+    return max(ahead, left) + 1 if apart else ahead + left + copies_first
 
 
 def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:

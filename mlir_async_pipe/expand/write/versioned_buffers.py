@@ -40,6 +40,7 @@ from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.expand.plan.buffer_plan import (
     WIDEST,
     BufferPlan,
+    buffer_type,
     buffer_value,
     slot_bytes,
     slot_shape,
@@ -121,9 +122,14 @@ def _allocate_in_function(wanted: list[tuple[Operation, BufferPlan]]) -> list[Ve
         start = end_of_windows(function, frozenset(merged))
     made = []
     for key, plan in merged.items():
+        if plan.root.kind == "dynamic":
+            # The first slot begins where the others do: at a period of the layout.
+            period = max(region.period for region in plan.regions)
+            unit = max(WIDEST, period * element_bytes(buffer_type(plan.regions)))
+            start = -(-start // unit) * unit
         made.append(_allocate(plan, loops[key], start))
         if plan.root.kind == "dynamic":
-            start += -(-plan.versions * plan.slot_bytes // 16) * 16
+            start += plan.versions * plan.slot_bytes
     return made
 
 

@@ -150,6 +150,12 @@ REFUSED = {
         r"%size = arith.constant 256 : i32\n"
         r"nvvm.cp.async.bulk.shared.cluster.global \2, %src, \4, %size : !llvm.ptr<7>, !llvm.ptr<1>",
     ),
+    "a tile without a type": (
+        "buffer-not-versionable",
+        "no dense buffer",
+        r"%tile = llvm.mlir.addressof @tile : !llvm.ptr<3>\n"
+        r"%near = llvm.addrspacecast %tile : !llvm.ptr<3> to !llvm.ptr<7>\n\1%near\3\4\5\6\7",
+    ),
     "an arrival besides": (
         "transaction-incomplete",
         "not part of a transaction",
@@ -178,6 +184,8 @@ def test_what_cannot_run_ahead_is_refused_at_its_op_and_stays(form):
     assert leader is not None
     wrong = re.sub(COPY, instead.replace("LEADER", leader[1]), text)
     assert wrong != text
+    tile = "llvm.mlir.global internal @tile() {addr_space = 3 : i32} : !llvm.array<256 x i8>"
+    wrong = wrong.replace("module {", f"module {{\n{tile}", 1)
     module = parse(wrong)
     before = str(module)
     with pytest.raises(AsyncPipeError, match=words) as refused:

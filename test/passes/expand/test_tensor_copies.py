@@ -334,10 +334,48 @@ def test_a_loop_between_the_mbarriers_and_the_loop_must_carry_the_phase():
     assert refused.value.code == "phase-not-carried"
 
 
-def test_versions_beyond_the_limit_are_refused():
+@pytest.mark.parametrize(("limit", "slots"), [(65536, 4), (65535, 3), (49152, 3), (49151, 2)])
+def test_where_the_slots_do_not_fit_fewer_tiles_are_copied_ahead(limit, slots):
+    """Two tiles of 8 KiB a slot; one product in flight and one tile ahead need two slots."""
+    module = parse(replace(PRODUCTS, stages=4).text())
+    report = pipeline(module, check="error", smem_limit=limit)
+    assert report.of("loops")[0].buffers[0].versions == slots
+    remarks = [d.message for d in report.diagnostics if d.code == "fewer-slots"]
+    assert len(remarks) == (slots < 4)
+    assert not PRODUCTS.right(module, "late")
+
+
+def test_slots_beyond_the_limit_are_refused():
     with pytest.raises(AsyncPipeError) as refused:
-        pipeline(parse(PRODUCTS.text()), check="none", smem_limit=40000)
+        pipeline(parse(PRODUCTS.text()), check="none", smem_limit=32767)
     assert refused.value.code == "smem-limit"
+
+
+WINDOW = """%c0_ = arith.constant START : index
+%all = gpu.dynamic_shared_memory : memref<?xi8, WG>
+%b0 = memref.view %all[%c0_][] : memref<?xi8, WG> to memref<4x32xf32, WG>"""
+
+
+@pytest.mark.parametrize("start", [0, 512])
+def test_tiles_may_be_windows_of_dynamic_shared_memory(start):
+    """Their slots begin where the swizzle does, whatever lies before them."""
+    loop = TensorLoop((Box(4, 32, "swizzle_128b"),), trips=7)
+    (made,) = re.findall(r"%b0 = memref.alloc\(\) : .*", loop.text())
+    view = WINDOW.replace("START", str(start))
+    module = parse(loop.text().replace(made, view))
+    pipeline(module, check="error")
+    assert not any(loop.right(module, completion) for completion in ("eager", "late", "random"))
+    assert "memref<3x8x32xf32" in str(module)
+
+
+def test_windows_that_overlap_have_no_slots():
+    loop = TensorLoop((Box(4, 32),), trips=7)
+    (made,) = re.findall(r"%b0 = memref.alloc\(\) : .*", loop.text())
+    view = WINDOW.replace("START", "0")
+    other = "\n%over = memref.view %all[%c0_][] : memref<?xi8, WG> to memref<64xf32, WG>"
+    with pytest.raises(AsyncPipeError) as refused:
+        pipeline(parse(loop.text().replace(made, view + other)), check="none")
+    assert refused.value.code == "buffer-not-versionable"
 
 
 def test_an_asserted_independence_is_believed():

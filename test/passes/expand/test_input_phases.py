@@ -1,0 +1,87 @@
+"""Waits of the input must ask for the phases of their tiles: what is wrong before the pipeline takes
+their place is refused, and the machine or the checker agrees that it was wrong.
+
+Covers: expand/plan/input_phases.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from helpers.tensor_loops import Box, TensorLoop
+from mlir_async_pipe import pipeline
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+
+LOADS = TensorLoop((Box(2, 32),), trips=5)
+AGAIN = replace(LOADS, executions=3)
+FLIP = "%flip = arith.xori %phase, %true : i1"
+RIGHT = {
+    "as it is": (LOADS, "", ""),
+    "in a loop": (AGAIN, "", ""),
+    "in every other iteration of one": (replace(AGAIN, executed="odd"), "", ""),
+    "a sum": (LOADS, FLIP, "%flip = arith.addi %phase, %true : i1"),
+    "a difference": (LOADS, FLIP, "%flip = arith.subi %true, %phase : i1"),
+    "even trips that start again": (
+        replace(AGAIN, trips=4, static=True),
+        "%phase = %phase0",
+        "%phase = %false",
+    ),
+    "one iteration": (replace(LOADS, trips=1, static=True), FLIP, FLIP.replace("%true", "%false")),
+}
+WRONG = {
+    "never flips": (LOADS, FLIP, "%flip = arith.xori %phase, %false : i1", "same in each"),
+    "starts at 1": (LOADS, "%phase = %false", "%phase = %true", "asks for 1"),
+    "asks for the other": (
+        LOADS,
+        "nvgpu.mbarrier.try_wait.parity %full[%i0], %phase",
+        "%not = arith.xori %phase, %true : i1\nnvgpu.mbarrier.try_wait.parity %full[%i0], %not",
+        "asks for 1",
+    ),
+    "a constant": (
+        LOADS,
+        "try_wait.parity %full[%i0], %phase",
+        "try_wait.parity %full[%i0], %false",
+        "same in each",
+    ),
+    "starts again": (AGAIN, "%phase = %phase0", "%phase = %false", "starts again"),
+    "outer loop starts at 1": (AGAIN, "%phase0 = %false", "%phase0 = %true", "asks for 1"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_phases_are_taken(name: str) -> None:
+    loop, old, new = RIGHT[name]
+    assert old in loop.text()
+    module = parse(loop.text().replace(old, new))
+    report = pipeline(module, check="error")
+    assert not [d for d in report.diagnostics if d.code == "input-phase-unknown"]
+    assert not loop.right(module, "late")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_phases_are_refused_at_their_wait(name: str) -> None:
+    loop, old, new, words = WRONG[name]
+    text = loop.text().replace(old, new)
+    assert text != loop.text()
+    with pytest.raises(AsyncPipeError, match=words) as refused:
+        pipeline(parse(text), check="none")
+    assert refused.value.code == "input-phase"
+    (check,) = check_module(parse(text)).report.of("checks")
+    assert check.unsafe
+
+
+def test_a_phase_that_is_computed_is_told_of() -> None:
+    """Of quotients nothing is known here; the pipeline is right all the same."""
+    wait = "nvgpu.mbarrier.try_wait.parity %full[%i0], %phase"
+    made = (
+        f"%low = arith.index_cast %i : index to i32\n%bit = arith.trunci %low : i32 to i1\n{wait}"
+    )
+    text = LOADS.text().replace(wait, made.replace("%phase", "%bit"))
+    module = parse(text)
+    report = pipeline(module, check="error")
+    assert [d for d in report.diagnostics if d.code == "input-phase-unknown"]
+    assert not LOADS.right(module, "late")
