@@ -77,19 +77,20 @@ func.func @loads(%map_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %n: in
 !tile = !nvgpu.warpgroup.descriptor<tensor = memref<64x64xf16, 3>>
 !sums = !nvgpu.warpgroup.accumulator<fragmented = vector<64x64xf32>>
 // CHECK-LABEL: func.func @persistent
-// CHECK:         scf.for {{.*}} iter_args(%[[SLOT0:.*]] = %{{.*}}, %[[PHASE0:.*]] = %{{.*}}) -> (index, i1)
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[SLOT0:.*]] = %{{.*}}, %[[PHASE0:.*]] = %{{.*}}) -> (i1, index, i1)
 // CHECK:           nvgpu.mbarrier.arrive.expect_tx %{{.*}}[%[[SLOT0]]]
-// CHECK:           %[[R:.*]]:4 = scf.for {{.*}} %[[SLOT:.*]] = %[[SLOT0]], %[[PHASE:.*]] = %[[PHASE0]], %[[AHEAD:.*]] = %
+// CHECK:           %[[R:.*]]:5 = scf.for {{.*}} %[[SLOT:.*]] = %[[SLOT0]], %[[PHASE:.*]] = %[[PHASE0]], %[[AHEAD:.*]] = %
 // CHECK-NEXT:        nvgpu.mbarrier.try_wait.parity %{{.*}}[%[[SLOT]]], %[[PHASE]],
 // One product stays in flight, which is what the op says without an attribute.
 // CHECK:             nvgpu.warpgroup.mma %{{.*}} {transposeB} :
+// CHECK-NEXT:        arith.xori
 // CHECK-NEXT:        gpu.barrier
 // CHECK-NOT:         gpu.barrier
 // CHECK:             nvgpu.mbarrier.arrive.expect_tx %{{.*}}[%[[AHEAD]]]
 // CHECK:           }
 // CHECK-NEXT:      nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK:           nvgpu.warpgroup.mma.store %[[R]]#0
-// CHECK:           scf.yield %[[R]]#1, %[[R]]#2 : index, i1
+// CHECK:           scf.yield %[[R]]#1, %[[R]]#2, %[[R]]#3 : i1, index, i1
 func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>, %n: index, %k: index)
     attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to !map
@@ -101,28 +102,30 @@ func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>, %n
   %c64 = arith.constant 64 : index
   %bytes = arith.constant 16384 : index
   %false = arith.constant false
+  %true = arith.constant true
   %t = gpu.thread_id x
   %first = arith.cmpi eq, %t, %c0 : index
   %full = nvgpu.mbarrier.create -> !bars
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %first : !bars
   gpu.barrier
-  scf.for %tile = %c0 to %n step %c1 {
+  %last = scf.for %tile = %c0 to %n step %c1 iter_args(%start = %false) -> (i1) {
     %row = arith.muli %tile, %c64 : index
     %zero = nvgpu.warpgroup.mma.init.accumulator -> !sums
-    %sums = scf.for %i = %c0 to %k step %c64 iter_args(%sum = %zero) -> (!sums) {
+    %sums, %end = scf.for %i = %c0 to %k step %c64 iter_args(%sum = %zero, %phase = %start) -> (!sums, i1) {
       nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
       nvgpu.tma.async.load %a[%i, %row], %full[%c0] to %left, predicate = %first : !map, !bars -> memref<64x64xf16, #wg>
       nvgpu.tma.async.load %b[%c0, %i], %full[%c0] to %right, predicate = %first : !map, !bars -> memref<64x64xf16, #wg>
-      // Whatever the input waits for: the pipeline has the phase of its own.
-      nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c64 : !bars
+      nvgpu.mbarrier.try_wait.parity %full[%c0], %phase, %c64 : !bars
       %l = nvgpu.warpgroup.generate.descriptor %left, %a : memref<64x64xf16, #wg>, !map -> !tile
       %r = nvgpu.warpgroup.generate.descriptor %right, %b : memref<64x64xf16, #wg>, !map -> !tile
       %next = nvgpu.warpgroup.mma %l, %r, %sum {transposeB, waitGroup = 0 : i64} : !tile, !tile, !sums -> !sums
       gpu.barrier
-      scf.yield %next : !sums
+      %flip = arith.xori %phase, %true : i1
+      scf.yield %next, %flip : !sums, i1
     } {async_pipe.num_stages = 3 : i64}
     %part = memref.subview %out[%row, 0][64, 64][1, 1] : memref<?x64xf32> to memref<64x64xf32, strided<[64, 1], offset: ?>>
     nvgpu.warpgroup.mma.store %sums, %part : !sums to memref<64x64xf32, strided<[64, 1], offset: ?>>
+    scf.yield %end : i1
   }
   return
 }
