@@ -304,16 +304,11 @@ ELSEWHERE = (
     | WAVE_TILES
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
-    | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive"}
+    | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
 )
 REFUSED = {
-    "nvvm.bar.warp.sync": """
-    func.func @f(%a: i32, %b: i32, %n: i32) {
-      nvvm.bar.warp.sync %n : i32
-      return
-    }""",
     "nvvm.cp.async.bulk.tensor.global.shared.cta": """
     llvm.func @f(%m: !llvm.ptr, %s: !llvm.ptr<3>, %x: i32) {
       nvvm.cp.async.bulk.tensor.global.shared.cta %m, %s, box[%x] : !llvm.ptr, !llvm.ptr<3>
