@@ -248,6 +248,13 @@ REFUSALS = [
         "nvgpu.mbarrier.try_wait",
         "alone",
     ),
+    Refusal(
+        "async-op-unsupported",
+        "nvgpu.tma.async.load %m0[%col0, %i0], %full[%i0] to %b0,",
+        "%mask = arith.constant 3 : i16\n"
+        "nvgpu.tma.async.load %m0[%col0, %i0], %full[%i0] to %b0 multicast_mask = %mask,",
+        "into this block",
+    ),
     Refusal("transaction-bytes", "%i256, predicate", "%i64, predicate", "whole boxes"),
     Refusal(
         "mbarrier-shared",
