@@ -46,7 +46,8 @@ def test_no_failing_mutant_is_missed(seed: int) -> None:
         assert found.verdict == "unsafe", (found.kind, found.fails, found.text)
 
 
-@pytest.mark.parametrize("seed", range(7000, 7012))
+# With 106 and 122 warps of their own copy, and the products' fences stand between no barriers.
+@pytest.mark.parametrize("seed", [106, 122, *range(7000, 7012)])
 def test_pipelines_of_the_expander_are_proven(seed: int) -> None:
     found = judge_made(seed)
     assert found.verdict == "safe", (found.codes, found.text)

@@ -2,7 +2,7 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py
+Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py
 """
 
 import pytest
@@ -73,3 +73,21 @@ def test_assembly_that_only_computes_is_no_reason_for_doubt(wait):
     checked = check_text(kernel(body))
     assert bool(checked.unsafe) == (wait == 1)
     assert not checked.unknown or wait == 1
+
+
+def test_a_fence_touches_nothing():
+    """Each thread stores to a place of its own, in each iteration, and fences in between."""
+    text = """
+    func.func @f(%out: memref<?xf32>, %v: f32) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %t = gpu.thread_id x
+      scf.for %i = %c0 to %c4 step %c1 {
+        memref.store %v, %out[%t] : memref<?xf32>
+        nvvm.wgmma.fence.aligned
+      }
+      return
+    }"""
+    assert not told(text)
+    assert told(text.replace("%out[%t]", "%out[%i]"))
