@@ -1,4 +1,4 @@
-"""Follows all paths of a kernel whose threads go one way together, with the phases of mbarriers.
+"""Follows all paths of a kernel, with the phases of mbarriers; roles run by turns on a path.
 
     scf.if %leader { expect; copy }     the leader's threads go there, then all go on
     scf.if %n > 2 { … }                 the path splits
@@ -6,7 +6,8 @@
 
 All numbers that choose slots, parities and threads are known on a path, so mbarriers are told
 apart exactly. A loop of unknown length is left after about 2V iterations, when the states repeat.
-What two sides of a branch on threads both do to mbarriers is not followed (`specialised`).
+Where two sides of a branch on threads both do something to them, the kernel is followed anew with
+clocks of warps (`followed_kernel`).
 """
 
 from __future__ import annotations
