@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Block,
@@ -19,6 +20,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     attributes_of,
     erase,
     operations,
+    outermost,
+    parent,
     symbol_name,
 )
 
@@ -28,11 +31,34 @@ Answer = TypeVar("Answer")
 
 
 def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answer:
-    """The answer of `change` on a copy of `root`, which `root` then becomes."""
-    copy = root.clone(ip=False).operation
+    """The answer of `change` on a copy of `root`, which `root` then becomes.
+
+    Of an op inside of a module the module is copied: launches and globals beside it count, too."""
+    around = outermost(root)
+    # The bindings let go of an op that nothing holds as soon as one of its own asks for it.
+    holder = None if around.name == "builtin.module" else ir.Module.create(around.location)
+    ip = False if holder is None else ir.InsertionPoint(holder.body)
+    copy_around = around.clone(ip=ip).operation
+    copy = copy_around if root == around else _at_the_place_of(root, copy_around)
     answer = change(copy)
     become(root, copy)
     return answer
+
+
+def _at_the_place_of(op: Operation, copy: Operation) -> Operation:
+    """The op of a copy of all around `op` that stands where `op` does."""
+    above = parent(op)
+    if above is None:
+        return copy
+    where = (
+        (region, block, place)
+        for region, each in enumerate(above.regions)
+        for block, holder in enumerate(each.blocks)
+        for place, other in enumerate(operations(holder))
+        if other == op
+    )
+    region, block, place = next(where)
+    return operations(_at_the_place_of(above, copy).regions[region].blocks[block])[place]
 
 
 def become(op: Operation, made: Operation) -> None:

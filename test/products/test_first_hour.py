@@ -16,6 +16,7 @@ from helpers.driver_process import opt
 from helpers.paths import ROOT
 from mlir_async_pipe import api, bindings, machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError, LoweringError, UsageError
 
@@ -80,6 +81,20 @@ def test_what_is_no_module_is_told_so(call, nothing):
     with pytest.raises(UsageError) as raised:
         getattr(mlir_async_pipe, call)(nothing)
     assert raised.value.code == "not-a-module"
+
+
+def test_a_function_is_pipelined_as_its_module_is():
+    """In place, with what its module says of launches; one that no module holds as well."""
+    text = (EXAMPLES / "gemm.mlir").read_text()
+    with new_context():
+        whole, parts = ir.Module.parse(text), ir.Module.parse(text)
+        (function,) = (op for op in walk(parts.operation) if op.name == "gpu.func")
+        alone = function.clone(ip=False).operation
+        for root in (whole, function, alone):
+            mlir_async_pipe.pipeline(root, target="nvvm:sm_80")
+        assert str(parts) == str(whole)
+        waits = [str(op) for op in walk(alone) if op.name == "nvgpu.device_async_wait"]
+        assert waits and all("numGroups" in wait for wait in waits)
 
 
 def test_lowering_what_is_no_module_is_told_so():
@@ -149,9 +164,11 @@ def test_keywords_of_a_call_are_the_options_of_its_pass(call, name):
     fields = {f.name: f.default for f in dataclasses.fields(passes.find(name).options)}
     parameters = inspect.signature(getattr(api, call)).parameters.values()
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-    # The chip is that of the target; witnesses are an option of the session, not of a pass.
+    # The chip is that of the target; witnesses are an option of the session, not of a pass, and
+    # whether an answer is kept one of the call.
     of_session = {} if call == "check" else {"witnesses": True}
-    assert {**keywords, "chip": ""} == {**fields, **of_session}
+    of_call = {"cache": True} if call == "pipeline" else {}
+    assert {**keywords, "chip": ""} == {**fields, **of_session, **of_call}
 
 
 def test_a_kernel_made_by_op_classes_reaches_code():

@@ -5,6 +5,8 @@ Covers: bindings/run_on_copy.py, bindings/memo.py
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
@@ -12,6 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     functions,
     operations,
+    outermost,
     symbol_name,
     walk,
 )
@@ -112,3 +115,56 @@ def test_a_function_can_be_the_root(module):
     assert "test.named" in str(one)
     assert "{last}" in str(one)
     assert module.operation.verify()
+
+
+LAUNCHED = """
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @copies(%from: memref<32xf32>, %to: memref<32xf32>) kernel {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %many = arith.constant 32 : index
+      scf.for %i = %zero to %many step %one {
+        %v = memref.load %from[%i] : memref<32xf32>
+        memref.store %v, %to[%i] : memref<32xf32>
+      }
+      gpu.return
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("alone", (False, True))
+def test_a_function_changes_as_its_module_does(alone):
+    """Also one that no module holds: the op of a copy asks for what is around it, and lives on."""
+    with new_context() as context, ir.Location.unknown(context):
+        module = ir.Module.parse(LAUNCHED)
+        (function,) = (op for op in walk(module.operation) if op.name == "gpu.func")
+        if alone:
+            function = function.clone(ip=False).operation
+
+        def count_and_mark(copy):
+            loops = [op for op in walk(copy) if op.name == "scf.for"]
+            for _ in range(2):
+                around = [outermost(op).name for op in loops]
+                gc.collect()
+            loops[0].attributes["test.seen"] = ir.UnitAttr.get()
+            return around
+
+        assert run_on_copy(function, count_and_mark) == ["builtin.module"]
+        assert str(function).count("test.seen") == 1
+        assert str(module).count("test.seen") == (not alone)
+
+
+def test_an_error_leaves_a_function_of_a_module(module):
+    (two,) = (op for op in walk(module.operation) if symbol_name(op) == "two")
+    before = str(module)
+
+    def fails(copy):
+        copy.attributes["test.half"] = ir.UnitAttr.get()
+        raise ValueError("half-way")
+
+    with pytest.raises(ValueError, match="half-way"):
+        run_on_copy(two, fails)
+    assert str(module) == before
