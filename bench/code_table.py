@@ -68,8 +68,8 @@ the exponentials of all its scores. At 128 features Triton loads Q from workgrou
 iteration.""",
     "nvvm:sm_90a": """\
 Attention's runs are its softmax again. Ours issues the scores of the next tile and the product of this
-one together and waits for the scores first (1); the wait for the product (0) stands after the softmax in
-PTX, and ptxas moves it up before the exponentials. Triton's one wait, before its softmax, leaves none. Ours
+one together, which makes one long run, and waits for the scores only (1) before the softmax: a product is
+in flight beside it. Triton issues them apart, and its one wait, before the softmax, leaves none. Ours
 writes P to workgroup memory, Triton's keeps it in registers ([hopper.md](hopper.md#attention)).""",
 }
 

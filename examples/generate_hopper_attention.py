@@ -5,15 +5,17 @@
 
 O = softmax(Q K^T / sqrt(D)) V for each head, with D = 64 or 128 features. Q, K and V are
 [heads * positions, D], O is [heads, positions, D]; block x of head y makes 64 rows of O a warpgroup, whose Q stays in workgroup
-memory. Each iteration copies the next tile of K and this one's V, on an mbarrier each:
+memory. Each iteration copies the next tile of K and this one's V, on one mbarrier:
 
     scores of the next tile = Q K^T     in flight together; a wait that leaves one
     O += P V of this tile               in flight beside the softmax of the next tile's scores
-    P = the next tile's weights
+    P = the next tile's weights         into the other one of two slots; then the wait that leaves none
 
 The first scores stand before the loop, with a tile of K of their own, the last product after it, with a
 tile of V. O, scores, m and l are registers; P goes through workgroup memory, since the op takes both
-operands from descriptors (docs/hopper.md). Nothing is copied ahead yet: `async_pipe.num_stages` asks for it.
+operands from descriptors (docs/hopper.md). With two slots for it one barrier an iteration is enough, and the
+stores of P, which the wait for O follows, keep the softmax before that wait. Nothing is copied ahead yet:
+`async_pipe.num_stages` asks for it.
 
 With 128 features the tensor maps of Q, K and V have three dimensions, halves of 64 features, rows, and a
 half: of an array A[R, 128] it is A.reshape(R, 2, 64).transpose(1, 0, 2). That of V always has three.
@@ -25,6 +27,7 @@ import argparse
 from dataclasses import dataclass
 
 from hopper_tiles import (
+    FULL,
     LINES,
     MMA_M,
     WARPGROUP,
@@ -32,6 +35,7 @@ from hopper_tiles import (
     Product,
     Tile,
     i32,
+    i64,
     tensor_maps,
     warpgroup_number,
 )
@@ -39,7 +43,6 @@ from mlir_text import Writer
 from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
 
 READY, LAST = Mbarrier("ready"), Mbarrier("last")
-FULL_K, FULL_V = Mbarrier("full", 0, 2), Mbarrier("full", 1, 2)
 PROXY_FENCE = (
     "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
 )
@@ -80,7 +83,7 @@ class HopperAttention:
             "Q": Tile("Q", "f16", self.rows, self.features),
             "K": self._tile("K"),
             "V": self._tile("V"),
-            "P": Tile("P", "f16", self.rows, self.keys),
+            "P": Tile("P", "f16", self.rows, self.keys, slots=2),
             "K_first": self._tile("K_first", "K"),
             "V_last": self._tile("V_last", "V"),
         }
@@ -131,7 +134,7 @@ class HopperAttention:
         w.value("first", f"arith.cmpi eq, %tid, {w.constant(0)} : index")
         w.value("false", "arith.constant false")
         w.value("true", "arith.constant true")
-        for mbarrier in (READY, LAST, FULL_V):
+        for mbarrier in (READY, LAST, FULL):
             mbarrier.create(w)
         w.line("nvvm.fence.mbarrier.init")
         w.line("gpu.barrier")
@@ -156,44 +159,47 @@ class HopperAttention:
         state, weights, _ = online_softmax(
             w, self._elements(w, scores), ["%low"] * 2 + ["%none"] * 2
         )
-        self._hand_over(w, weights)
+        self._hand_over(w, weights, w.constant(0))
+        w.line("gpu.barrier")
         self._loop(w, state)
         LAST.wait(w, "%false")
         w.line("nvvm.wgmma.fence.aligned")
-        output = self._output(w, "V_last", "%done#4")
+        output = self._output(w, "V_last", "%done#4", "%done#5")
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
         self._store(w, output)
         w.line("gpu.return")
 
     def _loop(self, w: Writer, state: list[str]) -> None:
-        names = [*SOFTMAX, "%o", "%phase"]
-        start = [*state, "%no_output", "%false"]
+        names = [*SOFTMAX, "%o", "%p_slot", "%phase"]
+        start = [*state, "%no_output", w.constant(0), "%false"]
         carried = ", ".join(f"{n} = {given}" for n, given in zip(names, start, strict=True))
-        types = ", ".join(["f32"] * 4 + [self.output.struct, "i1"])
+        types = ", ".join(["f32"] * 4 + [self.output.struct, "index", "i1"])
         keys = i32(w, self.keys)
         end = w.value("end", f"arith.subi %N, {keys} : i32")
         header = (
-            f"%done:6 = scf.for %j32 = {i32(w, 0)} to {end} step {keys}\n"
+            f"%done:7 = scf.for %j32 = {i32(w, 0)} to {end} step {keys}\n"
             f"        iter_args({carried}) -> ({types}) : i32"
         )
         with w.block(header, f"}} {{async_pipe.num_stages = {self.stages} : i64}}"):
             w.value("j", "arith.index_cast %j32 : i32 to index")
             row = w.add("row", "%head_row", "%j")
-            self._copy(w, FULL_K, "K", w.add("next_row", row, w.constant(self.keys)))
-            self._copy(w, FULL_V, "V", row)
-            FULL_K.wait(w, "%phase")
-            FULL_V.wait(w, "%phase")
+            FULL.announce(w, self.tiles["K"], self.tiles["V"])
+            next_row = w.add("next_row", row, w.constant(self.keys))
+            self.tiles["K"].copy(w, self._at(w, "K", next_row))
+            self.tiles["V"].copy(w, self._at(w, "V", row))
+            FULL.wait(w, "%phase")
             w.line("nvvm.wgmma.fence.aligned")
             scores = self._scores(w, "K")
-            output = self._output(w, "V", "%o")
+            output = self._output(w, "V", "%o", "%p_slot")
             w.line("nvvm.wgmma.wait.group.sync.aligned 1")
             state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
+            other = w.value("other_slot", f"arith.xori %p_slot, {w.constant(1)} : index")
+            self._hand_over(w, weights, other)
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
             scaled = self._scaled(w, output, factors)
             w.line("gpu.barrier")
-            self._hand_over(w, weights)
             flip = w.value("flip", "arith.xori %phase, %true : i1")
-            w.line(f"scf.yield {', '.join([*state, scaled, flip])} : {types}")
+            w.line(f"scf.yield {', '.join([*state, scaled, other, flip])} : {types}")
 
     def _copy(self, w: Writer, full: Mbarrier, name: str, row: str) -> None:
         tile = self.tiles[name]
@@ -208,14 +214,20 @@ class HopperAttention:
     # -- products ------------------------------------------------------------------------------
 
     def _scores(self, w: Writer, keys: str) -> str:
-        return self._group(w, self.scores, keys, "%no_scores", adds=False)
+        a = self.tiles["Q"].descriptor(w)
+        return self._group(w, self.scores, a, keys, "%no_scores", adds=False)
 
-    def _output(self, w: Writer, values: str, sums: str) -> str:
-        return self._group(w, self.output, values, sums, adds=True)
+    def _output(self, w: Writer, values: str, sums: str, slot: str) -> str:
+        a = self.tiles["P"].descriptor(w)
+        number = w.value("slot_i", f"arith.index_cast {slot} : index to i64")
+        size = i64(w, self.tiles["P"].bytes // 16)
+        offset = w.value("slot_at", f"arith.muli {number}, {size} : i64")
+        a = w.value("p_tile", f"arith.addi {a}, {offset} : i64")
+        return self._group(w, self.output, a, values, sums, adds=True)
 
-    def _group(self, w: Writer, product: Product, right: str, sums: str, adds: bool) -> str:
+    def _group(self, w: Writer, product: Product, a: str, right: str, sums: str, adds: bool) -> str:
         """All k of a product, as a group that is left in flight."""
-        a, b = product.a.descriptor(w), self.tiles[right].descriptor(w)
+        b = self.tiles[right].descriptor(w)
         if self.warpgroups > 1:
             a = product.a.of_group(w, a, MMA_M)
         for step in range(product.a.steps):
@@ -250,10 +262,10 @@ class HopperAttention:
             for half, element in PAIRS
         }
 
-    def _hand_over(self, w: Writer, weights: dict[Place, str]) -> None:
+    def _hand_over(self, w: Writer, weights: dict[Place, str], slot: str) -> None:
         """P to workgroup memory, as descriptors of 128-byte lines read it: chunk j of 8 keys of a row
-        lies where j xor row % 8 says, in the panel of its 64 keys. wgmma sees it after fence and
-        barrier."""
+        lies where j xor row % 8 says, in the panel of its 64 keys. wgmma sees it after this fence and
+        a barrier."""
         tile = self.tiles["P"]
         chunk = w.rem("swizzle", "%lane_row", LINES)
         for number in range(self.keys // 8):
@@ -267,12 +279,11 @@ class HopperAttention:
                 pair = ", ".join(weights[number, half, element] for element in (0, 1))
                 both = w.value("both", f"vector.from_elements {pair} : vector<2xf32>")
                 p = w.value("p", f"arith.truncf {both} : vector<2xf32> to vector<2xf16>")
-                at = [*([w.constant(panel)] if tile.has_panels else []), row, column]
+                at = [slot, *([w.constant(panel)] if tile.has_panels else []), row, column]
                 w.line(
                     f"vector.store {p}, %P_shared[{', '.join(at)}] : {tile.buffer}, vector<2xf16>"
                 )
         w.line(PROXY_FENCE)
-        w.line("gpu.barrier")
 
     def _scaled(self, w: Writer, sums: str, factors: list[str]) -> str:
         """All sums by the factors of their rows."""

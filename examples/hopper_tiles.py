@@ -77,7 +77,7 @@ FULL = Mbarrier()
 @dataclass(frozen=True)
 class Tile:
     """`rows` of M or N and `depth` k in the buffer %<name>_shared; `tensor` is the map that it is
-    copied by, its own where none is named."""
+    copied by, its own where none is named, and `slots` are as many of them."""
 
     name: str
     types: str
@@ -85,6 +85,7 @@ class Tile:
     depth: int
     by_k: bool = True
     tensor: str = ""
+    slots: int = 1
 
     @property
     def element(self) -> str:
@@ -136,7 +137,8 @@ class Tile:
     @property
     def buffer(self) -> str:
         """The type of its memory."""
-        return f"memref<{self.box}x{self.element}, {SHARED}>"
+        slots = f"{self.slots}x" if self.slots > 1 else ""
+        return f"memref<{slots}{self.box}x{self.element}, {SHARED}>"
 
     @property
     def map(self) -> str:
