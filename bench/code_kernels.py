@@ -62,6 +62,16 @@ def in_place(kernel: Kernel) -> Kernel:
     return replace(kernel, name=f"{kernel.name} in place", text=text)
 
 
+def by_roles(kernel: Kernel) -> Kernel:
+    """The GEMM with its copies issued by warps of their own; the loop is the consumers'."""
+
+    def text() -> str:
+        stages = "async_pipe.num_stages"
+        return kernel.text().replace(stages, f'async_pipe.roles = "specialised", {stages}')
+
+    return replace(kernel, name=f"{kernel.name}, roles", text=text)
+
+
 def tensors(tile: tuple[int, int, int], b: str, types: str = "f16", groups: int = 1) -> Kernel:
     """A GEMM of `examples/generate_hopper_gemm.py`, and Triton's by tensor descriptors."""
     m, n, k = tile
@@ -121,8 +131,10 @@ KERNELS: tuple[Kernel, ...] = (
     gemm(SM_80, SQUARE, "tf32", 3),
     gemm(SM_80, (128, 128, 64), "s8", 3),
     *(tensors((128, 128, 64), b) for b in "kn"),
+    *(by_roles(tensors((128, 128, 64), b)) for b in "kn"),
     tensors((128, 128, 64), "k", "bf16"),
     *(tensors((128, 256, 64), b, groups=2) for b in "kn"),
+    *(by_roles(tensors((128, 256, 64), b, groups=2)) for b in "kn"),
     tensors((128, 256, 64), "n", "bf16", groups=2),
     *(tensors((128, 128, k), "k", "e4m3") for k in (64, 128)),
     *(tensors((128, 256, k), "k", "e4m3", groups=2) for k in (64, 128)),

@@ -24,6 +24,8 @@ change makes worse (`bench/code.json` has the figures). Nothing is timed: these 
 * `wait`: the groups (NVIDIA) or copies (AMD) that each wait in the loop leaves in flight.
 * `shared`: bytes of workgroup memory. Triton's S counts as its documentation does: at S stages it has
   one buffer less than we have, and the same distance.
+* `roles`: warps that are added issue the copies; the loop is that of the warps that multiply, beside
+  Triton's, in which all do both.
 * `passes`: how often workgroup memory is asked for the access of that op that is worst off, 1 without
   bank conflicts, by the addresses of one warp.
 

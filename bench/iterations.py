@@ -114,7 +114,8 @@ def longest_run(classes: list[str]) -> int:
 def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ...]:
     """The loop that copies, leaves the most in flight, and has the fewest barriers for its products:
     the pipelined one, not its fall-back, which may be unrolled. What jumps on without a condition
-    only looks like a loop: a block that was moved behind another."""
+    only looks like a loop: a block that was moved behind another. Where warps of their own copy, the
+    loop that gives slots back counts as one that copies, and it has the products."""
 
     def rank(body: tuple[str, ...]) -> tuple[bool, int, bool, int, float, int, int]:
         found = Counter(class_of(text, vendor) for text in body)
@@ -122,8 +123,9 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
         products = found["products"]
         in_flight = max(waits_in(body), default=0) if found["copies"] else 0
         barriers = found["barriers"] / (products or 1)
+        gives_back = any(".A1T0" in text for text in body)
         return (
-            bool(found["copies"]),
+            bool(found["copies"]) or gives_back,
             -jumps,
             bool(products),
             in_flight,

@@ -1,7 +1,7 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
 Covers: examples/generate_hopper_attention.py, examples/hopper_tiles.py, examples/online_softmax.py,
-expand/plan/ring_memory.py
+expand/plan/ring_memory.py, expand/write/role_threads.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -42,11 +42,11 @@ HEADS = 2
 
 
 @cache
-def pipelined(shape: str) -> str:
+def pipelined(shape: str, roles: Literal["auto", "specialised"] = "auto") -> str:
     """The pipelined module, which the checker proves."""
     with new_context():
         module = ir.Module.parse(SHAPES[shape].module())
-        (checks,) = pipeline(module, target=TARGET, check="error").of("checks")
+        (checks,) = pipeline(module, target=TARGET, check="error", roles=roles).of("checks")
         assert (checks.unsafe, checks.unknown) == (0, 0)
         return str(module)
 
@@ -60,7 +60,7 @@ def as_tensor(made: HopperAttention, values: np.ndarray, panels: bool) -> np.nda
 
 
 def wrong_by(
-    made: HopperAttention, module: Any, positions: int, completion: str
+    made: HopperAttention, module: Any, positions: int, completion: str, added: int = 0
 ) -> tuple[float, set[str]]:
     """How far from NumPy's the first block's rows of each head are at most, and what raced."""
     numbers = np.random.default_rng(positions)
@@ -73,7 +73,7 @@ def wrong_by(
         module,
         None,
         [*arguments, positions],
-        threads=made.threads,
+        threads=made.threads + added,
         grid=(1, HEADS),
         completion=completion,
     )
@@ -101,6 +101,28 @@ def test_attention_is_numpy_s(tiles: int, completion: str) -> None:
         module = ir.Module.parse(pipelined("64x64, 64 features"))
         error, races = wrong_by(SMALL, module, 64 * tiles, completion)
     assert error < 1e-3 and races == set()
+
+
+@pytest.mark.parametrize("completion", machine.COMPLETIONS)
+@pytest.mark.parametrize("tiles", [1, 4])
+def test_attention_by_roles_is_numpy_s(tiles: int, completion: str) -> None:
+    """What the warps that compute say to each other are barriers of theirs."""
+    text = pipelined("64x64, 64 features", "specialised")
+    with new_context():
+        error, races = wrong_by(SMALL, ir.Module.parse(text), 64 * tiles, completion, 128)
+    assert error < 1e-3 and races == set()
+    assert text.count("gpu.barrier") == 1 and text.count("nvvm.barrier ") > 1
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ptxas_does_not_serialise_attention_by_roles(shape: str, tmp_path: Path) -> None:
+    with new_context():
+        module = ir.Module.parse(pipelined(shape, "specialised"))
+        made = lower(module, target=TARGET, emit="cubin")
+        text = lower(module, target=TARGET, emit="ptx").text
+    assert remarks_on_products(text, tmp_path) == []
+    assert made.kernels[0].resources.spill_store_bytes == 0
 
 
 @pytest.mark.slow

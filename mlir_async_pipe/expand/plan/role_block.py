@@ -106,9 +106,9 @@ def role_block(
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
     number = _free_number(inside, barriers, loop)
-    registers = _registers(threads, unit) if products.groups else None
-    if any(name in kernel.attributes for name in REGISTER_LIMITS):
-        registers = None
+    # A gpu.launch hands no attributes on to the kernel that it becomes.
+    said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
+    registers = _registers(threads, unit) if products.groups and not said else None
     return RoleBlock(
         kernel,
         threads,

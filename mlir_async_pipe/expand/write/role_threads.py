@@ -22,9 +22,7 @@ from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
 
 
 def add_threads(block: RoleBlock) -> None:
-    """Change the kernel and its launches."""
-    for barrier in block.barriers:
-        _name_barrier(barrier, block)
+    """Change what the kernel and its launches say about their threads."""
     kernel = block.kernel
     entry = operations(kernel.regions[0].blocks[0])[0]
     for value, known in block.sizes:
@@ -40,6 +38,12 @@ def add_threads(block: RoleBlock) -> None:
         place = first_size(launch, "block")
         kind = launch.operands[place].type
         launch.operands[place] = constant(grown, kind, before(launch), launch.location)
+
+
+def name_barriers(block: RoleBlock) -> None:
+    """Let those of the block after the roles part be met at by the threads of the input."""
+    for barrier in block.barriers:
+        _name_barrier(barrier, block)
 
 
 def _name_barrier(barrier: Operation, block: RoleBlock) -> None:

@@ -44,7 +44,7 @@ from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
-from mlir_async_pipe.expand.write.role_threads import add_threads
+from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.loops import annotations as names
@@ -74,6 +74,7 @@ def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer])
         op.move_before(inner_end)
     consumer = ConsumerWriter(plan, roles, buffers, groups, empty, thread)
     made = consumer.write_here(branch.regions[0])
+    name_barriers(roles.block)
     for setup in setups:
         setup.create.erase()
     return made

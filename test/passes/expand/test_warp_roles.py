@@ -135,6 +135,13 @@ def test_barriers_after_the_roles_part_are_those_of_the_consumers():
     assert [constant_value(value) for value in barrier.operands] == [1, 64]
 
 
+def test_barriers_beside_the_loop_are_those_of_the_consumers():
+    module, _ = pipelined(LOADS, LOADS.text().replace("return", "gpu.barrier\nreturn"))
+    assert len(ops(module, "gpu.barrier")) == 1
+    assert len(ops(module, "nvvm.barrier")) == 2
+    assert wrong(LOADS, module) == []
+
+
 def test_a_named_barrier_of_the_input_stays_and_its_number_is_taken():
     used = (
         "%one32 = arith.constant 1 : i32\n%all32 = arith.constant 64 : i32\n"
@@ -197,6 +204,29 @@ def test_a_launch_of_another_size_is_refused():
         pipelined(LOADS, launched(32))
     assert refused.value.code == "roles-block"
     assert refused.value.diagnostic.place.line
+
+
+def inlined(loop: TensorLoop) -> str:
+    """The kernel as a gpu.launch."""
+    text = loop.text().replace("%t = gpu.thread_id x", "")
+    text = re.sub(r"attributes \{gpu.known_block_size[^}]*\} ", "", text)
+    head, body = re.split(r"(?<=\) \{\n)", text, maxsplit=1)
+    launch = f"""%one = arith.constant 1 : index
+%size = arith.constant {loop.threads} : index
+gpu.launch blocks(%bx, %by, %bz) in (%gx = %one, %gy = %one, %gz = %one)
+    threads(%t, %ty, %tz) in (%sx = %size, %sy = %one, %sz = %one) {{
+"""
+    return f"{head}{launch}{body[: body.rindex('return')]}gpu.terminator\n}}\nreturn\n}}"
+
+
+@pytest.mark.parametrize(("loop", "threads"), [(LOADS, 96), (PRODUCTS, 256)])
+def test_a_launch_with_its_kernel_inside_gets_them_too(loop, threads):
+    module, _ = pipelined(loop, inlined(loop))
+    (launch,) = ops(module, "gpu.launch")
+    assert [constant_value(value) for value in list(launch.operands)[3:6]] == [threads, 1, 1]
+    # Nothing on a gpu.launch says with how many registers its kernel begins.
+    assert "setmaxregister" not in str(module)
+    assert [found.unsafe + found.unknown for found in check(module).of("checks")] == [0, 0]
 
 
 # -- values ----------------------------------------------------------------------------------------
