@@ -86,25 +86,25 @@ func.func @loads(%map_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %n: in
 // CHECK-COUNT-3: nvgpu.mbarrier.init %[[EMPTY]][%{{.*}}], %c4,
 // CHECK:         scf.if
 // CHECK-NEXT:      nvvm.setmaxregister increase 232
-// CHECK:           scf.for {{.*}} iter_args(%[[SLOT0:.*]] = %c0, %[[PHASE0:.*]] = %false) -> (index, i1)
-// CHECK:             %[[R:.*]]:4 = scf.for %[[K:[a-z0-9]+]] = {{.*}} %[[SLOT:[a-z0-9]+]] = %[[SLOT0]], %[[PHASE:.*]] = %[[PHASE0]], %[[BEFORE:.*]] = %[[SLOT0]])
+// CHECK:           scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[SLOT0:.*]] = %c0, %[[PHASE0:.*]] = %false) -> (i1, index, i1)
+// CHECK:             %[[R:.*]]:5 = scf.for %[[K:[a-z0-9]+]] = {{.*}} %[[SLOT:[a-z0-9]+]] = %[[SLOT0]], %[[PHASE:.*]] = %[[PHASE0]], %[[BEFORE:.*]] = %[[SLOT0]])
 // CHECK-NEXT:          nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
 // CHECK:               nvgpu.warpgroup.mma %{{.*}} {transposeB} :
-// CHECK-NEXT:          %[[SOME:.*]] = arith.cmpi ne, %[[K]], %c0
+// CHECK:               %[[SOME:.*]] = arith.cmpi ne, %[[K]], %c0
 // CHECK-NEXT:          %[[GIVES:.*]] = arith.andi %[[SOME]], %[[LANE0:.*]] : i1
 // CHECK-NEXT:          scf.if %[[GIVES]] {
 // CHECK-NEXT:            nvgpu.mbarrier.arrive %[[EMPTY]][%[[BEFORE]]]
 // CHECK:               scf.yield %{{.*}}, %{{.*}}, %{{.*}}, %[[SLOT]]
 // CHECK:             nvvm.wgmma.wait.group.sync.aligned 0
-// CHECK-NEXT:        %[[BACK:.*]] = arith.subi %[[R]]#1, %c1
-// CHECK-NEXT:        %[[FIRST:.*]] = arith.cmpi eq, %[[R]]#1, %c0
+// CHECK-NEXT:        %[[BACK:.*]] = arith.subi %[[R]]#2, %c1
+// CHECK-NEXT:        %[[FIRST:.*]] = arith.cmpi eq, %[[R]]#2, %c0
 // CHECK-NEXT:        %[[LAST:.*]] = arith.select %[[FIRST]], %c2, %[[BACK]]
 // CHECK-NEXT:        %[[ANY:.*]] = arith.cmpi sgt, %{{.*}}, %c0
 // CHECK-NEXT:        %[[GIVES:.*]] = arith.andi %[[ANY]], %[[LANE0]]
 // CHECK-NEXT:        scf.if %[[GIVES]] {
 // CHECK-NEXT:          nvgpu.mbarrier.arrive %[[EMPTY]][%[[LAST]]]
 // CHECK:             nvgpu.warpgroup.mma.store %[[R]]#0
-// CHECK:             scf.yield %[[R]]#1, %[[R]]#2
+// CHECK:             scf.yield %[[R]]#1, %[[R]]#2, %[[R]]#3
 // CHECK:         } else {
 // CHECK-NEXT:      nvvm.setmaxregister decrease 40
 // CHECK-NEXT:      %[[WARP:.*]] = arith.cmpi ult, %{{.*}}, %c160
@@ -127,27 +127,30 @@ func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>, %n
   %c64 = arith.constant 64 : index
   %bytes = arith.constant 16384 : index
   %false = arith.constant false
+  %true = arith.constant true
   %t = gpu.thread_id x
   %first = arith.cmpi eq, %t, %c0 : index
   %full = nvgpu.mbarrier.create -> !bars
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %first : !bars
   gpu.barrier
-  scf.for %tile = %c0 to %n step %c1 {
+  %last = scf.for %tile = %c0 to %n step %c1 iter_args(%start = %false) -> (i1) {
     %row = arith.muli %tile, %c64 : index
     %zero = nvgpu.warpgroup.mma.init.accumulator -> !sums
-    %sums = scf.for %i = %c0 to %k step %c64 iter_args(%sum = %zero) -> (!sums) {
+    %sums, %end = scf.for %i = %c0 to %k step %c64 iter_args(%sum = %zero, %phase = %start) -> (!sums, i1) {
       nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
       nvgpu.tma.async.load %a[%i, %row], %full[%c0] to %left, predicate = %first : !map, !bars -> memref<64x64xf16, #wg>
       nvgpu.tma.async.load %b[%c0, %i], %full[%c0] to %right, predicate = %first : !map, !bars -> memref<64x64xf16, #wg>
-      nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c64 : !bars
+      nvgpu.mbarrier.try_wait.parity %full[%c0], %phase, %c64 : !bars
       %l = nvgpu.warpgroup.generate.descriptor %left, %a : memref<64x64xf16, #wg>, !map -> !tile
       %r = nvgpu.warpgroup.generate.descriptor %right, %b : memref<64x64xf16, #wg>, !map -> !tile
       %next = nvgpu.warpgroup.mma %l, %r, %sum {transposeB, waitGroup = 0 : i64} : !tile, !tile, !sums -> !sums
       gpu.barrier
-      scf.yield %next : !sums
+      %flip = arith.xori %phase, %true : i1
+      scf.yield %next, %flip : !sums, i1
     } {async_pipe.num_stages = 3 : i64, async_pipe.roles = "specialised"}
     %part = memref.subview %out[%row, 0][64, 64][1, 1] : memref<?x64xf32> to memref<64x64xf32, strided<[64, 1], offset: ?>>
     nvgpu.warpgroup.mma.store %sums, %part : !sums to memref<64x64xf32, strided<[64, 1], offset: ?>>
+    scf.yield %end : i1
   }
   return
 }
