@@ -55,7 +55,7 @@ class Groups:
         if own_group:
             pending = self._pushed(pending, (issue,))
         else:
-            pending = pending._replace(open=(*pending.open, issue))
+            pending = pending._replace(open=self._joined(pending.open, (issue,)))
         state.queues[queue] = pending
 
     def commit(self, results: tuple[int, ...], queue: str | None, state: State) -> None:
@@ -78,8 +78,8 @@ class Groups:
         limit = self.sites.largest_wait + 1
         if len(groups) > limit:
             # Every wait that retires one of these retires all of them: they are one.
-            oldest = tuple(issue for old in groups[limit - 1 :] for issue in old)
-            groups = (*groups[: limit - 1], oldest)
+            *_, young, old = groups
+            groups = (*groups[: limit - 1], self._joined(old, young))
         while groups and not groups[-1]:
             groups = groups[:-1]
         return pending._replace(
@@ -87,6 +87,16 @@ class Groups:
             since=min(pending.since + 1, limit) if pending.wait is not None else 0,
             unconsumed=min(pending.unconsumed + 1, limit),
         )
+
+    def _joined(self, old: Group, young: Group) -> Group:
+        """Both, where what is there more often than any wait counts is forgotten: else a loop without
+        a wait would never come to the same state again."""
+        limit, group = self.sites.largest_wait + 1, list(old)
+        for issue in young:
+            if group.count(issue) >= limit:
+                group.remove(issue)
+            group.append(issue)
+        return tuple(group)
 
     def wait_of(self, run: Run, row: Row, queue: str | None) -> Callable[[State], None]:
         """Read a wait once; what it gives runs on a state."""

@@ -11,7 +11,7 @@ Two generic accesses are not compared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from typing import NamedTuple
 
@@ -182,7 +182,8 @@ class AsyncMemory:
         assert touch.by is not None
         self.check_read(touch, proxy=True)
         issued = self.queues.get((queue, touch.by), Issued())
-        self.queues[queue, touch.by] = issued._replace(open=(*issued.open, touch))
+        # Once is enough: without a commit or a wait a loop comes to the same state again.
+        self.queues[queue, touch.by] = issued._replace(open=_each_once((*issued.open, touch)))
 
     def commit(self, queue: str, mask: int) -> None:
         """What threads issued becomes their youngest group."""
@@ -194,7 +195,7 @@ class AsyncMemory:
             if by & ~mask:
                 raise NotFollowedError("divergent-group")
             groups = (issued.open, *issued.groups)
-            old = tuple(touch for group in groups[REMEMBERED_GROUPS:] for touch in group)
+            old = _each_once(touch for group in groups[REMEMBERED_GROUPS:] for touch in group)
             groups = groups[:REMEMBERED_GROUPS] + ((old,) if old else ())
             while groups and not groups[-1]:
                 groups = groups[:-1]
@@ -313,6 +314,10 @@ class AsyncMemory:
                 refuse("missing-fence", touch, write, fence)
             elif not met and not _same_thread(write, touch):
                 refuse("missing-barrier", touch, write, barrier)
+
+
+def _each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
+    return tuple(dict.fromkeys(touches))
 
 
 def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:

@@ -57,6 +57,17 @@ def test_each_way_to_be_wrong_is_named_by_checker_and_machine(name: str) -> None
         assert raced(text, completion) & codes
 
 
+@pytest.mark.parametrize("changes", ({"wait": "gpu.barrier"}, {"wait": "", "commit": ""}))
+def test_a_loop_that_never_waits_comes_to_the_same_state_again(changes: dict[str, str]) -> None:
+    """What is in flight for ever is remembered once, committed or not: it took the whole budget."""
+    text = stores_text(wait=changes["wait"])
+    if "commit" in changes:
+        text = text.replace("nvvm.cp.async.bulk.commit.group\n", "")
+    (check,) = check_module(parse(text)).report.of("checks")
+    assert check.unsafe
+    assert check.states < 200
+
+
 @pytest.mark.parametrize(
     ("end", "codes"),
     [("", {"unwaited-copy"}), (AT_END, set()), (AT_END.replace(" {read}", ""), set())],
