@@ -4,14 +4,17 @@
     roles                                the same paths with clocks of warps (`role_memory`)
 
 What iteration numbers are known modulo, and which warps act alike, is found while paths are
-followed: they begin anew where more of it is needed.
+followed: they begin anew where more of it is needed. What is wrong on a path is told for certain
+if numbers of the kernel are found (`witness_numbers`) with which it is met.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
+from itertools import chain, islice
 from math import lcm
 
+from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
 from mlir_async_pipe.checker.phases.loop_turns import COUNTED, CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
@@ -20,9 +23,13 @@ from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS, ModulusError
 from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
+from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
+
+# Kernels with numbers that are followed to tell faults for certain, and states that each begins at.
+WITNESSES, STATES = 48, 4
 
 
 @dataclass(frozen=True)
@@ -47,17 +54,43 @@ def follow(
     effects = OpEffects(sites, touched)
     numbers = PathNumbers(flow, effects, size)
     classes = None
-    loops, short = _followed(flow, effects, numbers, exact=False)
+    paths, short = _followed(flow, effects, numbers, exact=False)
     if short.reason == "specialised":
         classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
-        loops, short = _followed(flow, effects, numbers, exact=False, classes=classes)
+        paths, short = _followed(flow, effects, numbers, exact=False, classes=classes)
     proven = not short.reason and not short.faults
-    if proven or not loops.some_long:
-        return short
+    if proven or not paths.loops.some_long:
+        return _confirmed(short, paths, classes)
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    _, exact = _followed(flow, effects, numbers, exact=True, classes=classes)
-    is_better = not exact.reason or any(fault.certain for fault in exact.faults)
-    return exact if is_better else short
+    followed, exact = _followed(flow, effects, numbers, exact=True, classes=classes)
+    if not exact.reason or any(fault.certain for fault in exact.faults):
+        return _confirmed(exact, followed, classes)
+    return _confirmed(short, paths, classes)
+
+
+def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) -> Followed:
+    """What is certain: that which is met where the kernel is followed with numbers."""
+    met: dict[tuple[str, int, int], FoundFault] = {}
+    tried: set[frozenset[tuple[Atom, int]]] = set()
+    flow, effects, numbers = paths.flow, paths.effects, paths.numbers
+    for fault, states in paths.taken.items():
+        ways = (witnesses(state, numbers) for state in states[:STATES])
+        for chosen in islice(chain.from_iterable(ways), WITNESSES):
+            if _ends(fault) in met or len(tried) == WITNESSES:
+                break
+            if frozenset(chosen.items()) in tried:
+                continue
+            tried.add(frozenset(chosen.items()))
+            one = PathNumbers(flow, effects, numbers.size, chosen)
+            _, there = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
+            met.update((_ends(other), other) for other in there.faults if other.certain)
+    told = [replace(fault, certain=_ends(fault) in met) for fault in found.faults]
+    known = {_ends(fault) for fault in told}
+    return replace(found, faults=(*told, *(f for ends, f in met.items() if ends not in known)))
+
+
+def _ends(fault: FoundFault) -> tuple[str, int, int]:
+    return fault.code, fault.later, fault.earlier
 
 
 def _followed(
@@ -67,13 +100,14 @@ def _followed(
     *,
     exact: bool,
     classes: WarpClasses | None = None,
-) -> tuple[LoopTurns, Followed]:
+    witness: bool = False,
+) -> tuple[PhasePaths, Followed]:
     """Follow all paths, with what iteration numbers are known modulo as small as it may be; with
     roles, if there are `classes` of warps, which are as few as act alike."""
     modulus, counted, reason = 1, COUNTED, "budget"
     while modulus <= LARGEST_MODULUS**2:
         loops = LoopTurns(flow, modulus, exact, classes is not None, counted)
-        paths = PhasePaths(flow, effects, numbers, loops, classes)
+        paths = PhasePaths(flow, effects, numbers, loops, classes, witness)
         try:
             paths.run()
             reason = ""
@@ -88,4 +122,4 @@ def _followed(
         except NotFollowedError as stopped:
             reason = stopped.reason
             break
-    return loops, Followed(tuple(paths.faults), reason, tuple(effects.ops), paths.log)
+    return paths, Followed(tuple(paths.faults), reason, tuple(effects.ops), paths.log)

@@ -312,6 +312,14 @@ class OpEffects:
         return None if given else _not_followed
 
 
+def is_asked(form: Form) -> bool:
+    """Whether a condition is the answer of a test of a phase: both may come."""
+    return all(
+        atom.kind == "bit" and isinstance(atom.key, tuple) and atom.key[0] == "test"
+        for atom, _ in form.terms
+    )
+
+
 def _bytes_from(place: Place, size: int | None) -> Region:
     """The bytes from a pointer on."""
     if place.low is None or place.low != place.high or size is None:

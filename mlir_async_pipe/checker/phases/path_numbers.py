@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -47,11 +47,14 @@ Rule = Evaluation | None
 
 @dataclass
 class PathNumbers:
-    """The values of one kernel whose block has `size` threads."""
+    """The values of one kernel whose block has `size` threads; of an instance of it the unknowns in
+    `chosen` are these numbers. `unknowns`: those that were asked for."""
 
     flow: Flow
     effects: OpEffects
     size: tuple[int, int, int]
+    chosen: Mapping[Atom, int] = field(default_factory=dict)
+    unknowns: dict[int, Atom] = field(default_factory=dict)
     _given: dict[int, Value] = field(default_factory=dict)
     _groups: dict[Any, int] = field(default_factory=dict)
 
@@ -63,8 +66,27 @@ class PathNumbers:
     def given(self, number: int) -> Value:
         """A value that no step of the path makes: a constant, an argument, an id of the launch."""
         if number not in self._given:
-            self._given[number] = self._find(number)
+            self._given[number] = self._number_of(number, self._find(number))
         return self._given[number]
+
+    def _number_of(self, number: int, value: Value) -> Value:
+        """A value that the kernel is given: as it is chosen, or an unknown."""
+        if not isinstance(value, Form):
+            return value
+        ((atom, _),) = value.terms
+        self.unknowns[number] = atom
+        return self.chosen.get(atom, value)
+
+    def divisors(self) -> dict[Atom, int]:
+        """By which constants unknowns are divided."""
+        found: dict[Atom, int] = {}
+        for block in self.flow.blocks:
+            for run in block.steps:
+                if isinstance(run, Run) and run.op.name in OPERATORS and len(run.operands) == 2:
+                    atom, by = self.unknowns.get(run.operands[0]), self.given(run.operands[1])
+                    if atom and isinstance(by, int) and OPERATORS[run.op.name].method == "div":
+                        found[atom] = max(by, found.get(atom, 1))
+        return found
 
     def _find(self, number: int) -> Value:
         frame, value = self.flow.values[number]
@@ -133,7 +155,7 @@ class PathNumbers:
         if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, "llvm.inttoptr"):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
         if op.name == "memref.dim":
-            return lambda spot: _size(run, spot)
+            return lambda spot: self._size(run, spot)
         if op.name in SHUFFLES:
             return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name]]))
         if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
@@ -177,6 +199,16 @@ class PathNumbers:
 
         return one
 
+    def _size(self, run: Run, spot: Spot) -> Value:
+        """A size of a memref, which all threads see alike, and all ops that ask for it."""
+        index = spot.get(run.operands[1])
+        if not isinstance(spot.get(run.operands[0]), Place) or not isinstance(index, int):
+            return None
+        size = forms.of_atom(Atom("size", ("dim", run.operands[0], index)))
+        if not is_block_argument(run.op.operands[0]):
+            return size
+        return self._number_of(run.results[0], size)
+
     def _elected(self, spot: Spot) -> Value:
         """One of the active lanes of each warp: the last, since nobody says that it is the first,
         which kernels choose by its number."""
@@ -193,13 +225,6 @@ def _is_of_kernel(value: Any) -> bool:
     """Whether a block argument is one of a function or launch, the same in all threads."""
     holder = ir.BlockArgument(value).owner.owner.operation
     return holder.name.endswith(("func", "launch"))
-
-
-def _size(run: Run, spot: Spot) -> Value:
-    """A size of a memref, which all threads see alike."""
-    if not isinstance(spot.get(run.operands[0]), Place):
-        return None
-    return forms.of_atom(Atom("size", ("dim", run.results[0])))
 
 
 def _described(place: Value, kind: Any) -> Described | None:

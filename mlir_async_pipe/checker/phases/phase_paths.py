@@ -23,13 +23,11 @@ from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, P
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
-from mlir_async_pipe.checker.phases.op_effects import OpEffects
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, is_asked
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    UndecidedError,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
@@ -44,10 +42,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
 )
 from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_barriers import may_wait
-from mlir_async_pipe.checker.phases.warp_clocks import (
-    WarpClasses,
-    WarpClocks,
-)
+from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -74,15 +69,18 @@ Plan = Callable[[PathState, Spot], None]
 
 @dataclass
 class PhasePaths:
-    """The paths of one kernel."""
+    """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
+    told by what is no number of the kernel. `taken`: states in which certain faults were met."""
 
     flow: Flow
     effects: OpEffects
     numbers: PathNumbers
     loops: LoopTurns
     classes: WarpClasses | None = None
+    witness: bool = False
     log: RoleLog = field(default_factory=dict)
     faults: dict[FoundFault, None] = field(default_factory=dict)
+    taken: dict[FoundFault, list[PathState]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         flow, effects = self.flow, self.effects
@@ -149,6 +147,7 @@ class PhasePaths:
             self._exit(block, state)
         except UndecidedError as open_condition:
             self.loops.check_open(state, open_condition.form)
+            state.doubtful |= self.witness and not is_asked(open_condition.form)
             for half in state.known.halves(open_condition.form):
                 self.work.append((block.number, position, state.copy(half)))
         except TakeApartError as better:
@@ -203,6 +202,8 @@ class PhasePaths:
         doubt = state.doubtful or state.mask is None or state.memory.some_met
         found = replace(fault.found, certain=fault.found.certain and not doubt)
         self.faults[found] = None
+        if found.certain:
+            self.taken.setdefault(found, []).append(state)
 
     # Steps --------------------------------------------------------------------------------
 
@@ -285,7 +286,7 @@ class PhasePaths:
         if value is None and self.sides.acts(body.target, out.target):
             raise NotFollowedError("unknown-loop")
         if rest is None:
-            state.doubtful |= self.loops.roles and state.is_role
+            state.doubtful |= self.witness or (self.loops.roles and state.is_role)
             self._take(out, state.copy())
         elif not state.known.at_least_one(rest):
             if self.loops.may_end(state, rest):

@@ -1,0 +1,150 @@
+"""Numbers of a kernel with which a path is taken, if there are such numbers.
+
+    n - 64 k in [1, 64], k = 1 mod 6        k = 1, n = 65; k = 1, n = 66; k = 7, n = 449; …
+
+What a path knows is less than what led to it: of quotients of unknowns, of two loops with one
+bound or of three conditions in a circle no numbers may be left. So these are tried: the kernel is
+followed with them (`followed_kernel`), and only a fault that is met then is told for certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
+from typing import NamedTuple
+
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
+from mlir_async_pipe.checker.phases.path_state import PathState
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    Direction,
+    Range,
+    first_range,
+)
+
+Numbers = Mapping[Atom, int]
+
+
+class Conditions(NamedTuple):
+    """What chosen numbers must fit, and what unknowns without conditions are multiples of."""
+
+    ranges: Mapping[Direction, Range]
+    residues: Mapping[Atom, tuple[int, int]]
+    grains: Mapping[Atom, int]
+
+
+# Steps away from the smallest numbers that are gone.
+FARTHEST = 12
+# What a path counts by, or takes arguments apart into: these are chosen first.
+_COUNTING = ("loop", "trip", "rest", "quotient", "remainder")
+
+
+def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]]:
+    """The unknowns of a kernel as numbers with which the path to a state may be taken, small ones
+    first."""
+    known, given = state.known, kernel.unknowns
+    made = {number: _made_of(number, atom, state) for number, atom in given.items()}
+    ranges = {
+        direction: ends
+        for direction, ends in known.ranges.items()
+        if all(_is_free(atom) for atom, _ in direction)
+    }
+    wanted = {atom for form in made.values() for atom, _ in form.terms}
+    wanted |= {atom for direction in ranges for atom, _ in direction}
+    ranges |= _ids_within_sizes(wanted)
+    order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
+    for far in range(FARTHEST + 1):
+        for numbers in _chosen(
+            order, Conditions(ranges, known.residues, kernel.divisors()), {}, far
+        ):
+            yield {given[n]: _number(form, numbers) for n, form in made.items()}
+
+
+def _made_of(number: int, atom: Atom, state: PathState) -> Form:
+    """What the kernel was given: an unknown, or quotients and a remainder of one taken apart."""
+    value = state.env.get(number)
+    if isinstance(value, Form):
+        return value
+    for quotient in {inner for direction in state.known.ranges for inner, _ in direction}:
+        if quotient.kind == "quotient" and quotient.key[0] == atom:  # type: ignore[index]
+            return Form(0, frozenset({(quotient, quotient.key[1])}))  # type: ignore[index]
+    return forms.of_atom(atom)
+
+
+def _is_free(atom: Atom) -> bool:
+    """Whether nothing but its conditions says what an unknown is."""
+    own = isinstance(atom.key, int) or (atom.kind == "size" and isinstance(atom.key[0], str))  # type: ignore[index]
+    return atom.kind in _COUNTING or (own and atom.kind in ("size", "unknown", "bit"))
+
+
+def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
+    """Ids of blocks are below the size of the grid."""
+    found: dict[Direction, Range] = {}
+    for axis in range(3):
+        one, size = Atom("size", ("block", axis)), Atom("size", ("grid_size", axis))
+        if one in atoms and size in atoms:
+            found[frozenset({(size, 1), (one, -1)})] = 1, None
+    return found
+
+
+def _chosen(
+    order: list[Atom],
+    conditions: Conditions,
+    numbers: dict[Atom, int],
+    far: int,
+) -> Iterator[dict[Atom, int]]:
+    """Numbers for the unknowns in `order` beside those chosen already, `far` steps from the smallest
+    ones together."""
+    if not order:
+        if not far:
+            yield numbers
+        return
+    atom, rest = order[0], order[1:]
+    ends = _ends(atom, conditions.ranges, numbers)
+    for position, number in enumerate(islice(_candidates(atom, ends, conditions), far + 1)):
+        yield from _chosen(rest, conditions, {**numbers, atom: number}, far - position)
+
+
+def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:
+    """What is left for an unknown by the conditions on it and chosen numbers."""
+    low, high = first_range(atom)
+    for direction, (first, last) in ranges.items():
+        terms = dict(direction)
+        by = terms.pop(atom, 0)
+        if not by or any(other not in numbers for other in terms):
+            continue
+        sum_ = sum(factor * numbers[other] for other, factor in terms.items())
+        if by < 0:
+            first, last = last, first
+        # by x + s >= f: x >= ceil((f - s) / by); with by below 0 the ends are the other way round.
+        if first is not None:
+            least = -((sum_ - first) // by)
+            low = least if low is None else max(low, least)
+        if last is not None:
+            most = (last - sum_) // by
+            high = most if high is None else min(high, most)
+    return low, high
+
+
+def _candidates(atom: Atom, ends: Range, conditions: Conditions) -> Iterable[int]:
+    """Numbers in a range with a residue, from the smallest one; of one without conditions one, two,
+    three times what it is divided by."""
+    low, high = ends
+    if not low and high is None and atom not in conditions.residues and not _from_zero(atom):
+        grain = conditions.grains.get(atom, 1)
+        return count(grain, grain)
+    residue, modulus = conditions.residues.get(atom, (0, 1))
+    if low is None and high is not None:
+        return count(high - (high - residue) % modulus, -modulus)
+    first = (low or 0) + (residue - (low or 0)) % modulus
+    return count(first, modulus) if high is None else range(first, high + 1, modulus)
+
+
+def _from_zero(atom: Atom) -> bool:
+    """Whether an unknown is a count or an id: 0 tells the most. Of sizes and steps 1 does."""
+    return atom.kind in _COUNTING or (isinstance(atom.key, tuple) and atom.key[0] == "block")
+
+
+def _number(form: Form, numbers: Numbers) -> int:
+    return form.constant + sum(factor * numbers[atom] for atom, factor in form.terms)
