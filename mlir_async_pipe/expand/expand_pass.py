@@ -33,6 +33,7 @@ from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barri
 from mlir_async_pipe.expand.plan.nested import check_nested
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
+from mlir_async_pipe.expand.plan.ring_sharing import Ring, share_rings
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
@@ -98,9 +99,9 @@ def _expand_all(
         inner = innermost(loops)
         around = Surroundings(limits.chip)
         with unchanged():
-            rings = [
-                _ring(loop, limits, around, options) for loop in inner if has_transactions(loop)
-            ]
+            rings = _rings(
+                [loop for loop in inner if has_transactions(loop)], limits, around, options
+            )
             of_groups = [loop for loop in inner if not has_transactions(loop)]
             for loop in of_groups:
                 _check_roles(loop)
@@ -117,11 +118,11 @@ def _expand_all(
             if found is None:
                 place_unexpanded(loop)
                 names.forget(loop)
-        for ring in rings:
-            session.record("loops", ring_record(ring, numbering))
-            if ring.roles is not None and not ring.roles.block.launches:
-                _remark_launch(ring.loop, ring.roles.block, session)
-            _remark_ring(ring, limits, session)
+        for each in (plan for ring in rings for plan in ring):
+            session.record("loops", ring_record(each, numbering))
+            if each.roles is not None and not each.roles.block.launches:
+                _remark_launch(each.loop, each.roles.block, session)
+            _remark_ring(each, limits, session)
         carried = _expand_round(made, families, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
@@ -173,16 +174,19 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
         raise refused from error
 
 
-def _ring(
-    loop: Operation, limits: Limits, around: Surroundings, options: ExpandOptions
-) -> RingPlan:
-    try:
-        return plan_ring(
-            loop, limits.workgroup_bytes, limits.noalias_arguments, around, options.roles
-        )
-    except AsyncPipeError as error:
-        error.loop = loop
-        raise
+def _rings(
+    loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
+) -> list[Ring]:
+    plans = []
+    for loop in loops:
+        beside = tuple(other for other in loops if other != loop)
+        try:
+            plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
+        except AsyncPipeError as error:
+            error.loop = loop
+            raise
+        plans.append(plan)
+    return share_rings(plans, limits.workgroup_bytes, around)
 
 
 def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
@@ -204,23 +208,23 @@ def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
 
 
 def _expand_round(
-    plans: list[Plan], families: list[int | None], rings: list[RingPlan], module: Any
+    plans: list[Plan], families: list[int | None], rings: list[Ring], module: Any
 ) -> list[int]:
     """Write loops of which none holds another, those of one family alike; returns the registers that
     each loop of `plans` carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
-    rooms = Rooms([*of_groups, *((ring.loop, ring.buffers) for ring in rings)])
+    rooms = Rooms([*of_groups, *((plan.loop, plan.buffers) for ring in rings for plan in ring)])
     loops = WrittenLoops(families)
     carried = [
         loops.write(plan, rooms.of(plan.loop, plan.buffers), family).registers
         for plan, family in zip(plans, families, strict=True)
     ]
     for ring in rings:
-        buffers = rooms.of(ring.loop, ring.buffers)
-        if ring.roles is None:
+        buffers = [rooms.of(plan.loop, plan.buffers) for plan in ring]
+        if ring[0].roles is None:
             write_ring(ring, buffers)
         else:
-            write_roles(ring, ring.roles, buffers)
+            write_roles(ring[0], ring[0].roles, *buffers)
     rooms.close(module)
     return carried
 

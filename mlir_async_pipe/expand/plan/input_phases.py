@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     defining_op,
     is_block_argument,
+    operations,
     terminator,
 )
 from mlir_async_pipe.loops.transactions import Transaction, operand
@@ -35,40 +36,57 @@ class Parity(NamedTuple):
     root: Value | None
     flipped: int
 
+    def same(self, other: Parity) -> bool:
+        """Values cannot be compared with None."""
+        if self.root is None or other.root is None:
+            return self.root is other.root and self.flipped == other.flipped
+        return self.root == other.root and self.flipped == other.flipped
+
 
 def undecided_phases(
-    loop: Operation, transactions: tuple[Transaction, ...], outer: tuple[Operation, ...]
+    loop: Operation,
+    transactions: tuple[Transaction, ...],
+    outer: tuple[Operation, ...],
+    sharing: tuple[Operation, ...] = (),
 ) -> tuple[Operation, ...]:
-    """The waits whose phases are not decided here; `outer` are the ops between mbarriers and loop.
+    """The waits whose phases are not decided here; `outer` are the ops between mbarriers and loop,
+    `sharing` the other loops on the same mbarriers.
 
     Raises PipelineError (input-phase) for one that is wrong."""
-    return tuple(t.wait for t in transactions if not _is_right(loop, t.wait, outer))
+    return tuple(t.wait for t in transactions if not _is_right(loop, t.wait, outer, sharing))
 
 
-def _is_right(loop: Operation, wait: Operation, outer: tuple[Operation, ...]) -> bool:
+def _is_right(
+    loop: Operation, wait: Operation, outer: tuple[Operation, ...], sharing: tuple[Operation, ...]
+) -> bool:
     """Whether a wait asks for the phase of its tile; False if that is not known."""
     phase = operand(wait, "phase")
     assert phase is not None
     asked = _parity(phase)
     if asked.root is None:
         _refuse_constant(loop, wait, asked.flipped)
-        return not outer
+        return not outer and not sharing
     number = _carried_by(loop, asked.root)
     if number is None:
         return False
     next_ = _parity(terminator(loop.regions[0].blocks[0]).operands[number])
-    if next_.root != asked.root:
+    if next_.root is None or next_.root != asked.root:
         return False
     trips = static_trip_count(loop)
     if not next_.flipped and (trips is None or trips > 1):
         raise _wrong(wait, "it is the same in each iteration", loop)
-    start = _parity(loop.operands[3 + number])
-    current: Value = loop.results[number]
+    if any(other.block != loop.block for other in sharing):
+        return False
+    beside = _through_others(loop, wait, number, sharing)
+    if beside is None:
+        return False
+    current, start = beside
+    together = (loop, *sharing)
     for above in reversed(outer):
         if above.name == "scf.if":
             found = _through_branch(above, current, start)
         else:
-            found = _through_loop(loop, wait, above, current, start)
+            found = _through_loop(together, wait, above, current, start)
         if found is None:
             return False
         current, start = found
@@ -87,6 +105,39 @@ def _refuse_constant(loop: Operation, wait: Operation, phase: int) -> None:
         raise _wrong(wait, "it is the same in each iteration", loop)
 
 
+def _through_others(
+    loop: Operation, wait: Operation, number: int, sharing: tuple[Operation, ...]
+) -> tuple[Value, Parity] | None:
+    """What the last of the loops in a row leaves of the phase, and with what the first one starts."""
+    start, current = _parity(loop.operands[3 + number]), loop.results[number]
+    order = operations(loop.block)
+    place = order.index(loop)
+    for other in reversed([op for op in order[:place] if op in sharing]):
+        if start.root is None:
+            trips = static_trip_count(other)
+            if trips is None or trips % 2:
+                raise _wrong(wait, "it starts again after another loop on its mbarrier", other)
+            continue
+        at = next((n for n, result in enumerate(other.results) if result == start.root), None)
+        if at is None or not _flips(other, at):
+            return None
+        first = _parity(other.operands[3 + at])
+        start = Parity(first.root, first.flipped ^ start.flipped)
+    for other in [op for op in order[place:] if op in sharing]:
+        for at, value in enumerate(list(other.operands)[3:]):
+            if _parity(value).same(Parity(current, 0)) and _flips(other, at):
+                current = other.results[at]
+                break
+    return current, start
+
+
+def _flips(loop: Operation, number: int) -> bool:
+    """Whether each iteration hands on the other parity of a value that the loop carries."""
+    block = loop.regions[0].blocks[0]
+    own: Value = block.arguments[number + 1]
+    return _parity(terminator(block).operands[number]).same(Parity(own, 1))
+
+
 def _through_branch(
     branch: Operation, current: Value, start: Parity
 ) -> tuple[Value, Parity] | None:
@@ -99,24 +150,31 @@ def _through_branch(
         return None
     yielded = [[_parity(v) for v in terminator(block).operands] for block in blocks]
     for result, pair in zip(branch.results, zip(*yielded, strict=True), strict=True):
-        if Parity(current, 0) in pair and start in pair:
+        if any(each.same(Parity(current, 0)) for each in pair) and any(map(start.same, pair)):
             return result, start
     return None
 
 
 def _through_loop(
-    loop: Operation, wait: Operation, above: Operation, current: Value, start: Parity
+    together: tuple[Operation, ...],
+    wait: Operation,
+    above: Operation,
+    current: Value,
+    start: Parity,
 ) -> tuple[Value, Parity] | None:
-    """The result of a loop around that carries the phase, and with what it starts."""
+    """The result of a loop around that carries the phase, and with what it starts; `together`: the
+    loops in it on the same mbarriers."""
     if start.root is None:
-        trips = static_trip_count(loop)
-        if trips is None or trips % 2:
+        trips = [static_trip_count(loop) for loop in together]
+        if None in trips or sum(count or 0 for count in trips) % 2:
             raise _wrong(wait, "it starts again with each iteration of the loop around it", above)
         return current, start
     number = _carried_by(above, start.root)
     if number is None:
         return None
-    if _parity(terminator(above.regions[0].blocks[0]).operands[number]) != Parity(current, 0):
+    if not _parity(terminator(above.regions[0].blocks[0]).operands[number]).same(
+        Parity(current, 0)
+    ):
         return None
     first = _parity(above.operands[3 + number])
     return above.results[number], Parity(first.root, first.flipped ^ start.flipped)

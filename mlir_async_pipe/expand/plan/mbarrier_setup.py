@@ -40,7 +40,7 @@ class MbarrierSetup:
 
     `last_init` is the op after which all are initialised, in the block that leads to the loop;
     `fenced`: a fence for copies follows it already; `meeting` is the barrier of the block that
-    does."""
+    does. `sharing`: other loops of tensor copies on the group."""
 
     create: Operation
     count: int
@@ -48,14 +48,17 @@ class MbarrierSetup:
     last_init: Operation
     fenced: bool
     meeting: Operation | None
+    sharing: tuple[Operation, ...]
 
 
 def mbarrier_setups(
     loop: Operation,
     transactions: tuple[Transaction, ...],
     completions: tuple[Completion, ...] = (),
+    beside: tuple[Operation, ...] = (),
 ) -> tuple[tuple[MbarrierSetup, ...], tuple[Operation, ...]]:
-    """The setup of each group, and the ops between them and the loop, outermost first.
+    """The setup of each group, and the ops between them and the loop, outermost first. `beside` are
+    the other loops of tensor copies.
 
     Raises PipelineError (transaction-incomplete, mbarrier-shared, phase-not-carried)."""
     phases: list[Transaction | Completion] = [*transactions, *completions]
@@ -72,10 +75,10 @@ def mbarrier_setups(
                 advice="make them with nvgpu.mbarrier.create, and initialise them there",
             )
         parts = {op for phase in phases for op in phase.ops}
-        setups.append(_setup(loop, create, numbers, parts))
+        setups.append(_setup(loop, create, numbers, parts, beside))
     outer = [_between(loop, setup) for setup in setups]
     if any(len(chain) != len(outer[0]) for chain in outer):
-        raise _shared(setups[0].create, setups[-1].create, "another group is made elsewhere")
+        raise shared(setups[0].create, setups[-1].create, "another group is made elsewhere")
     return tuple(setups), outer[0]
 
 
@@ -84,17 +87,23 @@ def _setup(
     create: Operation,
     numbers: list[int],
     parts: set[Operation],
+    beside: tuple[Operation, ...],
 ) -> MbarrierSetup:
     parts |= {handle for op in list(parts) if (handle := handle_of(op)) is not None}
     using = {op for op in users(create.results[0]) if op not in parts}
+    above = {op: list(ancestors(op)) for op in using} if beside else {}
+    sharing = tuple(other for other in beside if any(other in found for found in above.values()))
+    using = {op for op in using if not any(other in above[op] for other in sharing)}
     block = create.block
     order = operations(block)
     # In textual order, in which uses are not: fences follow the last one.
     inits = [op for top in order for op in walk(top) if op in using]
     other = next((op for op in inits if use_of(op) != "init"), None)
     if other is not None:
-        raise _shared(create, other, f"'{other.name}' uses them too")
+        raise shared(create, other, f"'{other.name}' uses them too")
     found = [_initialised(op) for op in inits]
+    if sharing and set(numbers) < set(found):
+        raise shared(create, sharing[0], "another loop uses others of their group")
     if sorted(found) != sorted(numbers):
         raise PipelineError(
             "cannot pipeline: not each mbarrier of the loop is initialised once, with one arrival",
@@ -108,7 +117,7 @@ def _setup(
     last = max(tops, key=order.index)
     start = next((op for op in (loop, *ancestors(loop)) if op.block == block), None)
     if start is None or order.index(start) < order.index(last):
-        raise _shared(create, last, "they are initialised where the loop may not have been yet")
+        raise shared(create, last, "they are initialised where the loop may not have been yet")
     between = order[order.index(last) + 1 : order.index(start)]
     meets = [n for n, op in enumerate(between) if is_barrier(op)]
     return MbarrierSetup(
@@ -118,6 +127,7 @@ def _setup(
         last,
         any(op.name in PROXY_FENCES for op in between[: meets[0] if meets else None]),
         between[meets[0]] if meets else None,
+        sharing,
     )
 
 
@@ -146,11 +156,12 @@ def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:
     )
 
 
-def _shared(create: Operation, user: Operation, why: str) -> PipelineError:
+def shared(create: Operation, user: Operation, why: str) -> PipelineError:
+    """The error for mbarriers that something else uses too."""
     return PipelineError(
         f"cannot pipeline: the loop needs its mbarriers for itself, and {why}",
         code="mbarrier-shared",
         at=create,
         notes=(("here", user),),
-        advice="make mbarriers for each loop",
+        advice="make an mbarrier group for each loop, or let both use the same ones of it",
     )

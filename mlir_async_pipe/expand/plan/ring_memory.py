@@ -47,9 +47,13 @@ _KINDS = ("allocation", "attribution", "global", "dynamic")
 
 
 def ring_buffers(
-    body: Body, transactions: tuple[Transaction, ...], versions: int
+    body: Body,
+    transactions: tuple[Transaction, ...],
+    versions: int,
+    sharing: tuple[Operation, ...] = (),
 ) -> tuple[BufferPlan, ...]:
-    """The buffers that the copies fill, with V versions each.
+    """The buffers that the copies fill, with V versions each; `sharing` are the other loops of the
+    same ring.
 
     Raises PipelineError (buffer-not-versionable, not-privatisable, escapes)."""
     function = enclosing(body.loop, FUNCTION_OPS)
@@ -63,7 +67,7 @@ def ring_buffers(
         root = found[0].root
         assert root is not None
         _check_memory(root, found)
-        _check_users(root, function, body.loop, copies)
+        _check_users(root, function, (body.loop, *sharing), copies)
         period = asked_of(root.key, asked) // element_bytes(buffer_type(found))
         filled = tuple(replace(region, period=max(1, period)) for region in found)
         none: Pairs = frozenset()
@@ -98,14 +102,18 @@ def _check_memory(root: Root, found: tuple[Region, ...]) -> None:
         )
 
 
-def _check_users(root: Root, function: Operation, loop: Operation, copies: list[Operation]) -> None:
-    """Every op of the function that names the buffer is in the loop, and can show a slot of it."""
+def _check_users(
+    root: Root, function: Operation, loops: tuple[Operation, ...], copies: list[Operation]
+) -> None:
+    """Every op of the function that names the buffer is in the loop, and can show a slot of it; or
+    in a loop of the same ring, of which that is asked too."""
+    loop, *sharing = loops
     for op in walk(function):
-        named = [value for value in op.operands if _is_memory(value)]
-        if not any(root_of(value).identity == root.identity for value in named):
+        if not names_buffer(op, root):
             continue
-        if loop not in ancestors(op):
-            if op.name in DEALLOCATION_OPS:
+        above = list(ancestors(op))
+        if loop not in above:
+            if op.name in DEALLOCATION_OPS or any(other in above for other in sharing):
                 continue
             raise PipelineError(
                 f"cannot pipeline: {root} gets a tile an iteration, and '{op.name}' outside of the "
@@ -129,6 +137,12 @@ def _check_users(root: Root, function: Operation, loop: Operation, copies: list[
                 code="escapes",
                 at=op,
             )
+
+
+def names_buffer(op: Operation, root: Root) -> bool:
+    """Whether an operand of the op is the buffer or a view of it."""
+    named = [value for value in op.operands if _is_memory(value)]
+    return any(root_of(value).identity == root.identity for value in named)
 
 
 def _shows_slots(op: Operation) -> bool:

@@ -1,15 +1,11 @@
 """Everything that is decided about a loop of tensor copies before the first edit.
 
 V slots hold the tiles, and as many mbarriers their phases; the loop copies d tiles ahead, and the
-products of p iterations stay in flight. With the copies last in an iteration, after the wait that
-leaves p and a barrier, V = d + p; with the copies first V = d + p + 1. Where warps of their own
-copy, V > p does, and V > d holds as many tiles as were asked for (docs/phases.md). Nothing after
-`plan_ring` can fail.
+products of p iterations stay in flight. How large V is, which memory and other loops on the same
+mbarriers decide too, `ring_sharing` says. Nothing after that can fail.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
@@ -19,7 +15,6 @@ from mlir_async_pipe.expand.plan.divergence import check_uniform
 from mlir_async_pipe.expand.plan.input_phases import undecided_phases
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
-from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import (
     barriers_to_drop,
     check_independent,
@@ -69,15 +64,22 @@ class RingPlan:
     # The tiles that were to be copied ahead, where memory has no room for as many.
     asked_ahead: int = 0
 
+    @property
+    def behind(self) -> int:
+        """The tiles of this loop that may still be read at the last barrier before other copies,
+        beyond which V slots hold those that are copied ahead."""
+        return self.in_flight + self.copies_first
+
 
 def plan_ring(
     loop: Operation,
-    workgroup_limit: int | None,
     noalias_arguments: bool,
     around: Surroundings,
     roles: Roles = "auto",
+    beside: tuple[Operation, ...] = (),
 ) -> RingPlan:
-    """Decide everything; raises PipelineError, or InputError (products-in-use)."""
+    """Decide everything but how many slots there are, which `share_rings` does; `beside` are the other
+    loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
     with unchanged():
         annotations = names.read_loop(loop)
         body = read_body(loop)
@@ -86,22 +88,13 @@ def plan_ring(
         products = products_of(loop)
         left = in_flight(products, annotations.in_flight, loop)
         apart = (annotations.roles if roles == "auto" else roles) == "specialised"
-        setups, outer = mbarrier_setups(loop, transactions, products.completions)
-        undecided = undecided_phases(loop, transactions, outer)
+        setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
+        sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
+        undecided = undecided_phases(loop, transactions, outer, sharing)
         issue = issue_slice(body, transactions, around)
         if not annotations.independent:
             check_independent(body, transactions, noalias_arguments)
-        asked, versions = ahead, _slots(ahead, left, copies_first, apart)
-        buffers = ring_buffers(body, transactions, versions)
-        if workgroup_limit is not None:
-            planned = {buffer.root.identity for buffer in buffers}
-            beside = around.workgroup_bytes_beside(loop, planned)
-            while workgroup_bytes(buffers) > workgroup_limit - beside:
-                if ahead == 1:
-                    raise too_large(workgroup_limit, beside, loop, buffers)
-                ahead -= 1
-                versions = _slots(ahead, left, copies_first, apart)
-                buffers = tuple(replace(buffer, versions=versions) for buffer in buffers)
+        buffers = ring_buffers(body, transactions, 1, sharing)
         check_uniform(loop)
         dropped = barriers_to_drop(body, buffers, copies_first or apart)
         parted = None
@@ -117,7 +110,7 @@ def plan_ring(
             issue,
             buffers,
             products,
-            versions,
+            1,
             ahead,
             left,
             copies_first,
@@ -129,14 +122,8 @@ def plan_ring(
             static_trip_count(loop),
             parted,
             undecided,
-            asked,
+            ahead,
         )
-
-
-def _slots(ahead: int, left: int, copies_first: bool, apart: bool) -> int:
-    """V: with the copies last d + p, with the copies first one more; specialised p + 1 at least, and
-    the tiles that are copied ahead beside the one that is used."""
-    return max(ahead, left) + 1 if apart else ahead + left + copies_first
 
 
 def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:

@@ -24,13 +24,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     again,
-    ancestors,
     before,
     clone,
     create,
     is_used,
     operations,
-    parent,
     set_integer,
     source_op,
     terminator,
@@ -38,6 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.issue_slice import conjunction
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_commits import drain_commits, write_commits
@@ -58,55 +57,44 @@ from mlir_async_pipe.vocabulary.barriers import write_fence
 WARP = 32
 
 
-def write_ring(plan: RingPlan, buffers: list[VersionedBuffer]) -> Operation:
-    """Write one planned loop; returns the new one."""
-    return RingWriter(plan, buffers).write()
+def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]) -> None:
+    """Write the planned loops on the same mbarriers, each with its buffers."""
+    first, setups = plans[0], plans[0].setups
+    old = [setup.create for setup in setups]
+    chains = [between(old[0], plan.loop) for plan in plans]
+    groups = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
+    writers = [RingWriter(*each, groups) for each in zip(plans, buffers, strict=True)]
+    ip = before([*chains[0], first.loop][0])
+    write = Integers(first.loop, first.ahead, 0, first.trip_count, ip)
+    i1 = ir.IntegerType.get_signless(1, first.loop.context)
+    ways = [Way((*c, w.kernel), w.write) for c, w in zip(chains, writers, strict=True)]
+    carry(ways, [write.slot(0), write.constant(0, i1)])
+    for create_op in old:
+        create_op.erase()
+    # What a loop hands on to the next one is idle when that one does without.
+    for writer in reversed(writers):
+        drop_idle_values(writer.kernel)
 
 
 class RingWriter:
     """Writes the parts of one loop, in the order of its methods."""
 
-    def __init__(self, plan: RingPlan, buffers: list[VersionedBuffer]) -> None:
+    def __init__(
+        self, plan: RingPlan, buffers: list[VersionedBuffer], groups: dict[Value, Value]
+    ) -> None:
         self.plan = plan
         self.buffers = buffers
         # The loop as it is now: its body moves from the input's to the kernel.
         self.kernel = plan.loop
         self.context = plan.loop.context
-        self.groups: dict[Value, Value] = {}
+        self.groups = groups
         # What the values around the loop are where tiles are issued, as far as they differ.
         self.outside: dict[Value, Value] = {}
         # Elected once for the prologue, and in each iteration again: ptxas sees there only that
         # one thread goes on.
         self.elected: Value | None = None
 
-    def write(self) -> Operation:
-        """Write everything."""
-        plan = self.plan
-        chain = _between(plan.setups[0].create, plan.loop)
-        old = [setup.create for setup in plan.setups]
-        for setup in plan.setups:
-            group = setup.create.results[0]
-            self.groups[group] = write_mbarriers(setup, plan.versions)
-        start = chain[0] if chain else self.kernel
-        write = Integers(plan.loop, plan.ahead, 0, plan.trip_count, before(start))
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        self._carry(chain, [write.slot(0), write.constant(0, i1)])
-        for create_op in old:
-            create_op.erase()
-        return drop_idle_values(self.kernel)
-
-    def _carry(self, chain: list[Operation], state: list[Value]) -> list[Value]:
-        """Take slot and phase through the ops around the loop; returns them as they are after."""
-        if not chain:
-            return self._pipeline(*state)
-        op, *inner = chain
-        made = _with_values(op, state)
-        inside = state if made.name == "scf.if" else list(_block(made).arguments)[-len(state) :]
-        after_loop = self._carry(inner, inside)
-        _yield_also(made, after_loop, state)
-        return list(made.results)[-len(state) :]
-
-    def _pipeline(self, slot: Value, phase: Value) -> list[Value]:
+    def write(self, slot: Value, phase: Value) -> list[Value]:
         """Prologue and kernel; returns slot and phase after them."""
         plan, loop = self.plan, self.kernel
         self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
@@ -308,40 +296,3 @@ class RingWriter:
 
 def _block(op: Operation) -> Any:
     return op.regions[0].blocks[0]
-
-
-def _between(outer: Operation, loop: Operation) -> list[Operation]:
-    """The ops between the block of `outer` and the loop, outermost first."""
-    chain = []
-    for above in ancestors(loop):
-        if above == parent(outer):
-            break
-        chain.append(above)
-    return list(reversed(chain))
-
-
-def _with_values(op: Operation, values: list[Value]) -> Operation:
-    """The op written again so that it hands `values` in and gives as many more results."""
-    kinds = [value.type for value in values]
-    results = [*(result.type for result in op.results), *kinds]
-    if op.name == "scf.if":
-        return again(op, list(op.operands), results)
-    made = again(op, [*op.operands, *values], results)
-    for kind in kinds:
-        _block(made).add_argument(kind, made.location)
-    return made
-
-
-def _yield_also(op: Operation, values: list[Value], otherwise: list[Value]) -> None:
-    """Let the region that holds the loop hand on `values`, the other one of an scf.if
-    `otherwise`."""
-    made = source_op(values[0])
-    for region in op.regions:
-        blocks = list(region.blocks)
-        given = values if made.block in blocks else otherwise
-        if not blocks:
-            ip = ir.InsertionPoint(region.blocks.append())
-            create("scf.yield", given, ip=ip, loc=op.location)
-            continue
-        end = terminator(region.blocks[0])
-        again(end, [*end.operands, *given])

@@ -40,6 +40,7 @@ from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
@@ -108,9 +109,8 @@ class ProducerWriter(RingWriter):
         groups: dict[Value, Value],
         empty: Value,
     ) -> None:
-        super().__init__(plan, buffers)
+        super().__init__(plan, buffers, groups)
         self.roles = roles
-        self.groups = groups
         self.empty = empty
 
     def write_beside(self, region: Any, thread: Value) -> None:
@@ -236,9 +236,8 @@ class ConsumerWriter(RingWriter):
         empty: Value,
         thread: Value,
     ) -> None:
-        super().__init__(plan, buffers)
+        super().__init__(plan, buffers, groups)
         self.roles = roles
-        self.groups = groups
         self.empty = empty
         self.thread = thread
 
@@ -251,10 +250,11 @@ class ConsumerWriter(RingWriter):
         build = IntegerWriter(start, loc)
         i1 = ir.IntegerType.get_signless(1, self.context)
         self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
-        self._carry(list(self.roles.nest.outer), [build.constant(0), build.constant(0, i1)])
+        way = Way((*self.roles.nest.outer, self.kernel), self.write)
+        carry([way], [build.constant(0), build.constant(0, i1)])
         return drop_idle_values(self.kernel)
 
-    def _pipeline(self, slot: Value, phase: Value) -> list[Value]:
+    def write(self, slot: Value, phase: Value) -> list[Value]:
         """The kernel, and what gives back the slots of its last tiles."""
         plan, loop = self.plan, self.kernel
         self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))

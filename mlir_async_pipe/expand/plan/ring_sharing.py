@@ -1,0 +1,131 @@
+"""How many slots the loops of tensor copies have: those on the same mbarriers are one ring.
+
+    for %i { copy, wait, use }     d = 2, p = 0         V = 3 slots of all tiles; slot and phase
+    for %j { copy, wait, use }     d = 1, p = 1   -->   go on from the first loop to the second
+
+With the copies last in an iteration, after the wait that leaves p products and a barrier, V = d + p;
+with the copies first V = d + p + 1. What a loop copies before its first iteration overwrites what the
+one before it left to be read, so V >= d + p for d of the one and p of the other, too. Where warps of
+their own copy, V > p does, and V > d holds as many tiles as were asked for (docs/phases.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from mlir_async_pipe.bindings.raw_ops import Value, walk
+from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.mbarrier_setup import shared
+from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
+from mlir_async_pipe.expand.plan.ring_memory import names_buffer
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
+
+Ring = tuple[RingPlan, ...]
+"""The loops on the same mbarriers, in the order in which they stand."""
+
+
+def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) -> list[Ring]:
+    """The plans by ring, with the slots of each; fewer where `limit` bytes of workgroup memory have
+    no room for all.
+
+    Raises PipelineError (mbarrier-shared, not-privatisable, smem-limit)."""
+    rings: list[Ring] = []
+    for plan in plans:
+        loops = {other for setup in plan.setups for other in setup.sharing}
+        ring = tuple(other for other in plans if other is plan or other.loop in loops)
+        if ring[0] is not plan:
+            continue
+        try:
+            _check_phases(ring)
+            _check_tiles(ring)
+            rings.append(_fitted(ring, limit, around))
+        except AsyncPipeError as error:
+            error.loop = plan.loop
+            raise
+    return rings
+
+
+def _check_phases(ring: Ring) -> None:
+    """All loops use all mbarriers of the ring: tile t of either is phase t div V of each. Of products
+    that complete on mbarriers that is not proven."""
+    first, *others = ring
+    for other in others:
+        if other.products.completions:
+            raise shared(
+                first.setups[0].create, other.loop, "another loop's products use mbarriers"
+            )
+        if _phases(other) != _phases(first):
+            raise shared(
+                first.setups[0].create, other.loop, "another loop does not use the same ones"
+            )
+
+
+def _phases(plan: RingPlan) -> set[tuple[Value, int]]:
+    return {(each.barriers, each.number) for each in plan.transactions}
+
+
+def _check_tiles(ring: Ring) -> None:
+    """A loop that uses a tile of another one fills it, too."""
+    for one, other in product(ring, ring):
+        own = {buffer.root.identity for buffer in other.buffers}
+        for buffer in one.buffers:
+            if buffer.root.identity in own:
+                continue
+            for op in walk(other.loop):
+                if names_buffer(op, buffer.root):
+                    raise PipelineError(
+                        f"cannot pipeline: {buffer.root} gets a tile an iteration, and "
+                        f"'{op.name}' of another loop uses it, too",
+                        code="not-privatisable",
+                        at=op,
+                        notes=(("the loop", one.loop),),
+                        advice="give the loop a buffer of its own",
+                    )
+
+
+def _fitted(ring: Ring, limit: int | None, around: Surroundings) -> Ring:
+    """With as many slots as it needs; while they do not fit, the loop that copies furthest ahead
+    copies one tile less."""
+    made = _with_slots(ring)
+    if limit is None:
+        return made
+    planned = {buffer.root.identity for plan in ring for buffer in plan.buffers}
+    beside = around.workgroup_bytes_beside(ring[0].loop, planned)
+    while True:
+        tiles = {buffer.root.identity: buffer for plan in made for buffer in plan.buffers}
+        if workgroup_bytes(list(tiles.values())) <= limit - beside:
+            return made
+        most = max(plan.ahead for plan in made)
+        if most == 1:
+            raise too_large(limit, beside, ring[0].loop, tuple(tiles.values()))
+        made = _with_slots(
+            tuple(replace(p, ahead=p.ahead - 1) if p.ahead == most else p for p in made)
+        )
+
+
+def _with_slots(ring: Ring) -> Ring:
+    versions = max(_slots(a, b) for a, b in product(ring, ring) if _may_follow(ring, a, b))
+    return tuple(
+        replace(
+            plan,
+            versions=versions,
+            buffers=tuple(replace(buffer, versions=versions) for buffer in plan.buffers),
+        )
+        for plan in ring
+    )
+
+
+def _slots(before: RingPlan, after: RingPlan) -> int:
+    """V for what `after` copies over the tiles of `before`."""
+    if after.roles is not None:
+        return max(after.ahead, after.in_flight) + 1
+    return after.ahead + before.behind
+
+
+def _may_follow(ring: Ring, before: RingPlan, after: RingPlan) -> bool:
+    """Whether one loop, or its next execution, runs after the other one with nothing in between."""
+    return ring.index(before) <= ring.index(after) or any(
+        op in after.outer for op in before.outer if op.name == "scf.for"
+    )

@@ -1,0 +1,88 @@
+"""Takes slot and phase through the ops around the loops of a ring, from one loop to the next.
+
+scf.for %tile = … {                         %slot, %phase = scf.for %tile = … iter_args(%s = 0, %p = 0) {
+  scf.for %k = … { a loop of the ring }       %s1, %p1 = scf.for %k = … iter_args(%s, %p) { … }
+  scf.if %more {                       -->    %s2, %p2 = scf.if %more {
+    scf.for %j = … { another one }              %s3, %p3 = scf.for %j = … iter_args(%s1, %p1) { … }
+  }                                             scf.yield %s3, %p3
+}                                             } else { scf.yield %s1, %p1 }
+                                              scf.yield %s2, %p2
+                                            }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    again,
+    ancestors,
+    create,
+    parent,
+    terminator,
+)
+
+
+class Way(NamedTuple):
+    """The ops down to a loop of the ring, outermost first, that loop last; `write` writes it from
+    slot and phase, and returns those after it."""
+
+    ops: tuple[Operation, ...]
+    write: Callable[..., list[Value]]
+
+
+def between(outer: Operation, loop: Operation) -> list[Operation]:
+    """The ops between the block of `outer` and the loop, outermost first."""
+    chain = []
+    for above in ancestors(loop):
+        if above == parent(outer):
+            break
+        chain.append(above)
+    return list(reversed(chain))
+
+
+def carry(ways: list[Way], state: list[Value]) -> list[Value]:
+    """Write the loops, which stand in this order below one block; returns `state` after them."""
+    while ways:
+        op, *inner = ways[0].ops
+        together = [way for way in ways if way.ops[0] == op]
+        ways = ways[len(together) :]
+        if inner:
+            state = _through(op, [Way(way.ops[1:], way.write) for way in together], state)
+        else:
+            state = together[0].write(*state)
+    return state
+
+
+def _through(op: Operation, ways: list[Way], state: list[Value]) -> list[Value]:
+    made = _with_values(op, state)
+    # Asked before anything is written: a loop that is written is another op.
+    by_region = [
+        [way for way in ways if way.ops[0].block in region.blocks] for region in made.regions
+    ]
+    for region, own in zip(made.regions, by_region, strict=True):
+        if not len(list(region.blocks)):
+            ip = ir.InsertionPoint(region.blocks.append())
+            create("scf.yield", state, ip=ip, loc=op.location)
+            continue
+        block = region.blocks[0]
+        after = carry(own, state if made.name == "scf.if" else list(block.arguments)[-len(state) :])
+        end = terminator(block)
+        again(end, [*end.operands, *after])
+    return list(made.results)[-len(state) :]
+
+
+def _with_values(op: Operation, values: list[Value]) -> Operation:
+    """The op written again so that it hands `values` in and gives as many more results."""
+    kinds: list[Any] = [value.type for value in values]
+    results = [*(result.type for result in op.results), *kinds]
+    if op.name == "scf.if":
+        return again(op, list(op.operands), results)
+    made = again(op, [*op.operands, *values], results)
+    for kind in kinds:
+        made.regions[0].blocks[0].add_argument(kind, made.location)
+    return made
