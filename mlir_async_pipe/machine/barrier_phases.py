@@ -1,4 +1,4 @@
-"""The mbarriers of a block: pending arrivals, bytes to come, phases, and copies that complete there.
+"""The mbarriers of a block, or of a cluster of blocks: pending arrivals, bytes to come, phases, and copies that complete there.
 
     init 1        phase 0: 1 arrival pending, 0 bytes
     expect_tx 64  0 arrivals pending, 64 bytes to come
@@ -35,7 +35,9 @@ class Mbarrier:
     `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
     of the running one. `gathered` is what its arrivals told, `told` what those of all phases that
     are over did. `landed` are copies of the running phase, `over` those of earlier ones that
-    nobody has waited for, with their phase.
+    nobody has waited for, with their phase. `rank` is its block's number in the cluster,
+    `warp` of the cluster set it up, and its init `is_fenced`; in which phase of the barrier of the
+    cluster that was `shown`, and the warps that have `seen` it there.
     """
 
     name: str
@@ -49,6 +51,11 @@ class Mbarrier:
     bytes: int = 0
     landed: list[AsyncOp] = field(default_factory=list)
     over: list[tuple[int, AsyncOp]] = field(default_factory=list)
+    rank: int = 0
+    warp: int = 0
+    is_fenced: bool = False
+    shown: int | None = None
+    seen: set[int] = field(default_factory=set)
 
     def lacks(self) -> str:
         """What the running phase still waits for."""
@@ -72,7 +79,7 @@ class Commit:
 
 
 class Mbarriers:
-    """All mbarriers of the running block, by address, and the copies in flight on them.
+    """All mbarriers of the running blocks, by address, and the copies in flight on them.
 
     `detector` judges, `policy` decides when copies land, `clock` keeps what warps tell each other.
     """
@@ -85,22 +92,31 @@ class Mbarriers:
         self.products: list[AsyncOp] = []
         self.commits: list[Commit] = []
 
-    def init(self, address: int, name: str, site: int, count: int) -> None:
+    def init(self, address: int, name: str, site: int, count: int) -> Mbarrier:
         """A new mbarrier whose phases have `count` arrivals."""
         agent = self.clock.new_agent()
         none = np.zeros(self.clock.known.shape[1], np.int32)
         self.at[address] = Mbarrier(name, site, agent, count, count, none, none)
+        return self.at[address]
 
     def arrive(self, barrier: Mbarrier, warps: Array, arrivals: int, size: int) -> bool:
-        """Arrivals of some warps, and bytes to come; False if not so many were pending."""
-        told = self.clock.release(warps)
-        barrier.gathered = _joined(barrier.gathered, told)
+        """Arrivals of some warps, and bytes to come; False if not so many were pending. Without
+        `warps` nobody is told anything."""
+        if len(warps):
+            barrier.gathered = _joined(barrier.gathered, self.clock.release(warps))
         if arrivals > barrier.pending:
             return False
         barrier.pending -= arrivals
         barrier.bytes += size
         self._turn(barrier)
         return True
+
+    def leave(self, barrier: Mbarrier, arrived: int, others: int) -> None:
+        """Threads end that arrivals were counted of: some have arrived in the running phase."""
+        barrier.count -= arrived + others
+        barrier.pending -= others
+        if others:
+            self._turn(barrier)
 
     def issue(self, barrier: Mbarrier, operation: AsyncOp) -> None:
         """A copy starts that completes on a barrier."""
@@ -185,8 +201,8 @@ class Mbarriers:
         self.clock.acquire(warps, told)
         return not behind
 
-    def finish(self) -> None:
-        """The block has ended: copies that no wait has covered are reported, and land."""
+    def finish(self, site: int) -> None:
+        """The block at `site` has ended: copies that no wait has covered are reported, and land."""
         waiting = [op for b in self.at.values() for op in (*b.landed, *(op for _, op in b.over))]
         waiting += [operation for _, operation in self.in_flight]
         waiting += [operation for commit in self.commits for operation in commit.operations]
@@ -195,7 +211,10 @@ class Mbarriers:
                 continue
             thread = int((*operation.writes, *operation.reads)[0][0][0])
             code = "unwaited-copy" if operation in waiting else "uncommitted-copy"
-            self.detector.report(code, operation.site, thread=thread)
+            if operation.is_remote:
+                self.detector.report_between("block-ended", site, operation.site)
+            else:
+                self.detector.report(code, operation.site, thread=thread)
             if not operation.moved.all():
                 operation.move(operation.lanes & ~operation.moved)
             self._complete(operation)

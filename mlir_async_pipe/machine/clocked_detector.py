@@ -83,6 +83,23 @@ class ClockedDetector(Detector):
         self.cover_memory()
         self._check_writer(site, threads, where, self.now(where))
 
+    def touch(self, site: int, threads: Array, where: Array) -> None:
+        """`threads` use what lies in another block, which must not end before."""
+        self._record_read(site, threads, where, self.now(where))
+
+    def end_block(self, site: int, first: int, warps: Array, buffers: list[Any]) -> None:
+        """A block of a cluster has ended, whose first thread is `first`: what other blocks did to
+        its `buffers` must have happened before."""
+        self.cover_memory()
+        self.clock.meet(warps)
+        thread = np.array([first])
+        for buffer in buffers:
+            end = -(-(buffer.base + buffer.size) // self.granule)
+            where = np.arange(buffer.base // self.granule, end)[None]
+            now = self.now(where)
+            self._check_writer(site, thread, where, now, "block-ended")
+            self._check_readers_here(site, thread, where, now, "block-ended")
+
     def check_fence(self, site: int, threads: Array, where: Array) -> None:
         """What the async proxy uses must not be written through the generic one alone."""
         bad = self.unfenced[where]
@@ -98,7 +115,9 @@ class ClockedDetector(Detector):
     def _unseen(self, bad: Array, threads: Array, where: Array, writer: Array) -> Array:
         return bad & ~self.clock.sees(threads[:, None], writer, self.write_tick[where])
 
-    def _check_readers_here(self, site: int, threads: Array, where: Array, now: Array) -> None:
+    def _check_readers_here(
+        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
+    ) -> None:
         """Some warp, or another lane of the own one, has read and not told so."""
         mine = self.clock.warp_of(threads)
         known = self.clock.known[mine][:, None, self.readers]
@@ -114,9 +133,7 @@ class ClockedDetector(Detector):
         others = self.readers != mine[:, None, None]
         bad = (self.read_epoch[where] == now) & (unseen & (others | own[..., None])).any(axis=-1)
         if bad.any():
-            self._report_each(
-                "missing-barrier", site, threads, where, bad, self.reader_site[where], who
-            )
+            self._report_each(code, site, threads, where, bad, self.reader_site[where], who)
 
     def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
         self._forget_reads(site, threads, where, now)

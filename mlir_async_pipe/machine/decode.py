@@ -26,6 +26,7 @@ from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, is_loaded
@@ -68,7 +69,8 @@ class Site:
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
         queue = None if self.row is None else self.row.queue
-        meets = self.name in MBARRIER_OPS or self.name in TENSOR_OPS or self.meets_some
+        known = (MBARRIER_OPS, TENSOR_OPS, CLUSTER_BARRIER)
+        meets = self.meets_some or any(self.name in names for names in known)
         return meets or queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:

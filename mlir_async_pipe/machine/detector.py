@@ -173,10 +173,11 @@ class Detector(Shadow):
         if self._shared_grid:
             self._check_other_block(site, threads, where, self.other_block_reader)
 
-    def _check_readers_here(self, site: int, threads: Array, where: Array, now: Array) -> None:
+    def _check_readers_here(
+        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
+    ) -> None:
         current = self.read_epoch[where] == now
         me = threads[:, None]
-        code = "missing-barrier"
         first = self.reader[where]
         bad = current & (first != me)
         if bad.any():

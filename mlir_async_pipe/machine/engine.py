@@ -34,7 +34,7 @@ class Frame:
 class Unit:
     """Threads that run in lock step.
 
-    `threads` are their linear ids in the block, `mask` the lanes that are active now (None:
+    `threads` are their linear ids in the block, which has the number `rank` in its cluster, `mask` the lanes that are active now (None:
     all). `launch` holds what all units of the grid share. `deferred` is the running
     async_pipe.scope, None outside.
     """
@@ -45,6 +45,7 @@ class Unit:
     mask: Array | None = None
     frame: Frame = field(default_factory=Frame)
     deferred: Any = None
+    rank: int = 0
     rounds: dict[int, int] = field(default_factory=dict)
 
     @property

@@ -38,6 +38,7 @@ class AsyncOp:
     its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
     `registers` is what a product fills. `over` is called when an arrival says that the op is over;
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
+    `is_remote`: it lands in another block of its cluster.
     """
 
     site: int
@@ -60,6 +61,7 @@ class AsyncOp:
     registers: Any = None
     over: Callable[[], None] | None = None
     by_core: bool = False
+    is_remote: bool = False
 
     def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
         """The footprint rows of the lanes in `done`."""

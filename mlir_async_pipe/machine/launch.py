@@ -9,6 +9,7 @@ import numpy as np
 
 from mlir_async_pipe.machine.barrier_phases import Mbarriers
 from mlir_async_pipe.machine.clocked_detector import ClockedDetector
+from mlir_async_pipe.machine.cluster_barrier import ClusterBarrier
 from mlir_async_pipe.machine.completion import policy_of
 from mlir_async_pipe.machine.decode import Decoder, Function, Site
 from mlir_async_pipe.machine.detector import Detector
@@ -31,6 +32,7 @@ class Options:
 
     block: tuple[int, int, int] = (1, 1, 1)
     grid: tuple[int, int, int] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
     completion: str = "eager"
     seed: int = 0
     schedule: str = "lockstep"
@@ -42,7 +44,11 @@ class Options:
 
 @dataclass(eq=False)
 class Launch:
-    """One run of one function on a grid of blocks."""
+    """One run of one function on a grid of blocks.
+
+    Blocks of one cluster run together; `enter` says which of them the rest speaks of. They are
+    numbered one after the other, as in their cluster: x fastest.
+    """
 
     decoder: Decoder
     options: Options
@@ -53,6 +59,10 @@ class Launch:
     waits: WaitLog = field(default_factory=WaitLog)
     block_index: tuple[int, int, int] = (0, 0, 0)
     block_number: int = 0
+    # The number of the cluster, and of the block in it; where the threads of the cluster meet.
+    cluster_number: int = 0
+    rank: int = 0
+    cluster_barrier: Any = None
     dynamic_shared_bytes: int | None = None
     depth: int = 0
     depth_limit: int = 200
@@ -64,7 +74,8 @@ class Launch:
     # The tensor memory of the block, None if the program has none.
     tensor_memory: Any = None
     _steps: int = 0
-    _shared: dict[tuple[Any, int], Buffer] = field(default_factory=dict)
+    # For each block of the cluster its workgroup memory.
+    _shared: list[dict[tuple[Any, int], Buffer]] = field(default_factory=list)
     _globals: dict[str, Buffer] = field(default_factory=dict)
     _freed: dict[int, int] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
@@ -74,25 +85,75 @@ class Launch:
         self.policy = policy_of(self.options.completion, self.options.seed)
         self.random_completion = self.options.completion.startswith("random")
         self.block_size = int(np.prod(self.options.block))
+        self.cluster_size = int(np.prod(self.options.cluster))
+        self._warps = -(-self.block_size // self.options.warp)
 
     def grid_threads(self, threads: Array) -> Array:
         """Linear ids in the grid of threads of the current block."""
         return (threads + self.block_number * self.block_size).astype(np.int32)
 
-    def unit(self, threads: Array) -> Unit:
-        """A unit of threads with queues of its own."""
+    def unit(self, threads: Array, rank: int = 0) -> Unit:
+        """A unit of threads of one block with queues of its own."""
         queues = Queues(len(threads), self.detector, self.policy)
         queues.mbarriers = self.mbarriers
-        return Unit(self, threads, queues)
+        return Unit(self, threads, queues, rank=rank)
 
-    def begin_block(self) -> None:
-        """A block has mbarriers of its own, if the program has any."""
+    def begin_cluster(self, number: int, function: Function) -> None:
+        """Blocks begin to run together; they have mbarriers, if the program has any."""
+        self.cluster_number = number
+        self._shared = [{} for _ in range(self.cluster_size)]
+        self.enter(0)
         if isinstance(self.detector, ClockedDetector):
             clock = self.detector.clock
             clock.next_block(self.block_number * self.block_size)
             self.mbarriers = Mbarriers(self.detector, self.policy, clock)
-            if any(site.name in TENSOR_OPS for site in self.decoder.sites):
+            total = self.cluster_size * self.block_size
+            self.cluster_barrier = ClusterBarrier(self.mbarriers, total, function.site.number)
+            tensor = [site for site in self.decoder.sites if site.name in TENSOR_OPS]
+            if tensor and self.cluster_size > 1:
+                raise tensor[0].unsupported("it runs in blocks that are in no cluster")
+            if tensor:
                 self.tensor_memory = TensorMemory(self.detector, clock)
+
+    def enter(self, rank: int) -> None:
+        """Go on in the block with this number in its cluster."""
+        (cx, cy, cz), (gx, gy, _) = self.options.cluster, self.options.grid
+        across, down = gx // cx, gy // cy
+        cluster = self.cluster_number
+        self.rank = rank
+        self.block_number = cluster * self.cluster_size + rank
+        self.block_index = (
+            cluster % across * cx + rank % cx,
+            cluster // across % down * cy + rank // cx % cy,
+            cluster // (across * down) * cz + rank // (cx * cy),
+        )
+
+    @property
+    def here(self) -> str:
+        """Which block of its cluster something is of, to follow its name; "" without clusters."""
+        return f" of block {self.rank}" if self.cluster_size > 1 else ""
+
+    def in_block(self, address: int, rank: int) -> int | None:
+        """Where what lies at an address of this block's workgroup memory lies in another block of
+        the cluster; None where no such memory is."""
+        buffer = self.memory.buffer_at(address)
+        known = [key for key, mine in self._shared[self.rank].items() if mine is buffer]
+        if buffer is None or not known or not 0 <= rank < self.cluster_size:
+            return None
+        name, mine = buffer.name.removesuffix(self.here), self.rank
+        self.enter(rank)
+        there = self.shared_once(known[0], buffer.size, name, buffer.place)
+        self.enter(mine)
+        return there.base + address - buffer.base
+
+    def leave(self, unit: Unit) -> None:
+        """A unit has ended: nobody waits for it where the threads of the cluster meet."""
+        if self.cluster_barrier is not None:
+            self.cluster_barrier.leave(self.in_cluster(unit))
+
+    def in_cluster(self, unit: Unit) -> Array:
+        """The numbers of a unit's threads in its cluster."""
+        return np.asarray(unit.threads + unit.rank * self.block_size)
 
     def function(self, name: str) -> Function:
         """The decoded function called `name`."""
@@ -126,9 +187,10 @@ class Launch:
 
     def shared_once(self, key: Any, size: int, name: str, place: Place) -> Buffer:
         """Workgroup memory that exists once a block."""
-        if key not in self._shared:
-            self._shared[key] = self.memory.allocate(size, WORKGROUP, name, place)
-        return self._shared[key]
+        shared = self._shared[self.rank]
+        if key not in shared:
+            shared[key] = self.memory.allocate(size, WORKGROUP, name + self.here, place)
+        return shared[key]
 
     def dynamic_buffer(self, site: Site) -> Buffer:
         """The block's dynamic workgroup memory; raises MachineError (no-shared-size)."""
@@ -155,12 +217,35 @@ class Launch:
         self._freed[buffer.base] = self._freed.get(buffer.base, 0) + unit.width
         return self._freed[buffer.base] >= self.block_size
 
-    def end_block(self) -> None:
-        """Forget the block's workgroup memory; nothing orders it against the next block."""
-        for buffer in self._shared.values():
-            self.memory.free(buffer)
-        self._shared.clear()
+    def check_ends(self, function: Function) -> None:
+        """Blocks of a cluster must not end before others are done with their memory."""
+        if self.cluster_size == 1 or not isinstance(self.detector, ClockedDetector):
+            return
+        for rank, shared in enumerate(self._shared):
+            self.enter(rank)
+            first = self.block_number * self.block_size
+            self.detector.end_block(
+                function.site.number, first, self._warps_of(rank), list(shared.values())
+            )
+
+    def end_cluster(self) -> None:
+        """Forget the blocks' workgroup memory; nothing orders them against the next."""
+        for shared in self._shared:
+            for buffer in shared.values():
+                self.memory.free(buffer)
         self.detector.next_block()
+
+    def meet(self, rank: int, site: Site, spaces: tuple[int, ...]) -> None:
+        """All threads of a block have met. In a cluster the others go on as they were."""
+        if self.cluster_size == 1 or not isinstance(self.detector, ClockedDetector):
+            self.detector.barrier(spaces)
+            return
+        if GLOBAL not in spaces or WORKGROUP not in spaces:
+            raise site.unsupported("barriers in a cluster that order some memory only")
+        self.detector.clock.meet(self._warps_of(rank))
+
+    def _warps_of(self, rank: int) -> Array:
+        return np.arange(rank * self._warps, (rank + 1) * self._warps)
 
     def attributions(self, unit: Unit, function: Function) -> tuple[Any, ...]:
         """The workgroup and private memory that a gpu.func declares, in order."""

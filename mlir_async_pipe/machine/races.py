@@ -25,6 +25,7 @@
 | wrong-lanes         | a warp touched lanes of tensor memory that are not its own               |
 | no-columns          | tensor memory has not so many columns left                               |
 | columns-kept        | columns of tensor memory that nobody gave back                           |
+| block-ended         | a block of a cluster ended before others were done with its memory       |
 | deadlock            | a wait that nobody can let pass                                          |
 """
 
@@ -59,6 +60,7 @@ _SENTENCES = {
     "wrong-lanes": "'{op}' touches lanes of tensor memory that its warp may not",
     "no-columns": "'{op}' asks for more columns of tensor memory than are free",
     "columns-kept": "'{op}' takes columns of tensor memory that nobody gives back",
+    "block-ended": "a block of '{op}' ends while '{other}' of another may still reach its memory",
     "deadlock": "'{op}' waits for ever",
 }
 

@@ -34,7 +34,7 @@ from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary.launch_size import block_size
+from mlir_async_pipe.vocabulary.launch_size import block_size, cluster_size
 
 Array = np.ndarray
 Extent = int | Sequence[int]
@@ -86,6 +86,7 @@ def run(
     *,
     threads: Extent | None = None,
     grid: Extent = 1,
+    cluster: Extent | None = None,
     completion: str = "eager",
     seed: int = 0,
     schedule: str = "lockstep",
@@ -103,6 +104,8 @@ def run(
     a number for each scalar. The arrays given are not changed: `arrays` of the result are copies.
     `threads`, `grid`: threads of a block and blocks, a number or (x, y, z); without `threads` it
     is the block size that the function states, else 1.
+    `cluster`: blocks of a cluster, which run together, likewise; without it the cluster size that
+    the function or its launches state, else 1.
     `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
     at a moment drawn with `seed`.
     `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`; random
@@ -121,14 +124,18 @@ def run(
         target = Target.parse(target)
     decoder = Decoder(raw(module), target)
     name = _function_name(module, function)
+    stated = next((op for op in walk(raw(module)) if _is_called(op, name)), None)
     if threads is None:
-        threads = _stated_threads(raw(module), name)
+        threads = (block_size(stated) if stated is not None else None) or 1
+    if cluster is None:
+        cluster = (cluster_size(stated) if stated is not None else None) or 1
     target_function = decoder.function(name)
     memory = Memory()
     lanes = warp or (target.chip.lanes if target is not None else 32)
     options = Options(
         block=_three(threads, "threads"),
         grid=_three(grid, "grid"),
+        cluster=_three(cluster, "cluster"),
         completion=completion,
         seed=seed,
         schedule=schedule,
@@ -137,6 +144,7 @@ def run(
         step_limit=step_limit,
         target=target,
     )
+    _check_cluster(options)
     detector = _detector(memory, decoder, granule_of(raw(module)), options)
     launch = Launch(decoder, options, memory, detector)
     passed = pass_arguments(launch, target_function, arguments)
@@ -154,38 +162,51 @@ def run(
 
 
 def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) -> Detector:
-    """The race detector; only programs with mbarriers need one that keeps clocks."""
-    if not any(site.needs_clocks for site in decoder.sites):
+    """The race detector; only programs with mbarriers, and clusters, need one that keeps clocks."""
+    blocks = int(np.prod(options.cluster))
+    if blocks == 1 and not any(site.needs_clocks for site in decoder.sites):
         return Detector(memory, decoder.sites, granule)
     warps = -(-int(np.prod(options.block)) // options.warp)
-    clock = WarpClock(warps, options.warp)
+    clock = WarpClock(warps * blocks, options.warp)
     return ClockedDetector(memory, decoder.sites, granule, clock)
 
 
+def _check_cluster(options: Options) -> None:
+    """Clusters must cover the grid, with blocks of whole warps."""
+    cluster, threads = options.cluster, int(np.prod(options.block))
+    if any(blocks % size for blocks, size in zip(options.grid, cluster, strict=True)):
+        raise UsageError(
+            f"a grid of {options.grid} blocks is not made of clusters of {cluster}",
+            code="bad-argument",
+        )
+    if int(np.prod(cluster)) > 1 and threads % options.warp:
+        raise UsageError(
+            f"blocks of a cluster have whole warps of {options.warp}, not {threads} threads",
+            code="bad-argument",
+        )
+
+
 def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
-    """Run all blocks, x fastest; returns the results of the first unit of the first block."""
+    """Run all clusters of blocks, x fastest; returns the results of the first unit of the first block."""
     first: list[Any] | None = None
     launch.dynamic_shared_bytes = (
         launch.options.dynamic_shared_bytes
         if launch.options.dynamic_shared_bytes is not None
         else function.shared_bytes
     )
-    nx, ny, nz = launch.options.grid
-    for number in range(nx * ny * nz):
-        launch.block_number = number
-        launch.block_index = (number % nx, number // nx % ny, number // (nx * ny))
-        launch.begin_block()
+    for number in range(int(np.prod(launch.options.grid)) // launch.cluster_size):
+        launch.begin_cluster(number, function)
         try:
-            given = run_block(launch, function, arguments)
+            given = run_cluster(launch, function, arguments)
         except StuckError:
             break
         first = given if first is None else first
-        launch.end_block()
+        launch.end_cluster()
     return first or []
 
 
-def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
-    """Run one block; whatever is in flight at its end arrives then, and is reported."""
+def run_cluster(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
+    """Run the blocks of one cluster; whatever is in flight at its end arrives then, and is reported."""
     units: list[Unit] = []
 
     def body(unit: Unit) -> list[Any]:
@@ -195,10 +216,12 @@ def run_block(launch: Launch, function: Function, arguments: tuple[Any, ...]) ->
 
     options = launch.options
     results = scheduler_of(options.schedule, options.seed, launch).run(launch, body)
+    launch.check_ends(function)
     for unit in units:
+        launch.enter(unit.rank)
         _finish(unit)
     if launch.mbarriers is not None:
-        launch.mbarriers.finish()
+        launch.mbarriers.finish(function.site.number)
     if launch.tensor_memory is not None:
         launch.tensor_memory.finish()
     return results[0]
@@ -231,10 +254,8 @@ def _function_name(module: Any, name: str | None) -> str:
     return names[0]
 
 
-def _stated_threads(root: Operation, name: str) -> Extent:
-    """The block size that the function called `name` states, else one thread."""
-    found = next((op for op in walk(root) if is_function(op) and symbol_name(op) == name), None)
-    return (block_size(found) if found is not None else None) or 1
+def _is_called(op: Operation, name: str) -> bool:
+    return is_function(op) and symbol_name(op) == name
 
 
 def _three(extent: Extent, name: str) -> tuple[int, int, int]:

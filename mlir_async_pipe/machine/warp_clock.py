@@ -21,7 +21,7 @@ FIRST_MBARRIER = -2
 
 
 class WarpClock:
-    """Vector clocks of the warps of the running block.
+    """Vector clocks of the warps of the running block, or of all blocks of a cluster.
 
     `known[w, a]`: the accesses of agent a with a tick below this number happened before what warp
     w does now. Agents are the warps and, after them, the mbarriers.
@@ -69,6 +69,10 @@ class WarpClock:
         """The warps have waited: they know what was told there."""
         self.known[warps, : len(told)] = np.maximum(self.known[warps, : len(told)], told)
 
-    def meet(self) -> None:
-        """A barrier of the block: everybody knows what anybody knew."""
-        self.known[:] = self.known.max(axis=0)
+    def meet(self, warps: Array | None = None) -> None:
+        """A barrier of the block: everybody knows what anybody knew. Of some `warps`: they also
+        know what they did themselves, since no barrier interval ends for the others."""
+        if warps is None:
+            self.known[:] = self.known.max(axis=0)
+        else:
+            self.acquire(warps, self.release(warps))

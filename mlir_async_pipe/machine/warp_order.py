@@ -68,7 +68,8 @@ class UnitByUnit:
         launch.scheduler = self
         self._launch = launch
         units = [
-            launch.unit(np.arange(start, min(start + self.width, launch.block_size)))
+            launch.unit(np.arange(start, min(start + self.width, launch.block_size)), rank)
+            for rank in range(launch.cluster_size)
             for start in range(0, launch.block_size, self.width)
         ]
         launch.trace_unit(units[0])
@@ -105,29 +106,35 @@ class UnitByUnit:
         ran = False
         for number in order:
             if running[number].can_run():
+                self._launch.enter(running[number].unit.rank)
                 running[number].resume()
+                if running[number].done:
+                    self._launch.leave(running[number].unit)
                 ran = True
-        met = [worker for worker in running if not worker.done and worker.met]
         left = [worker for worker in running if not worker.done]
-        if len(met) == len(left):
-            self._meet(met)
-        elif not ran and not any(worker.can_run() for worker in left):
+        blocks = [
+            [worker for worker in left if worker.unit.rank == rank]
+            for rank in range(self._launch.cluster_size)
+        ]
+        together = [block for block in blocks if block and all(worker.met for worker in block)]
+        for block in together:
+            self._meet(block)
+        if left and not together and not ran and not any(worker.can_run() for worker in left):
             wanted = [barrier for worker in left for barrier in worker.wanted]
             if not self._launch.mbarriers.force(wanted):
                 _tell_stuck(self._launch, [(w.site, w.wanted, w.unit) for w in left])
 
     def _meet(self, met: list[_Worker]) -> None:
-        """All units that are not done have come to a barrier."""
-        if not met:
-            return
+        """All units of a block that are not done have come to a barrier."""
         for worker in met:
             worker.met = False
-        together = len(met) == len(self._workers) and len({w.site.number for w in met}) == 1
+        units = len(self._workers) // self._launch.cluster_size
+        together = len(met) == units and len({w.site.number for w in met}) == 1
         if not together:
             for worker in met:
                 self._launch.detector.report("divergent-barrier", worker.site.number)
             return
-        self._launch.detector.barrier(met[0].spaces)
+        self._launch.meet(met[0].unit.rank, met[0].site, met[0].spaces)
 
 
 def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -> None:
@@ -137,6 +144,7 @@ def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -
         other = waiting[number - 1][0].number
         if len(waiting) == 1 and wanted:
             other = wanted[0].site
+        launch.enter(unit.rank)
         thread = int(launch.grid_threads(unit.threads[np.flatnonzero(unit.active())[:1]])[0])
         lacks = "; ".join(barrier.lacks() for barrier in wanted)
         launch.detector.report_between("deadlock", site.number, other, thread=thread, detail=lacks)
@@ -211,7 +219,7 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     """The scheduler of that name; raises UsageError (bad-schedule).
 
     Products of warpgroups need whole ones as units. Where warps wait for each other on mbarriers,
-    one unit for all would wait for itself.
+    or blocks of a cluster do, one unit for all would wait for itself.
     """
     if name not in SCHEDULES:
         raise UsageError(
@@ -223,6 +231,6 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
     waits = any(site.name in MBARRIER_OPS or site.meets_some for site in launch.decoder.sites)
-    if waits and launch.block_size > width:
+    if (waits and launch.block_size > width) or launch.cluster_size > 1:
         return UnitByUnit("forward", seed, width)
     return LockStep()

@@ -54,7 +54,7 @@ def has_no_operands(op: Any) -> bool:
 
 
 def never(op: Any) -> bool:
-    """Threads of one warp meet, or do not wait for each other."""
+    """Threads of one warp meet, or of a cluster, or do not wait for each other."""
     return False
 
 
@@ -78,6 +78,10 @@ BARRIER_ROWS = (
     ),
     Row("nvvm.barrier.arrive", ("number?", "threads"), barrier=nothing, whole=never),
     Row("nvvm.bar.warp.sync", barrier=nothing, whole=never),
+    # All threads of a cluster meet; what they do between the two halves is ordered by none of them.
+    Row("nvvm.cluster.arrive", barrier=nothing, whole=never),
+    Row("nvvm.cluster.arrive.relaxed", barrier=nothing, whole=never),
+    Row("nvvm.cluster.wait", barrier=everything, whole=never),
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),
     Row("rocdl.s.barrier", barrier=nothing),

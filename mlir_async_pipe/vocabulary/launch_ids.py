@@ -22,7 +22,20 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.light_dataclass import dataclass
 
-Kind = Literal["thread", "block", "block_size", "grid_size", "lane", "subgroup", "cluster"]
+Kind = Literal[
+    "thread",
+    "block",
+    "block_size",
+    "grid_size",
+    "lane",
+    "subgroup",
+    "cluster",
+    "cluster_count",
+    "cluster_block",
+    "cluster_size",
+    "cluster_rank",
+    "cluster_blocks",
+]
 
 
 @dataclass(frozen=True)
@@ -45,9 +58,9 @@ _WITH_DIMENSION: dict[str, Kind] = {
     "gpu.block_dim": "block_size",
     "gpu.grid_dim": "grid_size",
     "gpu.cluster_id": "cluster",
-    "gpu.cluster_block_id": "cluster",
-    "gpu.cluster_dim": "cluster",
-    "gpu.cluster_dim_blocks": "cluster",
+    "gpu.cluster_block_id": "cluster_block",
+    "gpu.cluster_dim": "cluster_count",
+    "gpu.cluster_dim_blocks": "cluster_size",
 }
 # Ops that name it in their own name.
 _BY_AXIS: dict[str, Kind] = {
@@ -56,9 +69,9 @@ _BY_AXIS: dict[str, Kind] = {
     "nvvm.read.ptx.sreg.ntid": "block_size",
     "nvvm.read.ptx.sreg.nctaid": "grid_size",
     "nvvm.read.ptx.sreg.clusterid": "cluster",
-    "nvvm.read.ptx.sreg.cluster.ctaid": "cluster",
-    "nvvm.read.ptx.sreg.nclusterid": "cluster",
-    "nvvm.read.ptx.sreg.cluster.nctaid": "cluster",
+    "nvvm.read.ptx.sreg.cluster.ctaid": "cluster_block",
+    "nvvm.read.ptx.sreg.nclusterid": "cluster_count",
+    "nvvm.read.ptx.sreg.cluster.nctaid": "cluster_size",
     "rocdl.workitem.id": "thread",
     "rocdl.workgroup.id": "block",
     "rocdl.workgroup.dim": "block_size",
@@ -74,19 +87,21 @@ _OPS: dict[str, LaunchId] = {
     "gpu.subgroup_id": LaunchId("subgroup"),
     "nvvm.read.ptx.sreg.laneid": LaunchId("lane"),
     "nvvm.read.ptx.sreg.warpid": LaunchId("subgroup"),
+    "nvvm.read.ptx.sreg.cluster.ctarank": LaunchId("cluster_rank"),
+    "nvvm.read.ptx.sreg.cluster.nctarank": LaunchId("cluster_blocks"),
 }
 # Every op that gives one, and what it gives.
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
 # Ops that hand a number from lane to lane of a warp, and the operand that it is.
 SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
+# Parts of the barrier at which all threads of a cluster of blocks meet.
+CLUSTER_BARRIER = ("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait")
 # What all threads of a block do together, or count, beside barriers and the ids above.
 OF_THE_BLOCK = (
     "gpu.all_reduce",
     "gpu.global_id",
     "gpu.num_subgroups",
-    "nvvm.cluster.arrive",
-    "nvvm.cluster.arrive.relaxed",
-    "nvvm.cluster.wait",
+    *CLUSTER_BARRIER,
 )
 # True in one active lane of each warp.
 ELECT = "nvvm.elect.sync"

@@ -23,7 +23,9 @@ _EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
 REGISTER_LIMITS = ("nvvm.maxnreg", "nvvm.minctasm")
 BLOCK_SIZES = ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES)
 
-Extent = Literal["grid", "block"]
+CLUSTER_SIZES = ("known_cluster_size", "gpu.known_cluster_size", "nvvm.cluster_dim")
+
+Extent = Literal["grid", "block", "cluster"]
 Launches = dict[str, set[Size | None]]
 
 
@@ -41,6 +43,19 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
             return x, y, z
     collected = launched_sizes(outermost(function)) if launches is None else launches
     found = collected.get(symbol_name(function), set())
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def cluster_size(function: Operation) -> Size | None:
+    """Blocks in x, y, z of the clusters that run `function`: as it says, or as all launches of it
+    in the module do; None where nothing says so."""
+    for name in CLUSTER_SIZES:
+        if name in function.attributes:
+            sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
+            x, y, z = [*sizes, 1, 1, 1][:3]
+            return x, y, z
+    launches = sizes_of(launches_below(outermost(function)), "cluster")
+    found = launches.get(symbol_name(function), set())
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -68,8 +83,10 @@ def kernel_name(launch: Operation) -> str:
 
 
 def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
-    """Operands of a gpu.launch or gpu.launch_func: asynchronous tokens, grid x y z, block x y z;
-    None where they are not constant."""
+    """Operands of a gpu.launch or gpu.launch_func: asynchronous tokens, grid x y z, block x y z,
+    cluster x y z; None where they are not constant, or where it names no clusters."""
+    if extent == "cluster" and not _segments(launch)[7]:
+        return None
     first = first_size(launch, extent)
     sizes = [constant_value(launch.operands[first + axis]) for axis in range(3)]
     if any(size is None for size in sizes):
@@ -80,8 +97,11 @@ def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
 
 def first_size(launch: Operation, extent: Extent) -> int:
     """The number of the operand of a launch that is its size along x."""
-    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
-    return int(segments[0]) + (3 if extent == "block" else 0)
+    return _segments(launch)[0] + {"grid": 0, "block": 3, "cluster": 6}[extent]
+
+
+def _segments(launch: Operation) -> list[int]:
+    return [int(n) for n in ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"])]
 
 
 def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Size | None:

@@ -118,6 +118,7 @@ _UNFOLLOWED = (
     "nvvm.cp.async.mbarrier.",
     "nvvm.cluster.",
     "nvvm.clusterlaunchcontrol.",
+    "nvvm.mapa",
     "nvvm.tcgen05.",
     "nvvm.cp.async.bulk.",
     "nvvm.st.bulk",

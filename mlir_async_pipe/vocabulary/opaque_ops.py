@@ -28,7 +28,7 @@ _REASONS = {
     _FENCE: "nvvm.fence. nvvm.memory.barrier nvvm.wgmma.fence.aligned nvgpu.tma.fence.descriptor",
     _COUNTER: "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt "
     "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
-    _CLUSTER: "nvvm.cluster. nvvm.clusterlaunchcontrol. nvvm.griddepcontrol rocdl.cluster.load. "
+    _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol rocdl.cluster.load. "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
     _TENSOR_MEMORY: "nvvm.tcgen05.",
     _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "

@@ -80,12 +80,12 @@ class OpEffects:
     def prepare(self, run: Run) -> Effect | None:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
         op = run.op
-        if run.makes_values:
-            return None
         if tensor_use(op) is not None:
-            return tensor_effect(run, self.number(run), self.touched)
+            return None if run.makes_values else tensor_effect(run, self.number(run), self.touched)
         if is_unfollowed(op):
             return _not_followed
+        if run.makes_values:
+            return None
         rule, row = MBARRIER_OPS.get(op.name), row_of(op)
         queued = row is not None and row.queue in (WGMMA, BULK_STORE)
         if (rule is not None or queued) and (run.maybe or run.variables):

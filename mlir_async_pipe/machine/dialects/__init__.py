@@ -9,6 +9,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     async_ops,
     async_pipe,
     atomics,
+    clusters,
     constants_casts,
     control,
     gpu,

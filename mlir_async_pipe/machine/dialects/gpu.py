@@ -39,6 +39,18 @@ _VALUES: dict[LaunchKind, Callable[[Unit, int], Array]] = {
     "grid_size": lambda unit, axis: uniform(unit.launch.options.grid[axis]),
     "lane": lambda unit, axis: unit.threads % unit.launch.options.warp,
     "subgroup": lambda unit, axis: unit.threads // unit.launch.options.warp,
+    "cluster": lambda unit, axis: uniform(
+        unit.launch.block_index[axis] // unit.launch.options.cluster[axis]
+    ),
+    "cluster_count": lambda unit, axis: uniform(
+        unit.launch.options.grid[axis] // unit.launch.options.cluster[axis]
+    ),
+    "cluster_block": lambda unit, axis: uniform(
+        unit.launch.block_index[axis] % unit.launch.options.cluster[axis]
+    ),
+    "cluster_size": lambda unit, axis: uniform(unit.launch.options.cluster[axis]),
+    "cluster_rank": lambda unit, axis: uniform(unit.rank),
+    "cluster_blocks": lambda unit, axis: uniform(unit.launch.cluster_size),
 }
 
 

@@ -82,11 +82,12 @@ def init(site: Site) -> Execute:
         addresses = operands.addresses(unit, given)[chosen]
         counts = operands.of(unit, given, "arrivals")[chosen]
         launch.detector.write(site.number, _threads(unit, chosen), _granules(unit, addresses))
-        for address, count in zip(addresses, counts, strict=True):
+        for lane, address, count in zip(chosen, addresses, counts, strict=True):
             buffer = launch.memory.buffer_at(int(address))
             first = address if buffer is None else buffer.base
-            name = f"mbarrier {(address - first) // BYTES}"
-            launch.mbarriers.init(int(address), name, site.number, int(count))
+            name = f"mbarrier {(address - first) // BYTES}{launch.here}"
+            made = launch.mbarriers.init(int(address), name, site.number, int(count))
+            made.rank, made.warp = unit.rank, int(warps_of(unit, np.array([lane]))[0])
 
     return execute
 
@@ -113,6 +114,9 @@ def arrive(site: Site) -> Execute:
         for barrier, chosen in each_mbarrier(unit, site, operands.addresses(unit, given), lanes):
             phases[chosen] = barrier.phase
             count, size = int(arrivals[chosen].sum()), int(sizes[chosen].sum())
+            if barrier.rank != unit.rank:
+                where = _granules(unit, operands.addresses(unit, given)[chosen])
+                unit.launch.detector.touch(site.number, _threads(unit, chosen), where)
             if not unit.launch.mbarriers.arrive(barrier, warps_of(unit, chosen), count, size):
                 thread = int(_threads(unit, chosen)[0])
                 unit.launch.detector.report_between(
@@ -139,6 +143,9 @@ def wait(site: Site) -> Execute:
             for parity in np.unique(parities[lanes] % 2)
             for chosen in [lanes[parities[lanes] % 2 == parity]]
         ]
+
+        if any(barrier.rank != unit.rank for barrier, _, _ in waiting):
+            raise site.unsupported("a wait for an mbarrier of another block")
 
         def passes() -> bool:
             return all(barrier.phase % 2 != parity for barrier, _, parity in waiting)
@@ -209,15 +216,16 @@ def each_mbarrier(
                 "barrier-not-initialised", site.number, thread=int(threads[0])
             )
             continue
-        where = _granules(unit, np.full(len(mine), address))
-        unit.launch.detector.check_visible(site.number, threads, where)
+        if not barrier.seen or not barrier.seen.issuperset(warps_of(unit, mine).tolist()):
+            where = _granules(unit, np.full(len(mine), address))
+            unit.launch.detector.check_visible(site.number, threads, where)
         found.append((barrier, mine))
     return found
 
 
 def warps_of(unit: Unit, lanes: Array) -> Array:
-    """The warps of the block that lanes of a unit belong to."""
-    return np.unique(unit.threads[lanes] // unit.launch.options.warp)
+    """The warps of the block, or of its cluster, that lanes of a unit belong to."""
+    return np.unique(unit.launch.in_cluster(unit)[lanes] // unit.launch.options.warp)
 
 
 def _threads(unit: Unit, lanes: Array) -> Array:
@@ -252,10 +260,14 @@ def fence(site: Site) -> Execute:
         launch = unit.launch
         if launch.mbarriers is None:
             return
-        threads = _threads(unit, np.flatnonzero(unit.active()))
+        lanes = np.flatnonzero(unit.active())
+        threads = _threads(unit, lanes)
         if not of_mbarriers:
             launch.detector.fence(threads)
             return
+        warps = set(warps_of(unit, lanes).tolist())
+        for barrier in launch.mbarriers.at.values():
+            barrier.is_fenced |= barrier.warp in warps
         known = np.array([at for at in launch.mbarriers.at if at >= 0], np.int64)
         if len(known):
             launch.detector.fence(threads, _granules(unit, known).reshape(-1))

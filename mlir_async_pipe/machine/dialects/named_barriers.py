@@ -66,9 +66,9 @@ def _arrive(
         raise site.unsupported("lanes of a unit that name different barriers")
     ((number, count),) = given
     # Negative, and so the address of no mbarrier.
-    key, barriers = -1 - number, unit.launch.mbarriers
+    key, barriers = -1 - number - 16 * unit.rank, unit.launch.mbarriers
     if key not in barriers.at:
-        barriers.init(key, f"barrier {number}", site.number, count)
+        barriers.init(key, f"barrier {number}{unit.launch.here}", site.number, count)
     barrier: Mbarrier = barriers.at[key]
     if barrier.count != count:
         raise site.unsupported(f"barrier {number} of {count} threads, and of {barrier.count}")

@@ -10,6 +10,7 @@ from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import elementwise
 from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier
+from mlir_async_pipe.machine.dialects.clusters import each_target, mask_of
 from mlir_async_pipe.machine.dialects.gpu import matrix_parts, matrix_rows
 from mlir_async_pipe.machine.dialects.mbarriers import Operands
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
@@ -39,8 +40,7 @@ def pointer_copy(site: Site) -> Execute:
 def bulk_load(site: Site) -> Execute:
     """Bytes into workgroup memory, once for each active lane; they complete on an mbarrier."""
     operands = Operands(site)
-    if len(operand_groups(site.op, MBARRIER_OPS[site.name])["multicast"]):
-        raise site.unsupported("copies into the blocks of a cluster")
+    blocks = operand_groups(site.op, MBARRIER_OPS[site.name])["multicast"]
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
         given = (target, source, *rest)
@@ -49,9 +49,10 @@ def bulk_load(site: Site) -> Execute:
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
             inside = np.ones(from_bytes.shape, np.bool_)
-            complete_on(
-                unit, site, lane, int(addresses[lane]), from_bytes, inside, to_bytes, BYTE_KIND
-            )
+            mask = mask_of(unit, given, blocks, lane)
+            at = int(addresses[lane])
+            for barrier, place in each_target(unit, site, mask, lane, at, to_bytes):
+                complete_on(unit, site, lane, barrier, from_bytes, inside, place, BYTE_KIND)
 
     return execute
 

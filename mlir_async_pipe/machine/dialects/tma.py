@@ -16,6 +16,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
+from mlir_async_pipe.machine.dialects.clusters import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import Operands, check_ready
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
@@ -105,8 +106,6 @@ def load(site: Site) -> Execute:
     assert site.row is not None
     groups = operand_groups(site.op, site.row)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
-    if len(groups["multicast"]):
-        raise site.unsupported("copies into the blocks of a cluster")
     if len(groups.get("im2col", ())):
         raise site.unsupported("boxes in im2col mode")
 
@@ -119,7 +118,9 @@ def load(site: Site) -> Execute:
         for lane in map(int, np.flatnonzero(operands.lanes(unit, plain))):
             source, inside = _box(unit, tensor, [given[number] for number in at], lane)
             place = _places(unit, target, source.size, lane, tensor)
-            complete_on(unit, site, lane, int(addresses[lane]), source, inside, place, kind)
+            mask = mask_of(unit, given, groups["multicast"], lane)
+            for barrier, there in each_target(unit, site, mask, lane, int(addresses[lane]), place):
+                complete_on(unit, site, lane, barrier, source, inside, there, kind)
 
     return execute
 
@@ -140,6 +141,7 @@ def complete_on(
     if barrier is None:
         return
     operation = _operation(unit, site, lane, source[inside], place, kind)
+    operation.is_remote = barrier.rank != unit.rank
     memory = unit.launch.memory
     held = np.zeros(place.shape, kind.dtype)
 

@@ -1,4 +1,5 @@
-"""A known block size reaches the code as the exact size, whatever else the kernel states.
+"""A known block size reaches the code as the exact size, whatever else the kernel states; a cluster size
+reaches it too.
 
 Covers: lowering/scopes/block_sizes.py, lowering/scopes/kernel_attribute.py,
 vocabulary/launch_size.py
@@ -12,6 +13,7 @@ import pytest
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 pytestmark = pytest.mark.slow
@@ -66,3 +68,40 @@ def test_another_size_beside_it_is_refused(beside: str, target: str) -> None:
     with pytest.raises(LoweringError) as caught:
         code_of(beside, target)
     assert caught.value.code == "block-size-conflict"
+
+
+CLUSTER = """
+gpu.module @m {
+  gpu.func @k() workgroup(%b : memref<2xi64, #gpu.address_space<workgroup>>) kernel
+      attributes {SIZE = array<i32: 2, 1, 1>, known_block_size = array<i32: 64, 1, 1>} {
+    %i = memref.extract_aligned_pointer_as_index %b : memref<2xi64, #gpu.address_space<workgroup>> -> index
+    %i64 = arith.index_cast %i : index to i64
+    %p = llvm.inttoptr %i64 : i64 to !llvm.ptr<3>
+    %one = arith.constant 1 : i32
+    nvvm.mbarrier.init %p, %one : !llvm.ptr<3>, i32
+    %rank = nvvm.read.ptx.sreg.cluster.ctarank : i32
+    nvvm.cluster.arrive {aligned}
+    nvvm.cluster.wait {aligned}
+    %q = nvvm.mapa %p, %rank : !llvm.ptr<3> -> !llvm.ptr<7>
+    nvvm.mbarrier.arrive %q : !llvm.ptr<7>
+    gpu.return
+  }
+}"""
+
+
+@pytest.mark.parametrize("attribute", ["known_cluster_size", "nvvm.cluster_dim"])
+def test_a_cluster_size_reaches_ptx(attribute: str) -> None:
+    with new_context():
+        module = ir.Module.parse(CLUSTER.replace("SIZE", attribute))
+        code = str(mlir_async_pipe.lower(module, target="nvvm:sm_90a", emit="ptx").text)
+    assert re.search(r"\.reqnctapercluster 2, 1, 1", code)
+    assert re.search(r"\.reqntid 64, 1, 1", code)
+    assert "mapa.shared::cluster" in code
+    assert "mbarrier.arrive.shared::cluster" in code
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+def test_ptxas_accepts_a_kernel_of_clusters() -> None:
+    with new_context():
+        module = ir.Module.parse(CLUSTER.replace("SIZE", "known_cluster_size"))
+        assert mlir_async_pipe.lower(module, target="nvvm:sm_90a", emit="cubin").binary

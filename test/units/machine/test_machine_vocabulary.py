@@ -305,6 +305,7 @@ ELSEWHERE = (
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
     | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
+    | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
 )
