@@ -364,8 +364,8 @@ func.func @bulk_copy(%to: !llvm.ptr<7>, %from: !llvm.ptr<1>, %full: !llvm.ptr<3>
   %c16 = arith.constant 16 : index
   %bytes = arith.constant 256 : i32
   scf.for %i = %c0 to %c16 step %c1 {
-    // expected-error @below {{cannot pipeline: 'nvvm.cp.async.bulk.shared.cluster.global' completes on an mbarrier, and of such copies only 'nvgpu.tma.async.load' is made to run ahead [async-op-unsupported]}}
-    // expected-note @below {{write it as 'nvgpu.tma.async.load', or as nvgpu.device_async_copy}}
+    // expected-error @below {{cannot pipeline: 'nvvm.cp.async.bulk.shared.cluster.global' completes on an mbarrier, and is not made to run ahead: it has no predicate, which ends the copies [async-op-unsupported]}}
+    // expected-note @below {{write it as 'nvgpu.tma.async.load' of a tiled map into this block, or as nvgpu.device_async_copy}}
     nvvm.cp.async.bulk.shared.cluster.global %to, %from, %full, %bytes : !llvm.ptr<7>, !llvm.ptr<1>
     %b = memref.load %B[%c0] : memref<64xf32>
     memref.store %b, %C[%i] : memref<16xf32>
