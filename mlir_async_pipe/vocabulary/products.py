@@ -20,6 +20,9 @@ PRODUCTS = frozenset(
         "vector.contract",
     }
 )
+# Ops that make a struct of accumulators, or name a part of one.
+INSERTED = "llvm.insertvalue"
+PARTS = frozenset({INSERTED, "llvm.extractvalue"})
 
 
 def is_product(op: Any) -> bool:

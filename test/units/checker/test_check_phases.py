@@ -272,6 +272,39 @@ def test_products_of_descriptors_that_are_numbers(
     assert bool(found) == bool(expected) and found <= expected
 
 
+@pytest.mark.parametrize(
+    ("last", "part", "expected"),
+    [("0", "1", set()), ("1", "0", set()), ("1", "1", {"read-in-flight"})],
+)
+def test_a_struct_of_accumulators_may_be_made_while_they_are_filled(
+    last: str, part: str, expected: set[str]
+) -> None:
+    """Products converted to nvvm put their registers into one struct before they commit: that reads
+    nothing, and what is in part 0 of it is not in flight because part 1 is."""
+    text = filled_gemm({"SLOTS": "2", "LEFT": "1", "LAST": last})
+    registers = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
+    both = f"!llvm.struct<({registers}, {registers})>"
+    commit = "    nvvm.wgmma.commit.group.sync.aligned\n"
+    packed = f"""    %none = llvm.mlir.poison : {both}
+    %some = llvm.insertvalue %zero, %none[0] : {both}
+    %all = llvm.insertvalue %y, %some[1] : {both}
+{commit}    %back = llvm.extractvalue %all[1] : {both}
+"""
+    text = text.replace(commit, packed)
+    text = text.replace("scf.yield %slot_, %phase_, %y", "scf.yield %slot_, %phase_, %back")
+    text = text.replace(
+        "  %v = llvm.extractvalue %r#2[0]",
+        f"""  %nothing = llvm.mlir.poison : {both}
+  %one = llvm.insertvalue %zero, %nothing[0] : {both}
+  %two = llvm.insertvalue %r#2, %one[1] : {both}
+  %read = llvm.extractvalue %two[{part}] : {both}
+  %v = llvm.extractvalue %read[0]""",
+    )
+    found = check_module(parse(text)).report
+    assert codes(found) == expected
+    assert verdict(found) == ("unsafe" if expected else "safe")
+
+
 def test_descriptors_of_several_warpgroups() -> None:
     """Each of two warpgroups multiplies its half of the tile: its descriptor has the number of the
     warpgroup in it."""
