@@ -362,3 +362,26 @@ def test_an_arrival_in_another_block_is_not_taken_for_one_here():
     for old, new in HERE.items():
         here = here.replace(old, new)
     assert not check_text(here).unknown | check_text(here).unsafe
+
+
+NVVM_COPY = """%base = memref.extract_aligned_pointer_as_index %buffer : memref<2x64xf32, WG> -> index
+%line = arith.muli %s, %c64 : index
+%element = arith.addi %line, %column : index
+%element32 = arith.index_cast %element : index to i32
+%base64 = arith.index_cast %base : index to i64
+%block_ = llvm.inttoptr %base64 : i64 to !llvm.ptr<3>
+%own = llvm.getelementptr %block_[%element32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+%goal = llvm.addrspacecast %own : !llvm.ptr<3> to !llvm.ptr<7>
+%full64 = nvgpu.mbarrier.get %full[%s] : BARS -> i64
+%fullp = llvm.inttoptr %full64 : i64 to !llvm.ptr<3>
+%map = builtin.unrealized_conversion_cast %x : MAP to !llvm.ptr
+%from32 = arith.index_cast %from : index to i32
+nvvm.cp.async.bulk.tensor.shared.cluster.global %goal, %map, %fullp, box[%from32] multicast_mask = %mask : !llvm.ptr<7>, !llvm.ptr"""
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_the_copy_of_nvvm_lands_in_both_blocks(completion):
+    result = cluster_rings.run(completion, copy=NVVM_COPY)
+    assert result.races == ()
+    assert cluster_rings.is_right(result)
+    assert cluster_rings.run(completion, copy=NVVM_COPY, mask="2").race_codes == {"deadlock"}
