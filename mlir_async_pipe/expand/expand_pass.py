@@ -149,8 +149,8 @@ def _check_roles(loop: Operation) -> None:
             "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
             loop,
             loop,
-            "roles-unsupported",
-            "copy by nvgpu.tma.async.load, or leave the loop to all warps",
+            code="roles-unsupported",
+            advice="copy by nvgpu.tma.async.load, or leave the loop to all warps",
         )
 
 

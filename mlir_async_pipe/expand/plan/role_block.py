@@ -90,8 +90,8 @@ def role_block(
             f"get {unit} threads more",
             kernel,
             loop,
-            "roles-block",
-            f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
+            code="roles-block",
+            advice=f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
             f"{MOST_THREADS - unit}",
         )
     threads = size[0]
@@ -101,7 +101,7 @@ def role_block(
                 f"'{op.name}' may be about all threads of the block, which become more",
                 op,
                 loop,
-                "roles-block",
+                code="roles-block",
             )
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
@@ -142,15 +142,17 @@ def _free_number(inside: list[Operation], barriers: tuple[Operation, ...], loop:
     taken = set[int]()
     for op in inside:
         if op in barriers and len(op.results):
-            refuse("this barrier reduces over all threads of the block", op, loop, "roles-block")
+            refuse(
+                "this barrier reduces over all threads of the block", op, loop, code="roles-block"
+            )
         if op.name in ROWS and ROWS[op.name].whole is not None:
             numbers = [constant_value(value) for value in op.operands]
             if None in numbers and op not in barriers:
-                refuse("which barrier this is is not known", op, loop, "roles-block")
+                refuse("which barrier this is is not known", op, loop, code="roles-block")
             taken |= {number for number in numbers if number is not None}
     free = set(range(1, NAMED_BARRIERS)) - taken
     if barriers and not free:
-        refuse("no named barrier is left", barriers[0], loop, "roles-block")
+        refuse("no named barrier is left", barriers[0], loop, code="roles-block")
     return min(free, default=0)
 
 
@@ -179,7 +181,7 @@ def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operatio
                 f"this launch is not known to have {threads} threads",
                 launch,
                 loop,
-                "roles-block",
-                "launch the kernel with constants for its block size",
+                code="roles-block",
+                advice="launch the kernel with constants for its block size",
             )
     return found

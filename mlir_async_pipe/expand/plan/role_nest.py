@@ -107,8 +107,8 @@ class _Search:
             f"they would need what '{op.name}' gives the others",
             op,
             self.loop,
-            "roles-values",
-            "compute what decides what is copied from arguments, ids of blocks and counters of "
+            code="roles-values",
+            advice="compute what decides what is copied from arguments, ids of blocks and counters of "
             "loops, or load it before the mbarriers are initialised",
         )
 

@@ -73,7 +73,7 @@ def plan_roles(
             "products in tensor memory complete on mbarriers, by which no slot is given back yet",
             products.completions[0].ops[0],
             loop,
-            "roles-unsupported",
+            code="roles-unsupported",
         )
     _check_issuer(issue, transactions, (*outer, loop))
     moved = _moved(kernel, setups, outer[0] if outer else loop)
@@ -91,8 +91,8 @@ def _check_kernel(kernel: Operation, loop: Operation) -> None:
             f"their mbarriers are made inside of this '{kernel.name}'",
             kernel,
             loop,
-            "roles-unsupported",
-            "make and initialise them in the kernel's own block",
+            code="roles-unsupported",
+            advice="make and initialise them in the kernel's own block",
         )
     blocks = list(kernel.regions[0].blocks)
     if len(blocks) > 1 or len(terminator(blocks[0]).operands):
@@ -100,11 +100,13 @@ def _check_kernel(kernel: Operation, loop: Operation) -> None:
             "the kernel branches between blocks, or returns something",
             kernel,
             loop,
-            "roles-unsupported",
+            code="roles-unsupported",
         )
     for op in walk(kernel):
         if op != loop and op.name == "scf.for" and names.is_requested(op):
-            refuse("the kernel has another loop to be pipelined", op, loop, "roles-unsupported")
+            refuse(
+                "the kernel has another loop to be pipelined", op, loop, code="roles-unsupported"
+            )
 
 
 def _check_issuer(
@@ -117,8 +119,8 @@ def _check_issuer(
             "the copies are not issued by thread 0 of a block along x",
             transactions[0].expect,
             loop,
-            "roles-unsupported",
-            "give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the "
+            code="roles-unsupported",
+            advice="give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the "
             "kernel a known_block_size",
         )
     decisive = [(op, value) for op in loops for value in conditions(op)]
@@ -135,8 +137,8 @@ def _check_issuer(
                 f"what is copied depends on the thread, by '{op.name}'",
                 op,
                 loop,
-                "roles-values",
-                "let coordinates, bytes and conditions be the same in all threads",
+                code="roles-values",
+                advice="let coordinates, bytes and conditions be the same in all threads",
             )
 
 
@@ -155,8 +157,8 @@ def _moved(
                     "initialisation, and threads that are added would run it too",
                     inner,
                     start,
-                    "roles-unsupported",
-                    "initialise the mbarriers before it",
+                    code="roles-unsupported",
+                    advice="initialise the mbarriers before it",
                 )
     moved: list[Operation] = []
     made: set[Value] = set()

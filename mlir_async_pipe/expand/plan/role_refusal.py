@@ -11,7 +11,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 Code = Literal["roles-unsupported", "roles-values", "roles-block"]
 
 
-def refuse(why: str, at: Operation, loop: Operation, code: Code, advice: str = "") -> NoReturn:
+def refuse(why: str, at: Operation, loop: Operation, *, code: Code, advice: str = "") -> NoReturn:
     """Raise PipelineError: `why` about the op `at`."""
     raise PipelineError(
         f"cannot let warps of their own copy: {why}",

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.session.diagnostics import LoweringError
@@ -18,35 +20,42 @@ from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 
+class _Lack(NamedTuple):
+    """What a chip has not, and who has it or what to use."""
+
+    what: str
+    code: str
+    advice: str
+
+
 def check_tensor_ops(root: Operation, chip: Chip) -> None:
     """Raise LoweringError (the codes above) at the first op that the chip does not have."""
     for op in walk(root):
         found = _lacking(op, chip)
         if found is not None:
-            what, code, others = found
             raise LoweringError(
-                f"{chip.name} has no {what}: '{op.name}'", code=code, at=op, advice=others
+                f"{chip.name} has no {found.what}: '{op.name}'",
+                code=found.code,
+                at=op,
+                advice=found.advice,
             )
 
 
-def _lacking(op: Operation, chip: Chip) -> tuple[str, str, str] | None:
-    """What the chip lacks for an op, the code, and who has it or what to use; None if nothing."""
+def _lacking(op: Operation, chip: Chip) -> _Lack | None:
+    """What the chip lacks for an op, None if nothing."""
     row, rule = row_of(op), MBARRIER_OPS.get(op.name)
     of_memory = tensor_use(op) is not None or (rule is not None and rule.use == "commit")
     if of_memory and not chip.tensor_memory:
         advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
-        return "tensor memory", "no-tensor-memory", advice
+        return _Lack("tensor memory", code="no-tensor-memory", advice=advice)
     if row is None:
         return None
     if row.queue == WGMMA and not chip.warpgroup_products:
-        return (
-            "products of warpgroups",
-            "no-warpgroup-products",
-            f"sm_90a has; {_products_of(chip)}",
-        )
+        advice = f"sm_90a has; {_products_of(chip)}"
+        return _Lack("products of warpgroups", code="no-warpgroup-products", advice=advice)
     if row.completion == "mbarrier" and not chip.tensor_copies:
         advice = "sm_90 and later have; without roles all threads copy, by cp.async"
-        return "copies that complete on an mbarrier", "no-tensor-copies", advice
+        return _Lack("copies that complete on an mbarrier", code="no-tensor-copies", advice=advice)
     return None
 
 
