@@ -95,11 +95,6 @@ def is_loaded(value: Any) -> bool:
     return made is not None and tensor_use(made) == "load"
 
 
-def is_tensor_product(op: Any) -> bool:
-    """Whether an op is a product, copy or shift that a commit completes."""
-    return tensor_use(op) in ("product", "copy", "shift")
-
-
 def fence_side(op: Any) -> Literal["before", "after"] | None:
     """Whether an op is the fence before a thread tells others, or after it has heard of them."""
     if op.name != FENCE_OP:
