@@ -27,10 +27,12 @@ WG = "#gpu.address_space<workgroup>"
 ROOMS = ("expand", "schedule", "loops")
 # Checked where they are written: what is misspelt is listed, and another kind of loop becomes an
 # scf.for by MLIR's own passes, which raise no code of ours. Of tensor copies and their products:
-# test_tensor_copies, test_tensor_commits, test_input_phases, whose wrong loops are right ones changed.
+# test_tensor_copies, test_tensor_commits, test_input_phases and test_warp_roles, whose wrong loops are
+# right ones changed.
 TENSOR_COPIES = frozenset(
     "transaction-incomplete transaction-bytes transaction-stages mbarrier-shared copy-operands "
-    "products-in-use phase-not-carried bad-annotation commit-incomplete input-phase".split()
+    "products-in-use phase-not-carried bad-annotation commit-incomplete input-phase "
+    "roles-block roles-unsupported roles-values".split()
 )
 ELSEWHERE = {"unknown-annotation", "not-a-loop", "latency-without-statement"} | TENSOR_COPIES
 
