@@ -17,7 +17,12 @@ from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, names_memory
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OPS,
+    POINTER_OF_ADDRESS,
+    POINTER_STEPS,
+    names_memory,
+)
 
 
 class Operands(Protocol):
@@ -40,7 +45,7 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
     if not operands or names_memory(op):
         return None
     source = values.view(state, operands[0])
-    if name in POINTER_STEPS or name == "llvm.inttoptr":
+    if name in POINTER_STEPS or name == POINTER_OF_ADDRESS:
         return _pointer(values, state, op, operands, source)
     if source is None or (name not in VIEW_OPS and "cast" not in name):
         return None
@@ -103,7 +108,7 @@ def _pointer(
 ) -> View | None:
     if POINTER_STEPS.get(op.name) == "same":
         return source
-    if op.name == "llvm.inttoptr":
+    if op.name == POINTER_OF_ADDRESS:
         return _from_address(values.form(state, operands[0]))
     if source is None or source.start is None:
         return None

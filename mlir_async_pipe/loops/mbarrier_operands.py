@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, Use
+from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 
 
 def use_of(op: Operation) -> Use | None:
@@ -44,7 +45,7 @@ def handle_of(op: Operation) -> Operation | None:
     """The op that takes one mbarrier of a group, to which the pointer leads that `op` names it by."""
     pointer = None if "index" in named(op) else operand(op, "barrier")
     made = None if pointer is None else defining_op(pointer)
-    if made is None or made.name != "llvm.inttoptr":
+    if made is None or made.name != POINTER_OF_ADDRESS:
         return None
     handle = defining_op(made.operands[0])
     return handle if handle is not None and use_of(handle) == "handle" else None
@@ -63,7 +64,7 @@ def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: An
     i64 = ir.IntegerType.get_signless(64, write.context)
     name = "nvgpu.mbarrier.get"
     made = create(name, [group, number], [i64], ip=write.ip, loc=write.location)
-    return write.cast("llvm.inttoptr", made.results[0], kind)
+    return write.cast(POINTER_OF_ADDRESS, made.results[0], kind)
 
 
 def named(op: Operation) -> dict[str, int]:

@@ -20,11 +20,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    ancestors,
     before,
     create,
     defining_op,
     enclosing,
     operations,
+    outermost,
     parent,
     terminator,
     users,
@@ -64,19 +66,18 @@ class Use:
 
 def raise_mbarriers(loops: Iterable[Operation]) -> None:
     """Rewrite the mbarriers of all loops of tensor copies that are in nvvm's form."""
+    loops_of: dict[Operation, list[Operation]] = {}
     for loop in loops:
         function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
-        if function is None:
-            continue
+        if function is not None:
+            loops_of.setdefault(function, []).append(loop)
+    for function, inside in loops_of.items():
         name_numbers(function)
-        named = dict.fromkeys(
-            root_of(pointer).identity for op in walk(loop) for pointer in _pointer_of(op)
-        )
-        for identity in named:
-            found = _uses(function, identity)
-            if found is not None:
-                _rewrite(function, *found)
-        for op in list(walk(loop)):
+        ops = [op for loop in inside for op in walk(loop)]
+        named = dict.fromkeys(root_of(p).identity for op in ops for p in _pointer_of(op))
+        for root, uses in _uses(function, named) if named else ():
+            _rewrite(function, root, uses)
+        for op in [op for loop in inside for op in walk(loop)]:
             if "isCTAOnly" in op.attributes and ir.BoolAttr(op.attributes["isCTAOnly"]).value:
                 _into_cluster(op)
 
@@ -117,26 +118,25 @@ def _pointer_of(op: Operation) -> Iterator[Value]:
 # Who uses the memory -----------------------------------------------------------------------
 
 
-def _uses(function: Operation, identity: Any) -> tuple[Root, list[Use]] | None:
-    """All uses of the memory of some mbarriers, None where one is something else."""
-    arithmetic, root, found = Arithmetic(), None, []
+def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[Use]]]:
+    """All uses of those of the memories `named` in which there are mbarriers and nothing else."""
+    arithmetic, found = Arithmetic(), dict[Any, tuple[Root, list[Use]]]()
+    refused = {
+        root_of(op.results[0]).identity
+        for op in walk(outermost(function))
+        if names_memory(op) and enclosing(op, FUNCTION_OPS) != function
+    }
     for op in walk(function):
         for number, value in enumerate(op.operands):
-            if not _is_memory(value) or root_of(value).identity != identity:
-                continue
-            if _leads_on(op):
+            root = root_of(value) if _is_memory(value) else None
+            if root is None or root.identity not in named or _leads_on(op):
                 continue
             use = _use(op, number, value, arithmetic)
-            if use is None:
-                return None
-            root = root_of(value)
-            found.append(use)
-    if root is None or not root.owned or not static_bytes(root):
-        return None
-    outside = [op for op in walk(_outermost(function)) if _names(op, root)]
-    if any(enclosing(op, FUNCTION_OPS) != function for op in outside):
-        return None
-    return root, found
+            if use is None or not root.owned or not static_bytes(root):
+                refused.add(root.identity)
+            else:
+                found.setdefault(root.identity, (root, []))[1].append(use)
+    return [found[name] for name in named if name in found and name not in refused]
 
 
 def _is_memory(value: Value) -> bool:
@@ -184,17 +184,7 @@ def _asking_loop(test: Operation) -> Operation | None:
 
 def _inside(value: Value, loop: Operation) -> bool:
     made = defining_op(value)
-    return made is not None and any(made == op for op in walk(loop))
-
-
-def _outermost(op: Operation) -> Operation:
-    while (above := parent(op)) is not None:
-        op = above
-    return op
-
-
-def _names(op: Operation, root: Root) -> bool:
-    return names_memory(op) and root_of(op.results[0]).identity == root.identity
+    return made is not None and loop in ancestors(made)
 
 
 # The other form ----------------------------------------------------------------------------

@@ -15,14 +15,12 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
     Operation,
     Value,
     ancestors,
     before,
     clone,
     defining_op,
-    enclosing,
     is_used,
     operations,
     source_op,
@@ -33,27 +31,33 @@ from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import memref_behind, root_of
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OF_MEMREF,
+    ADDRESS_OPS,
+    POINTER_OF_ADDRESS,
+    POINTER_OF_DESCRIPTOR,
+)
 
 
 def sink_addresses(loop: Operation) -> None:
     """Let the loop compute the addresses of the tiles that its tensor copies fill."""
-    function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
-    if function is None:
+    if not has_transactions(loop):
         return
     filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
     tiles = {root_of(tile).identity for tile in filled if tile is not None}
     first = operations(loop.regions[0].blocks[0])[0]
-    sunk: dict[Value, Value] = {}
+    addresses, sunk = _Addresses(tiles), dict[Value, Value]()
     for op in list(walk(loop)):
         for number, value in enumerate(op.operands if op != loop else ()):
-            if _is_outside(value, loop) and _is_address(value, tiles):
-                op.operands[number] = _sunk(value, tiles, sunk, first)
-    for op in list(walk(loop)):
-        if op.name == "llvm.extractvalue" and _is_address(op.results[0], tiles):
+            if _is_outside(value, loop) and value in addresses:
+                op.operands[number] = _sunk(value, addresses, sunk, first)
+    for op in [op for op in walk(loop) if op.name == POINTER_OF_DESCRIPTOR]:
+        if op.results[0] in addresses:
             _write_address(op)
-    for op in reversed(list(walk(function))):
-        if len(op.results) and not is_used(op.results[0]) and _is_address(op.results[0], tiles):
+    addresses = _Addresses(tiles)
+    made = [op for op in (*map(source_op, sunk), *walk(loop)) if len(op.results)]
+    for op in reversed([op for op in made if op.results[0] in addresses]):
+        if not is_used(op.results[0]):
             op.erase()
 
 
@@ -62,27 +66,39 @@ def _is_outside(value: Value, loop: Operation) -> bool:
     return made is not None and loop not in ancestors(made)
 
 
-def _is_address(value: Value, tiles: set[Any]) -> bool:
-    """Whether a pointer, a descriptor or a number is made of the address of a tile."""
-    op = defining_op(value)
-    if op is None or len(op.results) != 1 or len(op.regions) or _is_memref(value):
-        return False
-    if op.name in (*ADDRESS_OPS, *CAST_OPS) and _is_memref(op.operands[0]):
-        return root_of(op.operands[0]).identity in tiles
-    return is_pure(op) and any(_is_address(source, tiles) for source in op.operands)
+class _Addresses:
+    """The pointers, descriptors and numbers that are made of the addresses of tiles, by the identities
+    of these; each value is looked at once, so nothing may be erased in between."""
+
+    def __init__(self, tiles: set[Any]) -> None:
+        self._tiles = tiles
+        self._known: dict[Value, bool] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        if value not in self._known:
+            self._known[value] = self._is_made_of_one(value)
+        return self._known[value]
+
+    def _is_made_of_one(self, value: Value) -> bool:
+        op = defining_op(value)
+        if op is None or len(op.results) != 1 or len(op.regions) or _is_memref(value):
+            return False
+        if op.name in (*ADDRESS_OPS, *CAST_OPS) and _is_memref(op.operands[0]):
+            return root_of(op.operands[0]).identity in self._tiles
+        return is_pure(op) and any(source in self for source in op.operands)
 
 
 def _is_memref(value: Value) -> bool:
     return str(value.type).startswith("memref<")
 
 
-def _sunk(value: Value, tiles: set[Any], sunk: dict[Value, Value], first: Operation) -> Value:
+def _sunk(value: Value, addresses: _Addresses, sunk: dict[Value, Value], first: Operation) -> Value:
     """The value, computed before `first` again."""
     if value not in sunk:
         op = source_op(value)
         for source in op.operands:
-            if _is_address(source, tiles):
-                _sunk(source, tiles, sunk, first)
+            if source in addresses:
+                _sunk(source, addresses, sunk, first)
         sunk[value] = clone(op, dict(sunk), before(first)).results[0]
     return sunk[value]
 
@@ -93,8 +109,8 @@ def _write_address(op: Operation) -> None:
     if memory is None:
         return
     write = IntegerWriter(before(op), op.location)
-    at = write.cast("memref.extract_aligned_pointer_as_index", memory, write.index)
+    at = write.cast(ADDRESS_OF_MEMREF, memory, write.index)
     number = write.cast("arith.index_cast", at, ir.IntegerType.get_signless(64, op.context))
-    pointer = write.cast("llvm.inttoptr", number, op.results[0].type)
+    pointer = write.cast(POINTER_OF_ADDRESS, number, op.results[0].type)
     op.results[0].replace_all_uses_with(pointer)
     op.erase()

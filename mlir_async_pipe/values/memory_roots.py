@@ -27,7 +27,10 @@ from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OF_MEMREF,
     ADDRESSES_IN,
+    POINTER_OF_ADDRESS,
+    POINTER_OF_DESCRIPTOR,
     POINTER_STEPS,
     binding_number,
     global_name,
@@ -122,14 +125,14 @@ def memref_behind(op: Operation) -> Value | None:
     source = defining_op(op.operands[0])
     while source is not None and _is_cast(source):
         if str(source.operands[0].type).startswith("memref<"):
-            of_descriptor = op.name == "llvm.extractvalue" and _POINTER.search(
+            of_descriptor = op.name == POINTER_OF_DESCRIPTOR and _POINTER.search(
                 str(op.attributes["position"])
             )
             return source.operands[0] if of_descriptor else None
         source = defining_op(source.operands[0])
-    if source is None or source.name != "memref.extract_aligned_pointer_as_index":
+    if source is None or source.name != ADDRESS_OF_MEMREF:
         return None
-    return source.operands[0] if op.name == "llvm.inttoptr" else None
+    return source.operands[0] if op.name == POINTER_OF_ADDRESS else None
 
 
 def _is_cast(op: Operation) -> bool:

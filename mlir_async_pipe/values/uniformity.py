@@ -10,7 +10,7 @@ Loads count as different, since other threads may have written in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -44,8 +44,12 @@ class Uniformity:
         """What makes `value` differ between threads (an op, or the op that holds a block
         argument); None if it is the same in all of them.
         """
+        return next(self._differences(value), None)
+
+    def _differences(self, value: Value) -> Iterator[Operation]:
+        """All that makes it differ."""
         seen: set[Value] = set()
-        pending = [value]
+        pending, same = [value], True
         while pending:
             current = pending.pop()
             if current in seen or current in self._same:
@@ -53,10 +57,11 @@ class Uniformity:
             seen.add(current)
             reached, different = sources(current)
             if different is not None:
-                return different
+                same = False
+                yield different
             pending.extend(reached)
-        self._same |= seen
-        return None
+        if same:
+            self._same |= seen
 
     def divergent_control(self, op: Operation) -> Operation | None:
         """The op that lets only some threads reach `op`; None if all reach it together.
@@ -89,18 +94,7 @@ class Uniformity:
 
     def differs_by_thread(self, value: Value) -> bool:
         """Whether a thread id has a part in the value, whatever else may differ in it."""
-        seen: set[Value] = set()
-        pending = [value]
-        while pending:
-            current = pending.pop()
-            if current in seen or current in self._same:
-                continue
-            seen.add(current)
-            reached, different = sources(current)
-            if different is not None and _is_thread_id(different):
-                return True
-            pending.extend(reached)
-        return False
+        return any(map(_is_thread_id, self._differences(value)))
 
     def _divergent_jump(self, region: Any) -> Operation | None:
         """A branch of a region on a value that differs, or one that nobody knows; every one

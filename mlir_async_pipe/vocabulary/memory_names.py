@@ -58,11 +58,14 @@ POINTER_STEPS: dict[str, Shown] = {
     "llvm.addrspacecast": "same",
     "llvm.bitcast": "same",
 }
-# What takes a pointer out of a value that holds it, as an argument may be one.
-ADDRESSES_IN = ("llvm.inttoptr", "llvm.extractvalue")
+# What takes a pointer out of a value that holds it, as an argument may be one: an address, or the
+# descriptor of a memref.
+POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR = "llvm.inttoptr", "llvm.extractvalue"
+ADDRESSES_IN = (POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR)
 # An address as an integer; that of a memref is where its allocation begins.
+ADDRESS_OF_MEMREF = "memref.extract_aligned_pointer_as_index"
 ADDRESS_OPS: dict[str, Shown] = {
-    "memref.extract_aligned_pointer_as_index": "window",
+    ADDRESS_OF_MEMREF: "window",
     "llvm.ptrtoint": "same",
 }
 

@@ -51,11 +51,13 @@ K_BYTES = 32
 @dataclass(frozen=True)
 class TensorRule:
     """One op kind. `operands` names its ODS operand groups in order, as a row does; `matrix_a` is a
-    descriptor of 64 bits or an address of tensor memory."""
+    descriptor of 64 bits or an address of tensor memory. `plain`: what it reads and writes follows from
+    its descriptors and columns alone."""
 
     op: str
     use: TensorUse
     operands: tuple[str, ...] = ()
+    plain: bool = False
 
 
 _PRODUCT = ("matrix_d", "matrix_a", "matrix_b", "instruction", "adds")
@@ -64,7 +66,7 @@ _RULES = (
     TensorRule("nvvm.tcgen05.alloc", "alloc", ("result", "columns")),
     TensorRule("nvvm.tcgen05.relinquish_alloc_permit", "permit"),
     TensorRule("nvvm.tcgen05.dealloc", "dealloc", ("address", "columns")),
-    TensorRule("nvvm.tcgen05.mma", "product", (*_PRODUCT, "scale?", "disabled_lanes?")),
+    TensorRule("nvvm.tcgen05.mma", "product", (*_PRODUCT, "scale?", "disabled_lanes?"), plain=True),
     TensorRule("nvvm.tcgen05.mma.sp", "product", (*_SPARSE, "scale?", "disabled_lanes?")),
     TensorRule("nvvm.tcgen05.mma.ws", "product", (*_PRODUCT, "zero_columns?")),
     TensorRule("nvvm.tcgen05.mma.ws.sp", "product", (*_SPARSE, "zero_columns?")),
@@ -72,7 +74,7 @@ _RULES = (
     TensorRule("nvvm.tcgen05.mma.sp.block_scale", "product", (*_SPARSE, "scale_a", "scale_b")),
     TensorRule("nvvm.tcgen05.cp", "copy", ("address", "source")),
     TensorRule("nvvm.tcgen05.shift", "shift", ("address",)),
-    TensorRule("nvvm.tcgen05.ld", "load", ("address", "offset?")),
+    TensorRule("nvvm.tcgen05.ld", "load", ("address", "offset?"), plain=True),
     TensorRule("nvvm.tcgen05.ld.red", "load", ("address", "offset?")),
     TensorRule("nvvm.tcgen05.st", "store", ("address", "value", "offset?")),
     TensorRule("nvvm.tcgen05.wait", "wait"),

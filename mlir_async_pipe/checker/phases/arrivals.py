@@ -46,6 +46,37 @@ class Phase(NamedTuple):
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
+    def lacks_bytes(self) -> int:
+        """Bytes that are announced and do not come; below 0 those that come and are not announced."""
+        if self.expected is None or self.copied is None:
+            raise NotFollowedError("unknown-bytes")
+        return self.expected - self.copied
+
+    def with_arrivals(
+        self, needs: int, init: int, op: int, mask: int, arrivals: int, size: int | None
+    ) -> Phase:
+        """The phase of an mbarrier initialised to `needs` by the op `init`, after each thread of a mask
+        arrived `arrivals` times and announced bytes."""
+        if self.arrived >= needs:
+            raise PhaseFault(
+                "too-many-arrivals",
+                op,
+                self.op,
+                "the phase has all its arrivals since this one, and nobody has waited for its end",
+            )
+        total = mask.bit_count() * arrivals
+        if total > needs - self.arrived:
+            who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
+            raise PhaseFault(
+                "too-many-arrivals",
+                op,
+                init,
+                f"{who} here, {self.arrived} came before; the mbarrier is initialised to {needs} a phase",
+            )
+        added = None if size is None else size * mask.bit_count()
+        expected = None if self.expected is None or added is None else self.expected + added
+        return self._replace(arrived=self.arrived + total, expected=expected, op=op)
+
 
 class Mbarrier(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals a phase by the op `init` in the threads `by`, fenced
@@ -77,15 +108,53 @@ def single(mask: int) -> bool:
     return mask.bit_count() == 1
 
 
-def check_usable(barrier: Mbarrier, op: int, mask: int) -> None:
-    """Threads use an mbarrier, which they must see."""
-    if not barrier.visible and barrier.by != mask:
+def check_init(op: int, mask: int, *, again: bool) -> None:
+    """Threads initialise an mbarrier."""
+    if not single(mask):
+        raise PhaseFault(
+            "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
+        )
+    if again:
+        raise NotFollowedError("initialised-again")
+
+
+def check_visible(visible: bool, init: int, op: int) -> None:
+    """Threads use an mbarrier, of which they must see that the op `init` was there."""
+    if not visible:
         raise PhaseFault(
             "init-not-visible",
             op,
-            barrier.init,
+            init,
             "another thread initialises it: a barrier of the block is missing between",
         )
+
+
+def check_issuer(fenced: bool, init: int, op: int, mask: int) -> None:
+    """Threads issue a copy that completes on an mbarrier."""
+    check_fenced(fenced, init, op)
+    if not single(mask):
+        raise PhaseFault(
+            "several-issuers",
+            op,
+            init,
+            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
+        )
+
+
+def check_fenced(fenced: bool, init: int, op: int) -> None:
+    """The async proxy uses an mbarrier."""
+    if not fenced:
+        raise PhaseFault(
+            "missing-fence",
+            op,
+            init,
+            "a fence for the async proxy is missing after this, in the thread that initialises",
+        )
+
+
+def check_usable(barrier: Mbarrier, op: int, mask: int) -> None:
+    """Threads use an mbarrier."""
+    check_visible(barrier.visible or barrier.by == mask, barrier.init, op)
 
 
 def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | None) -> Mbarrier:
@@ -93,23 +162,8 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     check_usable(barrier, op, mask)
     phases = list(barrier.phases)
     running = phases[-1] if phases else Phase()
-    if running.arrived >= barrier.needs:
-        raise PhaseFault(
-            "too-many-arrivals",
-            op,
-            running.op,
-            "the phase has all its arrivals since this one, and nobody has waited for its end",
-        )
-    total = mask.bit_count() * arrivals
-    if total > barrier.needs - running.arrived:
-        who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
-        raise PhaseFault(
-            "too-many-arrivals",
-            op,
-            barrier.init,
-            f"{who} here; the mbarrier is initialised to {barrier.needs} a phase",
-        )
-    ends = running.arrived + total == barrier.needs
+    running = running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
+    ends = running.arrived == barrier.needs
     # Where every thread of the wait has to arrive, the phase cannot end before they all passed.
     if ends and barrier.waited is not None and barrier.waited[1] & ~mask:
         raise PhaseFault(
@@ -119,37 +173,16 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
             "a thread that is still here then waits for the phase after the next one: "
             "a barrier of the block is missing between",
         )
-    added = None if size is None else size * mask.bit_count()
-    expected = None if running.expected is None or added is None else running.expected + added
-    running = running._replace(arrived=running.arrived + total, expected=expected, op=op)
     return barrier._replace(phases=(*phases[:-1], running) if phases else (running,))
-
-
-def check_fenced(barrier: Mbarrier, op: int) -> None:
-    """The async proxy uses an mbarrier."""
-    if not barrier.fenced:
-        raise PhaseFault(
-            "missing-fence",
-            op,
-            barrier.init,
-            "a fence for the async proxy is missing after this, in the thread that initialises",
-        )
 
 
 def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier."""
     check_usable(barrier, op, mask)
-    check_fenced(barrier, op)
-    if not single(mask):
-        raise PhaseFault(
-            "several-issuers",
-            op,
-            barrier.init,
-            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
-        )
+    check_issuer(barrier.fenced, barrier.init, op, mask)
     running = barrier.phases[-1] if barrier.phases else Phase()
     running = running._replace(copies=(*running.copies, Copy(region, size, op)))
-    if running.arrived >= barrier.needs and _lacks(running) < 0:
+    if running.arrived >= barrier.needs and running.lacks_bytes() < 0:
         raise PhaseFault(
             "wrong-bytes",
             running.op,
@@ -157,13 +190,6 @@ def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None
             f"{running.expected} bytes are announced, and with this copy {running.copied} come",
         )
     return barrier._replace(phases=(*barrier.phases[:-1], running))
-
-
-def _lacks(phase: Phase) -> int:
-    """Bytes that are announced and do not come; below 0 those that come and are not announced."""
-    if phase.expected is None or phase.copied is None:
-        raise NotFollowedError("unknown-bytes")
-    return phase.expected - phase.copied
 
 
 def wait(
@@ -183,7 +209,7 @@ def wait(
         came = f"{running.arrived} of its {barrier.needs} arrivals came"
         note = f"{came} on this path, and all threads wait"
         raise PhaseFault("deadlock", op, running.op if running.arrived else barrier.init, note)
-    lacking = _lacks(running)
+    lacking = running.lacks_bytes()
     if lacking:
         rest = "never passes" if lacking > 0 else "may pass before they have landed"
         raise PhaseFault(

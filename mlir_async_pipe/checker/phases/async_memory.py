@@ -93,13 +93,7 @@ class AsyncMemory:
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
         """A thread initialises an mbarrier."""
-        before = self.barriers.get(key)
-        if not single(mask):
-            raise PhaseFault(
-                "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
-            )
-        if before is not None:
-            raise NotFollowedError("initialised-again")
+        arrivals.check_init(op, mask, again=key in self.barriers)
         self.barriers[key] = Mbarrier(count, op, mask)
 
     def barrier(self, key: Key, op: int) -> Mbarrier:
@@ -146,9 +140,10 @@ class AsyncMemory:
 
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
-        arrivals.check_fenced(self.barrier(key, op), op)
+        before = self.barrier(key, op)
+        arrivals.check_fenced(before.fenced, before.init, op)
         covered = self.tensor.in_flight(self.barriers)
-        barrier = arrivals.arrive(self.barrier(key, op), op, mask, 1, 0)
+        barrier = arrivals.arrive(before, op, mask, 1, 0)
         last = barrier.phases[-1]._replace(products=covered)
         self.barriers[key] = barrier._replace(phases=(*barrier.phases[:-1], last))
         self.tensor = replace(self.tensor, open=())

@@ -26,7 +26,12 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     layout_of,
     strides_and_offset,
 )
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OPS,
+    POINTER_OF_ADDRESS,
+    POINTER_STEPS,
+    VIEW_OPS,
+)
 
 
 class Place(NamedTuple):
@@ -81,7 +86,7 @@ def root_place(root: int, kind: Any) -> Place:
 def value_of(op: Any, operands: Sequence[Value]) -> Value:
     """What an op that names memory gives: a place, or an address as a number."""
     source = operands[0]
-    if op.name == "llvm.inttoptr":
+    if op.name == POINTER_OF_ADDRESS:
         return source if isinstance(source, Place) else _from_address(source)
     if not isinstance(source, Place):
         return None

@@ -34,7 +34,12 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, SHUFFLES, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OPS,
+    POINTER_OF_ADDRESS,
+    POINTER_STEPS,
+    VIEW_OPS,
+)
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 WARP = 32
@@ -98,7 +103,7 @@ class PathNumbers:
         if constant is not None:
             return constant
         made = defining_op(value)
-        if made is not None and made.name == "llvm.inttoptr":
+        if made is not None and made.name == POINTER_OF_ADDRESS:
             return None
         if is_memory(value.type):
             root = root_of(value)
@@ -152,7 +157,7 @@ class PathNumbers:
             return self._elected
         if op.name in OPERATORS and OPERATORS[op.name].method != "split":
             return _operation(run, typed(op))
-        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, "llvm.inttoptr"):
+        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, POINTER_OF_ADDRESS):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
         if op.name == "memref.dim":
             return lambda spot: self._size(run, spot)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key, single
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_init, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse
 from mlir_async_pipe.checker.phases.byte_places import Region
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
@@ -132,12 +132,7 @@ class RoleMemory(AsyncMemory):
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
         """A thread initialises an mbarrier."""
-        if not single(mask):
-            raise PhaseFault(
-                "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
-            )
-        if key in self.shared:
-            raise NotFollowedError("initialised-again")
+        check_init(op, mask, again=key in self.shared)
         self._new(key, op, mask, count)
 
     def _new(self, key: Key, op: int, mask: int, count: int) -> None:

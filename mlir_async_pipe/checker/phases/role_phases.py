@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, single
+from mlir_async_pipe.checker.phase_faults import PhaseFault
+from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, check_issuer, check_visible, single
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks, joined
 
 
@@ -97,13 +97,7 @@ class Shared(NamedTuple):
 
 def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
     """Threads use an mbarrier, which they must see."""
-    if barrier.by != mask and not clocks.sees(mask, barrier.born):
-        raise PhaseFault(
-            "init-not-visible",
-            op,
-            barrier.init,
-            "another thread initialises it: a barrier of the block is missing between",
-        )
+    check_visible(barrier.by == mask or clocks.sees(mask, barrier.born), barrier.init, op)
 
 
 def arrive(
@@ -111,14 +105,7 @@ def arrive(
 ) -> Shared:
     """Each thread of a mask arrives `arrivals` times, and announces bytes."""
     check_usable(barrier, clocks, op, mask)
-    running = barrier.running
-    if running.arrived >= barrier.needs:
-        raise PhaseFault(
-            "too-many-arrivals",
-            op,
-            running.op,
-            "the phase has all its arrivals since this one, and nobody has waited for its end",
-        )
+    running = barrier.running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
         raise PhaseFault(
             "too-many-arrivals",
@@ -127,21 +114,9 @@ def arrive(
             "it may come while the phase that this ends still runs: nothing that it waits for "
             "says that all others have arrived there",
         )
-    total = mask.bit_count() * arrivals
-    if total > barrier.needs - running.arrived:
-        who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
-        raise PhaseFault(
-            "too-many-arrivals",
-            op,
-            barrier.init,
-            f"{who} here, {running.arrived} came before; the mbarrier is initialised to "
-            f"{barrier.needs} a phase",
-        )
-    added = None if size is None else size * mask.bit_count()
-    expected = None if running.expected is None or added is None else running.expected + added
     event = clocks.event(mask)
     return barrier._replace(
-        running=running._replace(arrived=running.arrived + total, expected=expected, op=op),
+        running=running,
         arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
         arrived_by=barrier.arrived_by | mask,
         gathered=joined(barrier.gathered, clocks.release(mask)),
@@ -152,20 +127,7 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
-    if not barrier.fenced:
-        raise PhaseFault(
-            "missing-fence",
-            op,
-            barrier.init,
-            "a fence for the async proxy is missing after this, in the thread that initialises",
-        )
-    if not single(mask):
-        raise PhaseFault(
-            "several-issuers",
-            op,
-            barrier.init,
-            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
-        )
+    check_issuer(barrier.fenced, barrier.init, op, mask)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
         raise PhaseFault(
             "wrong-bytes",
@@ -177,19 +139,12 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared
     return barrier._replace(running=running._replace(copies=(*running.copies, issued)))
 
 
-def lacks_bytes(running: Phase) -> int:
-    """Bytes that are announced and do not come; below 0 those that come and are not announced."""
-    if running.expected is None or running.copied is None:
-        raise NotFollowedError("unknown-bytes")
-    return running.expected - running.copied
-
-
 def ended(barrier: Shared) -> Shared | None:
     """The mbarrier after the end of its running phase, None if that is not over."""
     running = barrier.running
     if running.arrived < barrier.needs:
         return None
-    lacking = lacks_bytes(running)
+    lacking = running.lacks_bytes()
     if lacking < 0:
         raise PhaseFault(
             "wrong-bytes",

@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
+from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
@@ -48,9 +49,9 @@ def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
             return None
         case "alloc":
             return _allocation(run, number)
-        case "product" if op.name == "nvvm.tcgen05.mma":
+        case "product" if TENSOR_OPS[op.name].plain:
             return _product(run, number, touched)
-        case "load" if op.name == "nvvm.tcgen05.ld":
+        case "load" if TENSOR_OPS[op.name].plain:
             cells = _cells(op.operands[0], _loaded(op))
             return lambda spot: spot.memory.load_tensor(cells, number, spot.threads())
         case "wait" if waits_for(op) == "load":
@@ -137,7 +138,7 @@ def _parts(address: Any) -> tuple[Any, int]:
     """The value that an address is made of, and the columns added to it; lanes do not count. None if
     it is made of more."""
     op = defining_op(address)
-    while op is not None and (op.name == "llvm.inttoptr" or is_operator(op.name, "cast")):
+    while op is not None and (op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast")):
         address = op.operands[0]
         op = defining_op(address)
     if op is None or not is_operator(op.name, "add"):

@@ -26,7 +26,7 @@ from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
@@ -92,7 +92,7 @@ def _go_on(address: Value, offset: Value) -> None:
 
 
 def _keeps_bytes(op: Operation) -> bool:
-    return op.name == "llvm.inttoptr" or is_operator(op.name, "cast")
+    return op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast")
 
 
 def _stepped(write: IntegerWriter, address: Value, offset: Value) -> Value:
