@@ -26,7 +26,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from hopper_tiles import (
+from mlir_text import Writer
+from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
+from tensor_tiles import (
     FULL,
     LINES,
     MMA_M,
@@ -39,8 +41,6 @@ from hopper_tiles import (
     tensor_maps,
     warpgroup_number,
 )
-from mlir_text import Writer
-from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
 
 READY, LAST = Mbarrier("ready"), Mbarrier("last")
 PROXY_FENCE = (

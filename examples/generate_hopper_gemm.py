@@ -11,8 +11,7 @@ warpgroup of 128 threads multiplies its rows by `wgmma` from shared memory. Noth
 
 The kernel takes the tensor maps of A and B, and C of f32, i32 or f16 (`--sums`). A line of a tile has 128
 bytes or less of a row, k or n, and is swizzled so (docs/hopper.md). With `--b=n`, for operands of 16 bits,
-the map of B has three dimensions, lines of 64 n, k, and the lines of a row, so that one copy brings all of
-a tile: of an array B[K, N] it is B.reshape(K, N // 64, 64).transpose(1, 0, 2).
+the map of B has three dimensions (tensor_gemm.py).
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ import argparse
 from dataclasses import dataclass
 from typing import Literal
 
-from hopper_tiles import (
+from mlir_text import Writer
+from tensor_gemm import TensorGemm
+from tensor_tiles import (
     FULL,
     MMA_M,
     SUMS,
@@ -33,24 +34,15 @@ from hopper_tiles import (
     tensor_maps,
     warpgroup_number,
 )
-from mlir_text import Writer
 
 
 @dataclass(frozen=True)
-class HopperGemm:
-    """One kernel: sizes in elements. `b` says what runs along the rows of B in global memory."""
+class HopperGemm(TensorGemm):
+    """One kernel, with tiles of `tile_k` k."""
 
-    name: str = "gemm"
-    tile_m: int = 128
-    tile_n: int = 128
     tile_k: int = 64
-    types: str = "f16"
     sums: str = ""
-    b: Literal["k", "n"] = "k"
-    stages: int = 3
-    in_flight: int | None = None
     warpgroups: int = 1
-    persistent: bool = False
     roles: Literal["together", "specialised"] = "together"
 
     @property
@@ -103,21 +95,6 @@ class HopperGemm:
             return [f"{self.types} is not added up in f16"]
         return self.left.problems() + self.right.problems()
 
-    def module(self) -> str:
-        """The whole module as text."""
-        w = Writer(indent=2)
-        self._body(w)
-        head = (
-            f"  gpu.func @{self.name}(%A_map : !llvm.ptr, %B_map : !llvm.ptr, "
-            f"%C : {self.c} {{llvm.noalias}}, %K : i32)\n"
-            f"      workgroup(%A_shared : {self.left.buffer}, %B_shared : {self.right.buffer})\n"
-            f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>}} {{\n"
-        )
-        return (
-            "module attributes {gpu.container_module} {\ngpu.module @kernels {\n"
-            f"{head}{w.text()}\n  }}\n}}\n}}\n"
-        )
-
     # -- the kernel ----------------------------------------------------------------------------
 
     def _body(self, w: Writer) -> None:
@@ -132,31 +109,10 @@ class HopperGemm:
         if self.warpgroups > 1:
             warpgroup_number(w)
         w.value("none", f"llvm.mlir.zero : {self.product.struct}")
-        if not self.persistent:
-            at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
-            at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
-            self._tile(w, at_m, at_n, "%false")
-        else:
-            self._tiles_of_block(w)
+        self._tiles(w)
         w.line("gpu.return")
 
-    def _tiles_of_block(self, w: Writer) -> None:
-        """As many blocks as there are take tile after tile, row by row of C."""
-        kind = self.c
-        m_size = w.value("M", f"memref.dim %C, {w.constant(0)} : {kind}")
-        n_size = w.value("N", f"memref.dim %C, {w.constant(1)} : {kind}")
-        rows, columns = w.div("rows", m_size, self.tile_m), w.div("columns", n_size, self.tile_n)
-        tiles = w.value("tiles", f"arith.muli {rows}, {columns} : index")
-        block = w.value("block", "gpu.block_id x")
-        blocks = w.value("blocks", "gpu.grid_dim x")
-        header = f"%last = scf.for %tile = {block} to {tiles} step {blocks} iter_args(%start = %false) -> (i1)"
-        with w.block(header):
-            row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
-            column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
-            self._tile(w, w.mul("m", row, self.tile_m), w.mul("n", column, self.tile_n), "%start")
-            w.line(f"scf.yield %total#{self.parts} : i1")
-
-    def _tile(self, w: Writer, at_m: str, at_n: str, phase: str) -> None:
+    def _tile(self, w: Writer, at_m: str, at_n: str, phase: str) -> str:
         """The k loop and the store of one tile of C."""
         names = [f"%sum_{part}" for part in range(self.parts)]
         carried = ", ".join([*(f"{name} = %none" for name in names), f"%phase = {phase}"])
@@ -174,22 +130,11 @@ class HopperGemm:
             flip = w.value("flip", "arith.xori %phase, %true : i1")
             w.line(f"scf.yield {', '.join([*sums, flip])} : {types}")
         self._store(w, at_m, at_n)
+        return f"%total#{self.parts}"
 
     def _annotation(self) -> str:
-        notes = [f"async_pipe.num_stages = {self.stages} : i64"]
-        if self.in_flight is not None:
-            notes.append(f"async_pipe.in_flight = {self.in_flight} : i64")
-        if self.roles != "together":
-            notes.append(f'async_pipe.roles = "{self.roles}"')
-        return ", ".join(notes)
-
-    def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
-        FULL.announce(w, self.left, self.right)
-        self.left.copy(w, ("%k", at_m))
-        at = ("%k", at_n)
-        if self.b == "n":
-            at = (w.constant(0), "%k", w.div("n_lines", at_n, self.right.per_line))
-        self.right.copy(w, at)
+        roles = f', async_pipe.roles = "{self.roles}"' if self.roles != "together" else ""
+        return super()._annotation() + roles
 
     # -- products ------------------------------------------------------------------------------
 

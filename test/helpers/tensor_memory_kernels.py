@@ -19,8 +19,8 @@ Array = np.ndarray
 
 def stored(gemm: BlackwellGemm, values: Array) -> Array:
     """Whole numbers as an array that the machine takes for elements of the kernel's type."""
-    if gemm.stored in SMALL_FLOATS:
-        return SMALL_FLOATS[gemm.stored].encode(values.astype(np.float32))
+    if gemm.left.element in SMALL_FLOATS:
+        return SMALL_FLOATS[gemm.left.element].encode(values.astype(np.float32))
     if gemm.types == "bf16":
         return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return values.astype(np.float16 if gemm.types == "f16" else np.float32)

@@ -1,6 +1,6 @@
-"""Tiles of warpgroup products in workgroup memory: tensor maps, 64-bit descriptors, `wgmma`.
+"""Tiles that tensor copies bring into workgroup memory: tensor maps, 64-bit descriptors, `wgmma`.
 
-What the generators for Hopper share. A tile lies in lines of 128 bytes or less, swizzled so: of k
+What the generators for Hopper and Blackwell share. A tile lies in lines of 128 bytes or less, swizzled so: of k
 (`by_k`), or of M or N. Where a row has more than 128 bytes, it lies in panels, and the tensor map has
 three dimensions: panels, lines, and what a line holds.
 """
@@ -77,7 +77,8 @@ FULL = Mbarrier()
 @dataclass(frozen=True)
 class Tile:
     """`rows` of M or N and `depth` k in the buffer %<name>_shared; `tensor` is the map that it is
-    copied by, its own where none is named, and `slots` are as many of them."""
+    copied by, its own where none is named, and `slots` are as many of them; a line has `widest` bytes at
+    most."""
 
     name: str
     types: str
@@ -86,6 +87,7 @@ class Tile:
     by_k: bool = True
     tensor: str = ""
     slots: int = 1
+    widest: int = LINE_BYTES
 
     @property
     def element(self) -> str:
@@ -101,7 +103,7 @@ class Tile:
     def line(self) -> int:
         """Bytes of a line."""
         along = self.depth if self.by_k else self.rows
-        return min(along * self.element_bytes, LINE_BYTES)
+        return min(along * self.element_bytes, self.widest)
 
     @property
     def lines(self) -> int:
@@ -176,11 +178,13 @@ class Tile:
             f"%{self.name}_shared, predicate = %first : {self.map}, {full.kind} -> {self.buffer}"
         )
 
-    def descriptor(self, w: Writer) -> str:
+    def descriptor(self, w: Writer, always: int = 0) -> str:
         """Bits 0 to 13 the address, 16 to 29 the offset to the next panel (MN-major), 32 to 45 that to
-        the next eight lines, all in units of 16 bytes; bits 62 and 63 the swizzle."""
+        the next eight lines, all in units of 16 bytes; bits 62 and 63 the swizzle; and those that are
+        `always` set."""
         leading = 16 if self.by_k else self.lines * self.line
         bits = leading // 16 << 16 | LINES * self.line // 16 << 32 | SWIZZLES[self.line] << 62
+        bits |= always
         low = self.name.lower()
         pointer = w.value(
             f"{low}_pointer",

@@ -1,0 +1,118 @@
+"""What GEMMs by tensor copies share: their tiles of C, the copies of an iteration, the module.
+
+    block tiles of C, one a block or many, row by row:   _tile(w, m, n, phase) writes one
+    an iteration:   announce the bytes, copy A, copy B   by thread 0 (`first`)
+
+C[M, N] = A[M, K] * B, where B is given as N x K (`b` is "k": k along its rows, as weights lie) or as K x N.
+With "n" the map of B has three dimensions, lines of n, k, and the lines of a row, so that one copy brings
+all of a tile: of an array B[K, N] it is B.reshape(K, N // 64, 64).transpose(1, 0, 2), for 64 elements a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mlir_text import Writer
+from tensor_tiles import FULL, Tile
+
+
+@dataclass(frozen=True)
+class TensorGemm:
+    """One kernel: sizes in elements. `b` says what runs along the rows of B in global memory."""
+
+    name: str = "gemm"
+    tile_m: int = 128
+    tile_n: int = 128
+    types: str = "f16"
+    b: Literal["k", "n"] = "k"
+    stages: int = 3
+    in_flight: int | None = None
+    persistent: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        raise NotImplementedError
+
+    @property
+    def left(self) -> Tile:
+        """The tile of A."""
+        raise NotImplementedError
+
+    @property
+    def right(self) -> Tile:
+        """The tile of B."""
+        raise NotImplementedError
+
+    @property
+    def c(self) -> str:
+        """The type of C."""
+        return "memref<?x?xf32>"
+
+    def module(self) -> str:
+        """The whole module as text."""
+        w = Writer(indent=2)
+        self._body(w)
+        buffers = ", ".join(
+            (
+                f"%A_shared : {self.left.buffer}",
+                f"%B_shared : {self.right.buffer}",
+                *self._more_memory(),
+            )
+        )
+        return (
+            "module attributes {gpu.container_module} {\ngpu.module @kernels {\n"
+            f"  gpu.func @{self.name}(%A_map : !llvm.ptr, %B_map : !llvm.ptr, "
+            f"%C : {self.c} {{llvm.noalias}}, %K : i32)\n"
+            f"      workgroup({buffers})\n"
+            f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>}} {{\n"
+            f"{w.text()}\n  }}\n}}\n}}\n"
+        )
+
+    def _more_memory(self) -> tuple[str, ...]:
+        """Workgroup memory beside that of the tiles."""
+        return ()
+
+    def _body(self, w: Writer) -> None:
+        raise NotImplementedError
+
+    def _tile(self, w: Writer, at_m: str, at_n: str, phase: str) -> str:
+        """Write one tile of C, whose first phase is given; returns the phase of the next one."""
+        raise NotImplementedError
+
+    def _tiles(self, w: Writer) -> None:
+        """The tile of the block; or, persistent, as many blocks as there are take tile after tile, row by
+        row of C."""
+        if not self.persistent:
+            at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
+            at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
+            self._tile(w, at_m, at_n, "%false")
+            return
+        m_size = w.value("M", f"memref.dim %C, {w.constant(0)} : {self.c}")
+        n_size = w.value("N", f"memref.dim %C, {w.constant(1)} : {self.c}")
+        rows, columns = w.div("rows", m_size, self.tile_m), w.div("tiles_n", n_size, self.tile_n)
+        tiles = w.value("tiles", f"arith.muli {rows}, {columns} : index")
+        block = w.value("block", "gpu.block_id x")
+        blocks = w.value("blocks", "gpu.grid_dim x")
+        header = f"%last = scf.for %tile = {block} to {tiles} step {blocks} iter_args(%start = %false) -> (i1)"
+        with w.block(header):
+            row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
+            column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
+            at_m, at_n = w.mul("m", row, self.tile_m), w.mul("n", column, self.tile_n)
+            w.line(f"scf.yield {self._tile(w, at_m, at_n, '%start')} : i1")
+
+    def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
+        """The tiles at %k, as one phase of the mbarrier `full`."""
+        FULL.announce(w, self.left, self.right)
+        self.left.copy(w, ("%k", at_m))
+        at = ("%k", at_n)
+        if self.b == "n":
+            at = (w.constant(0), "%k", w.div("n_lines", at_n, self.right.per_line))
+        self.right.copy(w, at)
+
+    def _annotation(self) -> str:
+        notes = [f"async_pipe.num_stages = {self.stages} : i64"]
+        if self.in_flight is not None:
+            notes.append(f"async_pipe.in_flight = {self.in_flight} : i64")
+        return ", ".join(notes)
