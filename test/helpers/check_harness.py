@@ -12,6 +12,7 @@ import numpy as np
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name
+from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.kernel import threads_of
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import Target
@@ -75,6 +76,17 @@ def check_module(module: Any, target: str | None = None, **options: Any) -> Chec
     found = passes.find("async-pipe-check")
     found.run(module.operation, found.options(**options), session)
     return Checked(session.report())
+
+
+def verdict(report: Report) -> str:
+    """What the checker says of the first kernel as a whole."""
+    found: CheckSummary = report.of("checks")[0]
+    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
+
+
+def codes(report: Report) -> set[str]:
+    """The names of all hazards that certainly exist."""
+    return {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
 
 
 def machine_races(

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from helpers.check_harness import check_module
+from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.role_kernels import TwoGroups, random_groups, wrong_groups
 from helpers.tensor_kernels import Ring
@@ -132,11 +132,10 @@ def _without_a_line(
 def checked(text: str) -> tuple[str, str]:
     """What the checker says ("safe", "unknown", "unsafe"), and with which codes or reasons."""
     report = check_module(parse(text)).report
-    (found,) = report.of("checks")
-    if found.unsafe:
-        named = {hazard.code for hazard in report.of("hazards") if hazard.verdict == "unsafe"}
-        return "unsafe", " ".join(sorted(named))
-    return ("unknown", " ".join(sorted(found.reasons))) if found.unknown else ("safe", "")
+    found, (summary,) = verdict(report), report.of("checks")
+    return found, " ".join(
+        sorted({"unsafe": codes(report), "unknown": summary.reasons}.get(found, ()))
+    )
 
 
 def failure(ring: Ring | TwoGroups, text: str, seed: int) -> str:

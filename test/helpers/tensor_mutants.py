@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Iterator
+from typing import Any
 
 from helpers.tensor_kernels import Ring
 
@@ -33,6 +35,13 @@ def changed(ring: Ring, **changes: str) -> Ring:
     return dataclasses.replace(
         ring, changes={name.replace("_", " "): text for name, text in changes.items()}
     )
+
+
+def one_by_one(*rings: tuple[Ring, tuple[dict[str, Any], ...]]) -> Iterator[tuple[Ring, str, Any]]:
+    """Each ring with each change of its tables: the ring, the name, the change."""
+    for ring, tables in rings:
+        for table in tables:
+            yield from ((ring, name, changes) for name, (changes, _) in table.items())
 
 
 EXPECT = "nvgpu.mbarrier.arrive.expect_tx %full[%at], %bytes, predicate = %go : BARS"

@@ -12,11 +12,10 @@ import itertools
 
 import pytest
 
-from helpers.check_harness import check_module
+from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.tensor_kernels import Ring
-from helpers.tensor_mutants import EVERYWHERE, PRODUCT, TOGETHER, changed
-from mlir_async_pipe.checker.hazards import CheckSummary
+from helpers.tensor_mutants import EVERYWHERE, PRODUCT, TOGETHER, changed, one_by_one
 from mlir_async_pipe.session.report import Report
 
 LOADS = Ring(tiles=3)
@@ -25,15 +24,6 @@ PRODUCTS = Ring(slots=3, ahead=2, in_flight=1, tiles=4, reader="products")
 
 def checked(ring: Ring) -> Report:
     return check_module(parse(ring.text())).report
-
-
-def verdict(report: Report) -> str:
-    found: CheckSummary = report.of("checks")[0]
-    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
-
-
-def codes(report: Report) -> set[str]:
-    return {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
 
 
 FORMS = list(
@@ -94,12 +84,9 @@ NAMES = {
 }
 CASES = [
     pytest.param(ring, changes, NAMES[name], id=f"{ring.reader}-{name}")
-    for ring, tables in (
-        (LOADS, (EVERYWHERE, TOGETHER)),
-        (PRODUCTS, (EVERYWHERE, TOGETHER, PRODUCT)),
+    for ring, name, changes in one_by_one(
+        (LOADS, (EVERYWHERE, TOGETHER)), (PRODUCTS, (EVERYWHERE, TOGETHER, PRODUCT))
     )
-    for table in tables
-    for name, (changes, _) in table.items()
 ]
 
 

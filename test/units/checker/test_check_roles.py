@@ -13,13 +13,12 @@ import itertools
 
 import pytest
 
-from helpers.check_harness import check_module
+from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.role_kernels import APART as OWN_BARRIER
 from helpers.role_kernels import IN_TURNS, WRONG, TwoGroups
 from helpers.tensor_kernels import Ring
-from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, changed, init
-from mlir_async_pipe.checker.hazards import CheckSummary
+from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, changed, init, one_by_one
 from mlir_async_pipe.session.report import Report
 
 LOADS = Ring(tiles=3, specialised=True, counted=False)
@@ -28,15 +27,6 @@ PRODUCTS = Ring(slots=2, in_flight=1, tiles=4, reader="products", specialised=Tr
 
 def checked(ring: Ring | TwoGroups) -> Report:
     return check_module(parse(ring.text())).report
-
-
-def verdict(report: Report) -> str:
-    found: CheckSummary = report.of("checks")[0]
-    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
-
-
-def codes(report: Report) -> set[str]:
-    return {found.code for found in report.of("hazards") if found.verdict == "unsafe"}
 
 
 @pytest.mark.parametrize(
@@ -87,9 +77,9 @@ NAMES = {
 }
 CASES = [
     pytest.param(ring, changes, NAMES[name], id=f"{ring.reader}-{name}")
-    for ring, tables in ((LOADS, (EVERYWHERE, APART)), (PRODUCTS, (EVERYWHERE, APART, PRODUCT)))
-    for table in tables
-    for name, (changes, _) in table.items()
+    for ring, name, changes in one_by_one(
+        (LOADS, (EVERYWHERE, APART)), (PRODUCTS, (EVERYWHERE, APART, PRODUCT))
+    )
 ]
 
 

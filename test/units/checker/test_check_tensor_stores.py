@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.check_harness import check_module
+from helpers.check_harness import check_module, codes
 from helpers.machine_programs import parse
 from helpers.tensor_stores import LOOP, WAIT, stores_arguments, stores_text
 from mlir_async_pipe import machine, pipeline
@@ -27,8 +27,7 @@ WRONG = {
 
 
 def found(text: str) -> set[str]:
-    report = check_module(parse(text)).report
-    return {hazard.code for hazard in report.of("hazards") if hazard.verdict == "unsafe"}
+    return codes(check_module(parse(text)).report)
 
 
 def raced(text: str, completion: str) -> set[str]:

@@ -10,6 +10,7 @@ from itertools import islice
 import pytest
 
 from helpers.check_harness import check_module
+from helpers.check_harness import verdict as verdict_of
 from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import pipeline
@@ -48,8 +49,7 @@ func.func @f(%n: index, %m: index, %k: index, %a: memref<?x?xf32>)
   {body}
   return
 }}"""
-    (found,) = check_module(parse(text)).report.of("checks")
-    return "unsafe" if found.unsafe else "unknown" if found.unknown else "safe"
+    return verdict_of(check_module(parse(text)).report)
 
 
 def loop(result: str, bound: str) -> str:
