@@ -13,7 +13,7 @@ paths; the count that would do is the smallest over the paths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import GIVEN
 
 Cause = Literal[

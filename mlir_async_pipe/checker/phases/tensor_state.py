@@ -14,11 +14,12 @@ those of earlier commits are too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
+from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps of a load on its way to be known to those who issue products.
 _ISSUED, _LANDED, _TOLD, _MET = range(4)

@@ -14,7 +14,7 @@ before the roles part both have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.loops.statements import Body
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.waits.algebra import carried
 from mlir_async_pipe.waits.algebra.count_rows import (
     FOREVER,
