@@ -1,6 +1,7 @@
 """The GEMM by tensor copies and wgmma: NumPy's product on the machine, exact waits in the cubin.
 
-Covers: examples/generate_hopper_gemm.py, examples/tensor_tiles.py, examples/tensor_gemm.py, lowering/nvvm/cluster_addresses.py,
+Covers: examples/generate_hopper_gemm.py, examples/tensor_tiles.py, examples/tensor_gemm.py,
+lowering/nvvm/cluster_addresses.py,
 lowering/nvvm/cubin.py, expand/write/ring_slots.py, expand/write/write_roles.py
 """
 
@@ -21,6 +22,7 @@ from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
 
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -134,14 +136,20 @@ def test_the_product_of_a_large_tile_is_numpy_s(shape: str, completion: str) -> 
     assert multiply(LARGE[shape], completion) == (True, set())
 
 
-@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("shape", LARGE)
-def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) -> None:
-    made = LARGE[shape]
+def code_of(made: HopperGemm) -> NvidiaKernel:
+    """The pipelined kernel as a cubin."""
     with new_context():
         module = ir.Module.parse(made.module())
         pipeline(module, target="nvvm:sm_90a", check="none")
         (kernel,) = lower(module, target="nvvm:sm_90a", emit="cubin").kernels
+    return kernel
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", LARGE)
+def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) -> None:
+    made = LARGE[shape]
+    kernel = code_of(made)
     (loop,) = [found for found in kernel.machine.loops if found.multiplications]
     # One product stays in flight in the loop, none after it.
     assert (loop.product_waits, kernel.machine.product_waits) == ((1,), (1, 0))
@@ -158,10 +166,7 @@ def test_the_machine_code_has_one_wait_of_each_kind_and_one_barrier(shape: str) 
 @pytest.mark.parametrize("shape", LARGE_ROLES)
 def test_the_machine_code_of_roles_is_two_loops(shape: str) -> None:
     made = LARGE_ROLES[shape]
-    with new_context():
-        module = ir.Module.parse(made.module())
-        pipeline(module, target="nvvm:sm_90a", check="none")
-        (kernel,) = lower(module, target="nvvm:sm_90a", emit="cubin").kernels
+    kernel = code_of(made)
     (consumer,) = [found for found in kernel.machine.loops if found.multiplications]
     assert (consumer.product_waits, kernel.machine.product_waits) == ((1,), (1, 0))
     assert (consumer.tensor_copies, consumer.expects, consumer.barriers) == (0, 0, 0)
