@@ -34,8 +34,10 @@ class Conditions(NamedTuple):
     grains: Mapping[Atom, int]
 
 
-# Steps away from the smallest numbers that are gone.
+# Steps away from the smallest numbers that are gone, and numbers that are chosen in all: conditions that
+# no numbers fit would be tried with each choice of all others.
 FARTHEST = 12
+CHOICES = 4000
 # What a path counts by, or takes arguments apart into: these are chosen first.
 _COUNTING = ("loop", "trip", "rest", "quotient", "remainder")
 
@@ -54,10 +56,9 @@ def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]
     wanted |= {atom for direction in ranges for atom, _ in direction}
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
+    conditions, choices = Conditions(ranges, known.residues, kernel.divisors()), count(1)
     for far in range(FARTHEST + 1):
-        for numbers in _chosen(
-            order, Conditions(ranges, known.residues, kernel.divisors()), {}, far
-        ):
+        for numbers in _chosen(order, conditions, {}, far, choices):
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
 
 
@@ -93,9 +94,10 @@ def _chosen(
     conditions: Conditions,
     numbers: dict[Atom, int],
     far: int,
+    choices: Iterator[int],
 ) -> Iterator[dict[Atom, int]]:
     """Numbers for the unknowns in `order` beside those chosen already, `far` steps from the smallest
-    ones together."""
+    ones together; `choices` counts them."""
     if not order:
         if not far:
             yield numbers
@@ -103,7 +105,9 @@ def _chosen(
     atom, rest = order[0], order[1:]
     ends = _ends(atom, conditions.ranges, numbers)
     for position, number in enumerate(islice(_candidates(atom, ends, conditions), far + 1)):
-        yield from _chosen(rest, conditions, {**numbers, atom: number}, far - position)
+        if next(choices) > CHOICES:
+            return
+        yield from _chosen(rest, conditions, {**numbers, atom: number}, far - position, choices)
 
 
 def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:
