@@ -93,6 +93,7 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "different-loops": (lambda n: kernel(1, "".join(map(different_loop, range(n)))), 15),
     "loops-with-buffers": (lambda n: kernel(n, "".join(loop(1, k) for k in range(n))), 10),
     "statements": (lambda n: kernel(1, loop(n)), 25),
+    "statements-of-equal-loops": (lambda n: kernel(1, loop(n) * 2), 25),
     "nest": (lambda n: kernel(1, nest(n)), 2),
 }
 

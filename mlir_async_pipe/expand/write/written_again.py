@@ -120,17 +120,15 @@ def _recipe(
     needed = used - made
     if not needed <= numbers.keys():
         return None
-    places = []
-    for located in (each for op in ops for each in _located(op)):
-        number = next((n for n, p in enumerate(read.places) if p == located.location), None)
-        if number is None:
-            return None
-        places.append(number)
-    chosen = sorted(set(places))
-    same = [
-        (a, b) for a in chosen for b, place in enumerate(read.places)
-        if b > a and place == read.places[a]
-    ]  # fmt: skip
+    # A location has no hash of its own; its attribute has.
+    first: dict[Any, int] = {}
+    firsts = [first.setdefault(place.attr, n) for n, place in enumerate(read.places)]
+    located = [first.get(each.location.attr) for op in ops for each in _located(op)]
+    places = [number for number in located if number is not None]
+    if len(places) < len(located):
+        return None
+    chosen = set(places)
+    same = [(a, b) for b, a in enumerate(firsts) if a < b and a in chosen]
     outer = {value: numbers[value] for value in needed}
     return _Recipe(read.key, templates, places, outer, same, written)
 
