@@ -178,14 +178,15 @@ def _rings(
     loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
 ) -> list[Ring]:
     plans = []
-    for loop in loops:
-        beside = tuple(other for other in loops if other != loop)
-        try:
-            plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
-        except AsyncPipeError as error:
-            error.loop = loop
-            raise
-        plans.append(plan)
+    with unchanged():
+        for loop in loops:
+            beside = tuple(other for other in loops if other != loop)
+            try:
+                plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
+            except AsyncPipeError as error:
+                error.loop = loop
+                raise
+            plans.append(plan)
     return share_rings(plans, limits.workgroup_bytes, around)
 
 

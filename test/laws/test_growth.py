@@ -5,7 +5,7 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
+Covers: expand/plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
 checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py
 """
 
@@ -174,6 +174,71 @@ def test_counts_in_graphs_of_blocks_grow_with_the_blocks(mode: str) -> None:
 
     calls_of(1)
     one, two, four = (calls_of(8 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
+TENSOR_MAP = (
+    "!nvgpu.tensormap.descriptor<tensor = memref<8x32xf32, 3>, swizzle = none, l2promo = none, "
+    "oob = zero, interleave = none>"
+)
+BARRIERS = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>"
+TILE = "memref<8x32xf32, #gpu.address_space<workgroup>>"
+
+
+def tensor_loops(loops: int) -> str:
+    """Loops of tensor copies, each with an mbarrier and a tile of its own."""
+    made = "".join(
+        f"""
+  %b{n} = memref.alloc() : {TILE}
+  %full{n} = nvgpu.mbarrier.create -> {BARRIERS}
+  nvgpu.mbarrier.init %full{n}[%c0], %c1, predicate = %leader : {BARRIERS}"""
+        for n in range(loops)
+    )
+    written = "".join(
+        f"""
+  %r{n} = scf.for %i = %c0 to %n step %c1 iter_args(%phase = %false) -> (i1) {{
+    nvgpu.mbarrier.arrive.expect_tx %full{n}[%c0], %bytes, predicate = %leader : {BARRIERS}
+    nvgpu.tma.async.load %map[%i, %c0], %full{n}[%c0] to %b{n}, predicate = %leader
+        : {TENSOR_MAP}, {BARRIERS} -> {TILE}
+    nvgpu.mbarrier.try_wait.parity %full{n}[%c0], %phase, %bytes : {BARRIERS}
+    %v = memref.load %b{n}[%c0, %t] : {TILE}
+    memref.store %v, %C[%i, %t] : memref<?x32xf32>
+    gpu.barrier
+    %flip = arith.xori %phase, %true : i1
+    scf.yield %flip : i1
+  }} {{async_pipe.num_stages = 3 : i64, async_pipe.independent}}"""
+        for n in range(loops)
+    )
+    return f"""
+func.func @f(%pointer: !llvm.ptr, %C: memref<?x32xf32>, %n: index)
+    attributes {{gpu.kernel, gpu.known_block_size = array<i32: 32, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %bytes = arith.constant 1024 : index
+  %false = arith.constant false
+  %true = arith.constant true
+  %t = gpu.thread_id x
+  %map = builtin.unrealized_conversion_cast %pointer : !llvm.ptr to {TENSOR_MAP}
+  %leader = arith.cmpi eq, %t, %c0 : index{made}
+  nvvm.fence.mbarrier.init
+  gpu.barrier{written}
+  return
+}}"""
+
+
+def test_twice_the_loops_of_tensor_copies_take_twice_the_calls() -> None:
+    def calls_of(loops: int) -> int:
+        with new_context():
+            module, session = ir.Module.parse(tensor_loops(loops)), Session()
+
+            def run_both() -> None:
+                for name in ("async-pipe-schedule", "async-pipe-expand"):
+                    run(name, module, session)
+
+            return calls_in(run_both)
+
+    calls_of(1)
+    one, two, four = (calls_of(10 * times) for times in (1, 2, 4))
     assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
@@ -108,9 +109,7 @@ def _check_users(
     """Every op of the function that names the buffer is in the loop, and can show a slot of it; or
     in a loop of the same ring, of which that is asked too."""
     loop, *sharing = loops
-    for op in walk(function):
-        if not names_buffer(op, root):
-            continue
+    for op in users_of_memory(function).get(root.identity, ()):
         above = list(ancestors(op))
         if loop not in above:
             if op.name in DEALLOCATION_OPS or any(other in above for other in sharing):
@@ -139,10 +138,14 @@ def _check_users(
             )
 
 
-def names_buffer(op: Operation, root: Root) -> bool:
-    """Whether an operand of the op is the buffer or a view of it."""
-    named = [value for value in op.operands if _is_memory(value)]
-    return any(root_of(value).identity == root.identity for value in named)
+@remembered
+def users_of_memory(root: Operation) -> dict[Any, list[Operation]]:
+    """The ops of `root` of which an operand is a buffer or a view of it, by its identity."""
+    found: dict[Any, list[Operation]] = {}
+    for op in walk(root):
+        for identity in {root_of(value).identity for value in op.operands if _is_memory(value)}:
+            found.setdefault(identity, []).append(op)
+    return found
 
 
 def _shows_slots(op: Operation) -> bool:

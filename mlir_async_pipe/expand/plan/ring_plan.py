@@ -7,7 +7,6 @@ mbarriers decide too, `ring_sharing` says. Nothing after that can fail.
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
@@ -80,50 +79,49 @@ def plan_ring(
 ) -> RingPlan:
     """Decide everything but how many slots there are, which `share_rings` does; `beside` are the other
     loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
-    with unchanged():
-        annotations = names.read_loop(loop)
-        body = read_body(loop)
-        transactions = transactions_of(loop)
-        ahead, copies_first = _places(body, transactions)
-        products = products_of(loop)
-        left = in_flight(products, annotations.in_flight, loop)
-        apart = (annotations.roles if roles == "auto" else roles) == "specialised"
-        setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
-        sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
-        undecided = undecided_phases(loop, transactions, outer, sharing)
-        issue = issue_slice(body, transactions, around)
-        if not annotations.independent:
-            check_independent(body, transactions, noalias_arguments)
-        buffers = ring_buffers(body, transactions, 1, sharing)
-        check_uniform(loop)
-        dropped = barriers_to_drop(body, buffers, copies_first or apart)
-        parted = None
-        if apart:
-            size = around.launch_size(loop)
-            parted = plan_roles(body, transactions, setups, outer, issue, products, dropped, size)
-        return RingPlan(
-            loop,
-            body,
-            transactions,
-            setups,
-            outer,
-            issue,
-            buffers,
-            products,
-            1,
-            ahead,
-            left,
-            copies_first,
-            # Products that complete on mbarriers are waited for where the ring says so.
-            copies_first
-            and not (left or products.completions)
-            and ends_after_barrier(body, buffers, dropped),
-            dropped,
-            static_trip_count(loop),
-            parted,
-            undecided,
-            ahead,
-        )
+    annotations = names.read_loop(loop)
+    body = read_body(loop)
+    transactions = transactions_of(loop)
+    ahead, copies_first = _places(body, transactions)
+    products = products_of(loop)
+    left = in_flight(products, annotations.in_flight, loop)
+    apart = (annotations.roles if roles == "auto" else roles) == "specialised"
+    setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
+    sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
+    undecided = undecided_phases(loop, transactions, outer, sharing)
+    issue = issue_slice(body, transactions, around)
+    if not annotations.independent:
+        check_independent(body, transactions, noalias_arguments)
+    buffers = ring_buffers(body, transactions, 1, sharing)
+    check_uniform(loop)
+    dropped = barriers_to_drop(body, buffers, copies_first or apart)
+    parted = None
+    if apart:
+        size = around.launch_size(loop)
+        parted = plan_roles(body, transactions, setups, outer, issue, products, dropped, size)
+    return RingPlan(
+        loop,
+        body,
+        transactions,
+        setups,
+        outer,
+        issue,
+        buffers,
+        products,
+        1,
+        ahead,
+        left,
+        copies_first,
+        # Products that complete on mbarriers are waited for where the ring says so.
+        copies_first
+        and not (left or products.completions)
+        and ends_after_barrier(body, buffers, dropped),
+        dropped,
+        static_trip_count(loop),
+        parted,
+        undecided,
+        ahead,
+    )
 
 
 def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from mlir_async_pipe.bindings.raw_ops import Value, walk
+from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.mbarrier_setup import shared
 from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
-from mlir_async_pipe.expand.plan.ring_memory import names_buffer
+from mlir_async_pipe.expand.plan.ring_memory import users_of_memory
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
@@ -73,16 +73,15 @@ def _check_tiles(ring: Ring) -> None:
         for buffer in one.buffers:
             if buffer.root.identity in own:
                 continue
-            for op in walk(other.loop):
-                if names_buffer(op, buffer.root):
-                    raise PipelineError(
-                        f"cannot pipeline: {buffer.root} gets a tile an iteration, and "
-                        f"'{op.name}' of another loop uses it, too",
-                        code="not-privatisable",
-                        at=op,
-                        notes=(("the loop", one.loop),),
-                        advice="give the loop a buffer of its own",
-                    )
+            for op in users_of_memory(other.loop).get(buffer.root.identity, ()):
+                raise PipelineError(
+                    f"cannot pipeline: {buffer.root} gets a tile an iteration, and "
+                    f"'{op.name}' of another loop uses it, too",
+                    code="not-privatisable",
+                    at=op,
+                    notes=(("the loop", one.loop),),
+                    advice="give the loop a buffer of its own",
+                )
 
 
 def _fitted(ring: Ring, limit: int | None, around: Surroundings) -> Ring:

@@ -16,6 +16,7 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, symbol_name, walk
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
@@ -32,6 +33,7 @@ ANY = "any"
 DYNAMIC = "dynamic"
 
 
+@remembered
 def tensor_alignments(root: Operation) -> dict[Any, int]:
     """Bytes by what they are asked of: an attribution or allocation (its value), a global (its
     name), DYNAMIC shared memory, or ANY buffer. Callees ask it of what they are handed."""
