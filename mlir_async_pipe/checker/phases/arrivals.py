@@ -67,11 +67,12 @@ class Phase(NamedTuple):
         total = mask.bit_count() * arrivals
         if total > needs - self.arrived:
             who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
+            before = f", {self.arrived} came before" if self.arrived else ""
             raise PhaseFault(
                 "too-many-arrivals",
                 op,
                 init,
-                f"{who} here, {self.arrived} came before; the mbarrier is initialised to {needs} a phase",
+                f"{who} here{before}; the mbarrier is initialised to {needs} a phase",
             )
         added = None if size is None else size * mask.bit_count()
         expected = None if self.expected is None or added is None else self.expected + added
