@@ -13,31 +13,45 @@ Two generic accesses that race still do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
 from mlir_async_pipe.checker.phase_faults import FoundFault
+from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 
-def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) -> Followed | None:
+def judge_async_proxy(
+    judge: Judge,
+    sites: Sites,
+    flow: Flow,
+    threads: Threads,
+    cluster: Callable[[], Size | None],
+) -> Followed | None:
     """Replace what was found of such memory by what its phases say; None if there are none."""
     touched = _touched(sites, flow)
     proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
-    if not touched and not proxies and not _has_mbarriers(flow):
+    remote = {
+        number
+        for number, site in enumerate(sites.sites)
+        if site.access is not None and is_of_cluster(site.access.memory)
+    }
+    if not touched and not proxies and not remote and not _has_mbarriers(flow):
         return None
     for key, finding in list(judge.findings.items()):
         if proxies & {finding.later, finding.earlier}:
             del judge.findings[key]
-    followed = follow(flow, sites, touched, threads.size if threads.several else (1, 1, 1))
+    size = threads.size if threads.several else (1, 1, 1)
+    followed = follow(flow, sites, touched, size, cluster)
     for fault in followed.faults:
         _tell(judge, sites, fault, followed.ops)
     reason = followed.reason
@@ -48,7 +62,8 @@ def judge_async_proxy(judge: Judge, sites: Sites, flow: Flow, threads: Threads) 
         if site.access is None:
             continue
         root = sites.static_root(number)
-        near = number in proxies or any(judge.roots.may_alias(root, other) for other in touched)
+        near = number in proxies | remote
+        near = near or any(judge.roots.may_alias(root, other) for other in touched)
         if near and number not in unsafe:
             judge.unfollowed(number, reason, "async-proxy")
     for run in _waits(flow):

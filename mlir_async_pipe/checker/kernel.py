@@ -42,7 +42,10 @@ from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import axes_read
 from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
+    Size,
     block_size,
+    cluster_size,
+    constant_sizes,
     enclosing_launch_size,
     launches_below,
     sizes_of,
@@ -257,6 +260,12 @@ class _Run:
             )
         return self.kernel not in ancestors(around)
 
+    def cluster(self) -> Size | None:
+        """The blocks of a cluster, where the kernel or all its launches say how many they are."""
+        if self.kernel.name == "gpu.launch":
+            return constant_sizes(self.kernel, "cluster")
+        return cluster_size(self.kernel)
+
     def _exhausted(self, judge: Judge, sites: Sites, only: frozenset[int] | None) -> None:
         """Nothing is known of accesses, and of barriers, that were not followed to the end.
 
@@ -289,7 +298,7 @@ class _Run:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
             self._exhausted(judge, sites, only)
-        followed = judge_async_proxy(judge, sites, self.flow, self.threads)
+        followed = judge_async_proxy(judge, sites, self.flow, self.threads, self.cluster)
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

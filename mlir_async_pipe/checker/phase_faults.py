@@ -28,6 +28,8 @@ FaultCode = Literal[
     "barrier-not-initialised",
     "init-not-visible",
     "unwaited-copy",
+    "block-ended",
+    "out-of-bounds",
 ]
 
 
@@ -71,6 +73,8 @@ _SENTENCES = {
     "deadlock": "'{op}' waits for a phase that no arrival ends",
     "barrier-not-initialised": "'{op}' uses an mbarrier that is not initialised",
     "init-not-visible": "'{op}' may run before '{other}' of another thread",
+    "block-ended": "'{op}' may come when the block that it reaches has ended",
+    "out-of-bounds": "'{op}' names a block that is not in the cluster",
     "unwaited-copy": "'{op}' may still use workgroup memory when the block ends",
 }
 PHASE_SENTENCES = _SENTENCES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
-from mlir_async_pipe.checker.phases.role_log import NAMED, Does
+from mlir_async_pipe.checker.phases.role_log import Does
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -36,7 +36,7 @@ def role_uses(function: str, followed: Followed) -> Iterator[RoleUse]:
     """The records of a kernel, by op and role."""
     for step, seen in sorted(followed.roles.items(), key=lambda entry: entry[0]):
         op = followed.ops[step.op].op
-        made = None if step.root == NAMED else Place.of(followed.ops[step.init].op)
+        made = None if step.root < 0 else Place.of(followed.ops[step.init].op)
         yield RoleUse(
             function,
             _ranges(step.mask),

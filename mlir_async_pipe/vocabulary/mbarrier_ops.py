@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 
 # Bytes of an mbarrier, and what it is aligned to.
@@ -125,6 +126,8 @@ _UNFOLLOWED = (
     "nvvm.tensormap.replace",
 )
 _FOLLOWED = (
+    *CLUSTER_BARRIER,
+    MAPA,
     "nvvm.cp.async.bulk.commit.group",
     "nvvm.cp.async.bulk.wait_group",
     "nvvm.cp.async.bulk.global.shared.cta",

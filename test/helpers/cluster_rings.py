@@ -20,9 +20,22 @@ _MAP = (
     "oob = zero, interleave = none>"
 )
 _HALF = "memref<32xf32, strided<[1], offset: ?>, WG>"
+
+
+def ring_sizes(cluster: int | None = 2, threads: int = 64) -> str:
+    """What the kernel says of its cluster and its blocks."""
+    known = f"gpu.known_block_size = array<i32: {threads}, 1, 1>"
+    size = f", gpu.known_cluster_size = array<i32: {cluster}, 1, 1>"
+    return known if cluster is None else known + size
+
+
 PARTS = {
-    "sizes": "gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_cluster_size = array<i32: 2, 1, 1>",
+    "sizes": ring_sizes(),
+    "other": "%other = arith.subi %one, %rank : i32",
+    "tiles": f"%tiles = arith.constant {TILES} : index",
+    "more": "",
     "fence": "nvvm.fence.mbarrier.init",
+    "arrivals": "%c2",
     "meet first": "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}",
     "wait empty": "nvgpu.mbarrier.try_wait.parity %empty[%s], %free, %c64 : BARS",
     "bytes": "256",
@@ -33,8 +46,30 @@ PARTS = {
     "arrive here": "nvvm.mbarrier.arrive %mine : !llvm.ptr<3>",
     "meet last": "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}",
 }
+RELAXED = "nvvm.cluster.arrive.relaxed {aligned}\nnvvm.cluster.wait {aligned}"
+# Changes that leave a ring right.
+ANY_TRIPS = {"tiles": "", "more": ", %tiles: index"}
+BY_PLACE = """%place = arith.index_cast %block : index to i32
+  %other = arith.xori %place, %one : i32"""
+_FIRST_COPIES = f"""%whole = memref.subview %buffer[%s, 0][1, 32][1, 1] : memref<{SLOTS}x{TILE}xf32, WG> to {_HALF}
+        %half = memref.subview %buffer[%s, 32][1, 32][1, 1] : memref<{SLOTS}x{TILE}xf32, WG> to {_HALF}
+        %second = arith.addi %first, %c32 : index
+        scf.if %is_first {{
+          nvgpu.tma.async.load %x[%first], %full[%s] to %whole multicast_mask = %mask : MAP, BARS -> {_HALF}
+          nvgpu.tma.async.load %x[%second], %full[%s] to %half multicast_mask = %mask : MAP, BARS -> {_HALF}
+        }}"""
+# Block 0 copies all: it waits for the readers of both blocks, block 1 for its own alone.
+ISSUED_BY_ONE = {
+    "copy": _FIRST_COPIES,
+    "other": """%other = arith.constant 0 : i32
+  %is_first = arith.cmpi eq, %block, %c0 : index
+  %count = arith.select %is_first, %c2, %c1 : index
+  %is_second = arith.cmpi ne, %block, %c0 : index""",
+    "arrivals": "%count",
+    "arrive_remote": "scf.if %is_second {\nnvvm.mbarrier.arrive %there : !llvm.ptr<7>\n}",
+}
 _TEXT = f"""
-func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32>) attributes {{[sizes]}} {{
+func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32>[more]) attributes {{[sizes]}} {{
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP
   %buffer = memref.alloc() : memref<{SLOTS}x{TILE}xf32, WG>
   %c0 = arith.constant 0 : index
@@ -43,7 +78,7 @@ func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32>) attributes {{[s
   %c32 = arith.constant 32 : index
   %c63 = arith.constant 63 : index
   %c64 = arith.constant 64 : index
-  %tiles = arith.constant {TILES} : index
+  [tiles]
   %slots = arith.constant {SLOTS} : index
   %bytes = arith.constant [bytes] : index
   %mask = arith.constant [mask] : i16
@@ -53,12 +88,12 @@ func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32>) attributes {{[s
   %leader = arith.cmpi eq, %t, %c0 : index
   %rank = nvvm.read.ptx.sreg.cluster.ctarank : i32
   %block = gpu.cluster_block_id x
-  %other = arith.subi %one, %rank : i32
+  [other]
   %full = nvgpu.mbarrier.create -> BARS
   %empty = nvgpu.mbarrier.create -> BARS
   scf.for %s = %c0 to %slots step %c1 {{
     nvgpu.mbarrier.init %full[%s], %c1, predicate = %leader : BARS
-    nvgpu.mbarrier.init %empty[%s], %c2, predicate = %leader : BARS
+    nvgpu.mbarrier.init %empty[%s], [arrivals], predicate = %leader : BARS
   }}
   [fence]
   [meet first]

@@ -5,6 +5,7 @@
     op_effects     what an op arrives at, waits for, copies, reads and writes there
     arrivals       mbarriers: arrivals, bytes and phases; async_memory: who may touch which bytes
     role_phases    the same between roles, role_memory, by warp_clocks: what warps know of each other
+    cluster_blocks blocks of a cluster as such roles; cluster_memory: what they do to each other's
     amounts        numbers on a path: exact ones, one for each thread, or sums of unknowns
 
 May import what the checker may, and of the checker its graph, forms and sites. Public:

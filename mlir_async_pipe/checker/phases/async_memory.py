@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, Ph
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
@@ -58,6 +59,7 @@ class AsyncMemory:
     `queues` hold async reads by queue and issuing threads; `reads` are those that are over, and
     generic ones, since the block met; `landed` are copies that only some threads waited for.
     `some_met`: some threads met at a barrier of their own, which orders more than is told here.
+    `blocks`: those of a cluster, if it is the memory of all of them.
     """
 
     everybody: int
@@ -67,6 +69,7 @@ class AsyncMemory:
     landed: frozenset[Touch] = frozenset()
     written: frozenset[Written] = frozenset()
     some_met: bool = False
+    blocks: Blocks = Blocks()
     tensor: TensorState = field(default_factory=lambda: TensorState(0))
 
     def __post_init__(self) -> None:
@@ -244,9 +247,7 @@ class AsyncMemory:
     def check_end(self) -> None:
         """The block ends."""
         for copy in self.copies():
-            raise PhaseFault(
-                "unwaited-copy", copy.op, copy.op, "no thread waits for the phase of this copy"
-            )
+            raise unwaited(copy)
         for product in self.tensor.in_flight(self.barriers):
             raise PhaseFault(
                 "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
@@ -256,6 +257,9 @@ class AsyncMemory:
                 if queue == BULK_STORE.name:
                     note = "no wait for its bulk group, with `.read` or without, has passed there"
                     raise PhaseFault("unwaited-copy", store.op, store.op, note)
+
+    def leave(self, mask: int) -> None:
+        """Threads end."""
 
     # Conflicts ----------------------------------------------------------------------------
 
@@ -313,6 +317,12 @@ class AsyncMemory:
 
 def _each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
     return tuple(dict.fromkeys(touches))
+
+
+def unwaited(copy: Copy) -> PhaseFault:
+    """A copy may land when its block has ended."""
+    note = "no thread waits for the phase of this copy"
+    return PhaseFault("unwaited-copy", copy.op, copy.op, note)
 
 
 def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:

@@ -2,6 +2,7 @@
 
     all threads go one way together      one path state, barriers of the block order everybody
     roles                                the same paths with clocks of warps (`role_memory`)
+    blocks of a cluster                  roles, each with memory of its own (`cluster_memory`)
 
 What iteration numbers are known modulo, and which warps act alike, is found while paths are
 followed: they begin anew where more of it is needed. What is wrong on a path is told for certain
@@ -10,12 +11,14 @@ if numbers of the kernel are found (`witness_numbers`) with which it is met.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
 from itertools import chain, islice
 from math import lcm
 
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
+from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.loop_turns import COUNTED, CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -27,6 +30,7 @@ from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.launch_size import Size
 
 # Kernels with numbers that are followed to tell faults for certain, and states that each begins at.
 WITNESSES, STATES = 48, 4
@@ -44,9 +48,14 @@ class Followed:
 
 
 def follow(
-    flow: Flow, sites: Sites, touched: set[int], size: tuple[int, int, int] | None
+    flow: Flow,
+    sites: Sites,
+    touched: set[int],
+    size: Size | None,
+    cluster: Callable[[], Size | None],
 ) -> Followed:
-    """Follow a kernel in which copies and products touch the roots `touched`."""
+    """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
+    and a `cluster` of such a size."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
@@ -54,7 +63,13 @@ def follow(
     effects = OpEffects(sites, touched)
     numbers = PathNumbers(flow, effects, size)
     classes = None
-    paths, short = _followed(flow, effects, numbers, exact=False)
+    try:
+        numbers.blocks = blocks_of(flow, size, cluster)
+    except NotFollowedError as unknown:
+        return Followed((), unknown.reason, ())
+    if blocks := numbers.blocks.members_of_all():
+        classes = WarpClasses(tuple(warps_of(mask) for mask in blocks))
+    paths, short = _followed(flow, effects, numbers, exact=False, classes=classes)
     if short.reason == "specialised":
         classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
         paths, short = _followed(flow, effects, numbers, exact=False, classes=classes)
@@ -81,7 +96,7 @@ def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) 
             if frozenset(chosen.items()) in tried:
                 continue
             tried.add(frozenset(chosen.items()))
-            one = PathNumbers(flow, effects, numbers.size, chosen)
+            one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
             _, there = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
             met.update((_ends(other), other) for other in there.faults if other.certain)
     told = [replace(fault, certain=_ends(fault) in met) for fault in found.faults]

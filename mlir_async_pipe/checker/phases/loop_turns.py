@@ -212,7 +212,7 @@ class LoopTurns:
             (strand, other)
             for strand in state.others
             for other, theirs in strand.turns.items()
-            if theirs.over >= 0 and self._bounds(state, other, _getter(strand, state)) == bounds
+            if theirs.over >= 0 and self._bounds(state, other, _getter(strand)) == bounds
         ]
         if not alike and over < self.counted + MORE_ALONE:
             return
@@ -263,8 +263,8 @@ def _is_of_one_role(atom: Atom) -> bool:
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
 
 
-def _getter(strand: Strand, state: PathState) -> Callable[[int], Value]:
-    return lambda number: strand.env.get(number, state.given(number))
+def _getter(strand: Strand) -> Callable[[int], Value]:
+    return lambda number: strand.env.get(number, strand.given(number))
 
 
 def _unused(state: PathState, trips: int | None) -> Atom:

@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_access,
     region_of_view,
 )
+from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
@@ -123,7 +124,7 @@ class OpEffects:
         if rule.use in ("handle", "test"):
             return None
         at = operands_of(run, rule)
-        if "multicast" in at:
+        if "multicast" in at and rule.use != "copy":
             return _not_followed
         number = self.number(run)
 
@@ -159,7 +160,9 @@ class OpEffects:
                 memory.commit_products(key, number, mask)
             case "copy":
                 region, size = self._box(spot, run, at)
-                memory.issue_copy(key, number, mask, region, size)
+                blocks = spot.exact(at["multicast"]) if "multicast" in at else None
+                for there, lands in landings(memory.blocks, blocks, key, region, number):
+                    memory.issue_copy(there, number, mask, lands, size)
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -242,7 +245,7 @@ class OpEffects:
                 ]
             else:
                 regions = []
-            for region in regions or [Region(root) for root in sorted(self.touched)]:
+            for region in regions or spot.memory.blocks.anywhere(self.touched, spot.mask):
                 spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
 
     def _store(self, run: Run, row: Row, spot: Spot) -> None:
@@ -293,7 +296,8 @@ class OpEffects:
 
     def _is_touched(self, memory: Any, frame: int) -> bool:
         root = self.root(memory, frame)
-        return any(self.sites.roots.may_alias(root, other) for other in self.touched)
+        alias = self.sites.roots.may_alias
+        return is_of_cluster(memory) or any(alias(root, other) for other in self.touched)
 
     def _opaque(self, run: Run) -> Effect | None:
         """An op outside the vocabulary: not followed if it may reach what copies touch."""

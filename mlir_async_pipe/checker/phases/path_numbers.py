@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     root_place,
     value_of,
 )
+from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
@@ -32,7 +33,7 @@ from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.launch_ids import ELECT, SHUFFLES, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
@@ -53,34 +54,37 @@ Rule = Evaluation | None
 @dataclass
 class PathNumbers:
     """The values of one kernel whose block has `size` threads; of an instance of it the unknowns in
-    `chosen` are these numbers. `unknowns`: those that were asked for."""
+    `chosen` are these numbers. `unknowns`: those that were asked for. `blocks`: those of a cluster
+    that have to do with each other."""
 
     flow: Flow
     effects: OpEffects
     size: tuple[int, int, int]
     chosen: Mapping[Atom, int] = field(default_factory=dict)
     unknowns: dict[int, Atom] = field(default_factory=dict)
-    _given: dict[int, Value] = field(default_factory=dict)
+    blocks: Blocks = Blocks()
+    _given: dict[tuple[int, int], Value] = field(default_factory=dict)
     _groups: dict[Any, int] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
-        """The threads of the block."""
-        return self.size[0] * self.size[1] * self.size[2]
+        """The threads of the block, or of all in its cluster."""
+        return self.size[0] * self.size[1] * self.size[2] * self.blocks.count
 
-    def given(self, number: int) -> Value:
-        """A value that no step of the path makes: a constant, an argument, an id of the launch."""
-        if number not in self._given:
-            self._given[number] = self._number_of(number, self._find(number))
-        return self._given[number]
+    def given(self, number: int, rank: int = 0) -> Value:
+        """A value that no step of the path makes in the block `rank` of its cluster: a constant, an
+        argument, an id of the launch."""
+        if (number, rank) not in self._given:
+            self._given[number, rank] = self._number_of(number, self._find(number, rank))
+        return self._given[number, rank]
 
     def _number_of(self, number: int, value: Value) -> Value:
         """A value that the kernel is given: as it is chosen, or an unknown."""
         if not isinstance(value, Form):
             return value
-        ((atom, _),) = value.terms
+        ((atom, factor),) = value.terms
         self.unknowns[number] = atom
-        return self.chosen.get(atom, value)
+        return factor * self.chosen[atom] + value.constant if atom in self.chosen else value
 
     def divisors(self) -> dict[Atom, int]:
         """By which constants unknowns are divided."""
@@ -93,7 +97,7 @@ class PathNumbers:
                         found[atom] = max(by, found.get(atom, 1))
         return found
 
-    def _find(self, number: int) -> Value:
+    def _find(self, number: int, rank: int) -> Value:
         frame, value = self.flow.values[number]
         if isinstance(value, Constant):
             return value.value
@@ -103,18 +107,16 @@ class PathNumbers:
         if constant is not None:
             return constant
         made = defining_op(value)
-        if made is not None and made.name == POINTER_OF_ADDRESS:
+        if made is not None and made.name in (POINTER_OF_ADDRESS, MAPA):
             return None
         if is_memory(value.type):
-            root = root_of(value)
-            return (
-                root_place(self.effects.root(value, frame), value.type)
-                if root.value == value
-                else None
-            )
+            root, at = root_of(value), self.effects.root(value, frame)
+            if root.space == "workgroup":
+                at = self.blocks.own(at, rank)
+            return root_place(at, value.type) if root.value == value else None
         found = launch_id(value)
         if found is not None:
-            return self._id(found)
+            return self._id(found, rank)
         if not is_integer(value.type) or not is_block_argument(value):
             return None
         if not _is_of_kernel(value) or frame:
@@ -123,9 +125,11 @@ class PathNumbers:
             return forms.of_atom(Atom("bit", number))
         return forms.of_atom(Atom("size" if is_size(value) else "unknown", number))
 
-    def _id(self, found: LaunchId) -> Amount:
-        linear = np.arange(self.threads, dtype=np.int64)
-        x, y, _ = self.size
+    def _id(self, found: LaunchId, rank: int) -> Amount:
+        x, y, z = self.size
+        linear = np.tile(np.arange(x * y * z, dtype=np.int64), self.blocks.count)
+        if self.blocks.threads and (known := _id_in_cluster(found, self.blocks, rank)) is not None:
+            return known
         if found.kind == "thread":
             return of_array((linear % x, linear // x % y, linear // (x * y))[found.axis])
         if found.kind == "lane":
@@ -165,11 +169,13 @@ class PathNumbers:
             return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name]]))
         if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
             return lambda spot: spot.get(run.operands[0])
-        if launch_id(op.results[0]) is not None:
-            return lambda spot: self.given(run.results[0])
-        if is_memory(op.results[0].type):
-            made = self.given(run.results[0])
-            return (lambda spot: made) if made is not None else None
+        if op.name == MAPA:
+            number = self.effects.number(run)
+            place, rank = run.operands
+            return lambda spot: self.blocks.named(spot.get(place), spot.exact(rank), number)
+        is_known = is_memory(op.results[0].type) and self.given(run.results[0]) is not None
+        if is_known or launch_id(op.results[0]) is not None:
+            return lambda spot: self.given(run.results[0], self.blocks.rank_of(spot.mask))
         return None
 
     def parts(self, run: Run) -> list[Rule] | None:
@@ -193,7 +199,7 @@ class PathNumbers:
     def _handle(self, run: Run) -> Evaluation:
         if not run.operands:
             group = self._groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self._groups))
-            return lambda spot: Place(group, 0, 0)
+            return lambda spot: Place(self.blocks.own(group, self.blocks.rank_of(spot.mask)), 0, 0)
 
         def one(spot: Spot) -> Value:
             group, index = spot.get(run.operands[0]), spot.get(run.operands[1])
@@ -224,6 +230,26 @@ class PathNumbers:
             if lanes:
                 chosen[first + lanes.bit_length() - 1] = 1
         return of_array(chosen)
+
+
+def _id_in_cluster(found: LaunchId, blocks: Blocks, rank: int) -> Amount:
+    """An id that the blocks of a cluster do not share, or its size; None for all others."""
+    along, at = blocks.size[found.axis], blocks.index(rank)[found.axis]
+    match found.kind:
+        case "block":
+            cluster = forms.of_atom(Atom("size", ("cluster", found.axis)))
+            return forms.add(forms.scale(cluster, along), Form(at))
+        case "grid_size":
+            return forms.scale(forms.of_atom(Atom("size", ("cluster_count", found.axis))), along)
+        case "cluster_block":
+            return at
+        case "cluster_size":
+            return along
+        case "cluster_rank":
+            return rank
+        case "cluster_blocks":
+            return blocks.count
+    return None
 
 
 def _is_of_kernel(value: Any) -> bool:

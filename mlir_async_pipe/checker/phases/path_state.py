@@ -50,7 +50,7 @@ class Strand:
 
     `blocked`: why it waits, and how far the memory had come when it was asked last. `handed`: it is
     at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: it
-    has done something since it parted from others.
+    has done something since it parted from others. `given` are the values that no step makes.
     """
 
     block: int
@@ -60,6 +60,7 @@ class Strand:
     registers: Registers
     turns: dict[int, Turn]
     sides: tuple[Parted, ...]
+    given: Callable[[int], Value]
     meeting: tuple[int, int] | None = None
     acted: bool = False
     blocked: tuple[Blocked, int] | None = None
@@ -179,7 +180,7 @@ class PathState:
         number = atom.key
         assert isinstance(number, int)
         for strand in self.strands():
-            own = strand.env.get(number, self.given(number))
+            own = strand.env.get(number, strand.given(number))
             for other, value in [(number, own), *strand.env.items()]:
                 if isinstance(value, Form):
                     factor = dict(value.terms).get(atom, 0)

@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, is_asked
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
@@ -35,6 +36,7 @@ from mlir_async_pipe.checker.phases.role_phases import BlockedError
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,
     act,
+    begin_blocks,
     deadlock,
     resume,
     split_role,
@@ -113,8 +115,12 @@ class PhasePaths:
         memory = AsyncMemory(everybody)
         if self.classes is not None:
             clocks = WarpClocks.started(self.classes)
-            memory = RoleMemory(everybody, clocks=clocks, log=self.log)
+            blocks = self.numbers.blocks
+            kind = ClusterMemory if blocks.threads else RoleMemory
+            memory = kind(everybody, clocks=clocks, log=self.log, blocks=blocks)
         start = PathState(self.numbers.given, memory, everybody)
+        if self.numbers.blocks.threads:
+            begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         steps = 0
         while self.work:
@@ -277,6 +283,7 @@ class PhasePaths:
                     raise NotFollowedError("unknown-number")
                 self._take(next((e for v, e in cases if v == chosen), default), state)
             case Stop():
+                state.memory.leave(state.mask or 0)
                 if state.others:
                     raise NextRoleError
                 state.memory.check_end()

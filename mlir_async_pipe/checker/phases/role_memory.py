@@ -9,19 +9,19 @@ As in `async_memory`, with clocks of warps in the place of barriers of the block
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_init, single
-from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse
+from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse, unwaited
 from mlir_async_pipe.checker.phases.byte_places import Region
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
 from mlir_async_pipe.checker.phases.tensor_state import Product
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Ranks, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
@@ -96,6 +96,7 @@ class RoleMemory(AsyncMemory):
                     waits=tuple(
                         w._replace(tick=ranks.of_one(w.number, w.tick + 1)) for w in one.waits
                     ),
+                    shown=one.shown and ranks.of_shown(*one.shown),
                 ),
                 ranks.of_one(one.column, one.over),
             )
@@ -115,7 +116,11 @@ class RoleMemory(AsyncMemory):
                 for one in self.brought.values()
             ),
             frozenset(one._replace(done=ranks.of_event(one.done)) for one in self.generic.values()),
+            self._key_of_blocks(ranks),
         )
+
+    def _key_of_blocks(self, ranks: Ranks) -> Hashable:
+        """What is asked of blocks of a cluster beside that."""
 
     def _asked(self) -> Iterator[tuple[int, int]]:
         """The limits that some clock may be compared with."""
@@ -124,6 +129,8 @@ class RoleMemory(AsyncMemory):
             events = (one.born, one.arrivals, *(end.arrivals for end in one.ends))
             yield from ((number, tick + 1) for event in events for number, tick in event)
             yield from ((wait.number, wait.tick + 1) for wait in one.waits)
+            if one.shown is not None:
+                yield one.shown[0], one.shown[1] + 1
         yield from ((one.column, one.phase + 1) for one in self.brought.values())
         for event in (*self.over.values(), *(one.done for one in self.generic.values())):
             yield from ((number, tick + 1) for number, tick in event)
@@ -265,14 +272,7 @@ class RoleMemory(AsyncMemory):
     def check_end(self) -> None:
         """The block ends."""
         super().check_end()
-        for one in self.brought.values():
-            if all(known[one.column] <= one.phase for known in self.clocks.known):
-                raise PhaseFault(
-                    "unwaited-copy",
-                    one.copy.op,
-                    one.copy.op,
-                    "no thread waits for the phase of this copy",
-                )
+        check_waited(self.brought.values(), self.clocks.known)
 
     def explained(self, fault: PhaseFault) -> PhaseFault:
         """A wait that passed twice for one phase before something went wrong is what is wrong."""
@@ -317,6 +317,13 @@ class RoleMemory(AsyncMemory):
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
         same = touch.by == other.by and single(_threads(touch))
         return same or self.clocks.sees(_threads(touch), event)
+
+
+def check_waited(landed: Iterable[Landed], there: Sequence[Known]) -> None:
+    """Somebody of those who are there knows that copies are over."""
+    for one in landed:
+        if all(known[one.column] <= one.phase for known in there):
+            raise unwaited(one.copy)
 
 
 def _threads(touch: Touch) -> int:

@@ -65,7 +65,8 @@ class Shared(NamedTuple):
     `born`), fenced for the async proxy; the mbarrier `column` of the clocks.
 
     `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
-    the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one.
+    the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
+    knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase).
     """
 
     needs: int
@@ -82,6 +83,7 @@ class Shared(NamedTuple):
     told: Known = ()
     ends: tuple[End, ...] = ()
     waits: tuple[Passed, ...] = ()
+    shown: tuple[int, int] | None = None
 
     def knows_end(self, clocks: WarpClocks, mask: int, phase: int) -> bool:
         """Whether threads know that a phase is over."""
@@ -97,11 +99,20 @@ class Shared(NamedTuple):
 
 def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
     """Threads use an mbarrier, which they must see."""
-    check_visible(barrier.by == mask or clocks.sees(mask, barrier.born), barrier.init, op)
+    shown = barrier.shown
+    seen = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
+    check_visible(seen or barrier.by == mask or clocks.sees(mask, barrier.born), barrier.init, op)
 
 
 def arrive(
-    barrier: Shared, clocks: WarpClocks, op: int, mask: int, arrivals: int, size: int | None
+    barrier: Shared,
+    clocks: WarpClocks,
+    op: int,
+    mask: int,
+    arrivals: int,
+    size: int | None,
+    *,
+    tells: bool = True,
 ) -> Shared:
     """Each thread of a mask arrives `arrivals` times, and announces bytes."""
     check_usable(barrier, clocks, op, mask)
@@ -119,7 +130,7 @@ def arrive(
         running=running,
         arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
         arrived_by=barrier.arrived_by | mask,
-        gathered=joined(barrier.gathered, clocks.release(mask)),
+        gathered=joined(barrier.gathered, clocks.release(mask) if tells else ()),
     )
 
 
@@ -136,7 +147,10 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared
             "this copy may count in the phase that is announced here, which its bytes are not of",
         )
     running = barrier.running
-    return barrier._replace(running=running._replace(copies=(*running.copies, issued)))
+    return barrier._replace(
+        running=running._replace(copies=(*running.copies, issued)),
+        gathered=joined(barrier.gathered, clocks.phases_known(mask)),
+    )
 
 
 def ended(barrier: Shared) -> Shared | None:

@@ -11,8 +11,11 @@ alone. Where nobody can go on all that wait hang, in this order of the roles and
 
 from __future__ import annotations
 
+from functools import partial
+
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import lacks
@@ -38,6 +41,7 @@ def suspend(state: PathState, block: int, position: int) -> Strand:
         state.registers,
         state.turns,
         state.sides,
+        state.given,
         state.meeting,
         state.acted,
     )
@@ -60,12 +64,22 @@ def resume(state: PathState) -> Strand | None:
     state.others = (*state.others[:number], *state.others[number + 1 :])
     state.mask, state.env, state.turns = role.mask, role.env, role.turns
     state.registers, state.sides, state.meeting = role.registers, role.sides, role.meeting
-    state.acted = role.acted
+    state.acted, state.given = role.acted, role.given
     if role.handed is not None:
         state.env.update(role.handed)
         state.sides = state.sides[:-1]
         role.edge = Edge(role.block, tuple((target, target) for target, _ in role.handed))
     return role
+
+
+def begin_blocks(state: PathState, numbers: PathNumbers) -> None:
+    """Each block of a cluster begins as a role of its own."""
+    blocks = numbers.blocks
+    for rank in range(1, blocks.count):
+        role = suspend(state.copy(), 0, 0)
+        role.mask, role.given = blocks.members(rank), partial(numbers.given, rank=rank)
+        state.others += (role,)
+    state.mask = blocks.members(0)
 
 
 def part_roles(

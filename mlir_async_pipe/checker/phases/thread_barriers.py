@@ -3,6 +3,7 @@
 gpu.barrier                                       all threads; barrier 0, where roles come one by one
 nvvm.barrier id = 1 number_of_threads = 128       as many arrivals, and each waits for all of them
 nvvm.barrier.arrive id = 1 number_of_threads = …  an arrival that does not wait
+nvvm.cluster.arrive, .wait                        all threads of the cluster, in two steps
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
+from mlir_async_pipe.checker.phases.role_log import NUMBERS
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import ROWS, Row, operand_groups, row_of
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
 
 
@@ -26,6 +31,8 @@ def may_wait(run: Run) -> bool:
 
 def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     """What a barrier does, which faults call by its `number`."""
+    if run.op.name in CLUSTER_BARRIER:
+        return _meeting_of_cluster(run, number)
     row, whole = ROWS[run.op.name], row_of(run.op) is not None
     assert row.barrier is not None
     at = operands_of(run, row) if row.operands else {}
@@ -34,7 +41,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
     def execute(spot: Spot) -> None:
         memory = spot.memory
-        if whole and spot.threads() == memory.everybody:
+        if whole and spot.threads() == memory.everybody and not memory.blocks.threads:
             memory.meet()
         elif not isinstance(memory, RoleMemory):
             if whole:
@@ -50,7 +57,8 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
 def _join(spot: Spot, memory: RoleMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
     name = spot.exact(at["number"]) if "number" in at else 0
-    everybody = memory.everybody.bit_count()
+    name += NUMBERS * memory.blocks.rank_of(spot.mask)
+    everybody = memory.everybody.bit_count() // memory.blocks.count
     count = spot.exact(at["threads"]) if "threads" in at else everybody
     if spot.meeting is None:
         phase = memory.join_barrier(name, number, spot.threads(), count)
@@ -58,6 +66,27 @@ def _join(spot: Spot, memory: RoleMemory, at: dict[str, int], number: int, *, wa
     if spot.meeting is not None:
         memory.meet_at(*spot.meeting, number, spot.threads())
         spot.meeting = None
+
+
+def _meeting_of_cluster(run: Run, number: int) -> Callable[[Spot], None]:
+    """All threads of a cluster meet: they arrive, and wait later."""
+    waits, tells = run.op.name.endswith("wait"), not run.op.name.endswith("relaxed")
+
+    def execute(spot: Spot) -> None:
+        memory, mask = spot.memory, spot.threads()
+        assert isinstance(memory, ClusterMemory)
+        if run.maybe or not _are_whole_warps(mask):
+            raise NotFollowedError("cluster-barrier")
+        if waits:
+            memory.wait_all(number, mask)
+        else:
+            memory.arrive_all(number, mask, tells=tells)
+
+    return execute
+
+
+def _are_whole_warps(mask: int) -> bool:
+    return all(mask >> first & LANES in (0, LANES) for first in range(0, mask.bit_length(), WARP))
 
 
 def operands_of(run: Run, rule: MbarrierRule | Row) -> dict[str, int]:

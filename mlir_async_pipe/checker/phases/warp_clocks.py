@@ -120,6 +120,14 @@ class WarpClocks:
         """How many phases of an mbarrier some threads all know to be over."""
         return min(self.known[number][column] for number in self.classes.of(mask))
 
+    def phases_known(self, mask: int) -> Known:
+        """Which phases threads know to be over, and nothing else."""
+        told: Known = ()
+        size = len(self.classes.groups)
+        for number in self.classes.of(mask):
+            told = joined(told, (*(0,) * size, *self.known[number][size:]))
+        return told
+
     def release(self, mask: int) -> Known:
         """Threads tell what they know, and all that they did; a new tick begins."""
         told: Known = ()
@@ -166,6 +174,10 @@ class Ranks:
     def of_known(self, known: Sequence[int]) -> Known:
         """The ranks of what somebody knows."""
         return tuple(bisect_right(self.limits[n], number) for n, number in enumerate(known))
+
+    def of_shown(self, column: int, phase: int) -> tuple[int, int]:
+        """The rank of what one has to know of an mbarrier."""
+        return column, self.of_one(column, phase + 1)
 
     def of_event(self, event: Event) -> Event:
         """The ranks of what one has to know to see an event."""

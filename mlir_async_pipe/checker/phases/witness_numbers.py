@@ -10,7 +10,7 @@ followed with them (`followed_kernel`), and only a fault that is met then is tol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, islice
+from itertools import count, islice, product
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -38,6 +38,8 @@ class Conditions(NamedTuple):
 # no numbers fit would be tried with each choice of all others.
 FARTHEST = 12
 CHOICES = 4000
+# Ids, and what they are below.
+_IDS = {"block": "grid_size", "cluster": "cluster_count"}
 # What a path counts by, or takes arguments apart into: these are chosen first.
 _COUNTING = ("loop", "trip", "rest", "quotient", "remainder")
 
@@ -80,10 +82,10 @@ def _is_free(atom: Atom) -> bool:
 
 
 def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
-    """Ids of blocks are below the size of the grid."""
+    """Ids of blocks are below the size of the grid, those of clusters below their number."""
     found: dict[Direction, Range] = {}
-    for axis in range(3):
-        one, size = Atom("size", ("block", axis)), Atom("size", ("grid_size", axis))
+    for axis, (block, grid) in product(range(3), _IDS.items()):
+        one, size = Atom("size", (block, axis)), Atom("size", (grid, axis))
         if one in atoms and size in atoms:
             found[frozenset({(size, 1), (one, -1)})] = 1, None
     return found
@@ -147,7 +149,7 @@ def _candidates(atom: Atom, ends: Range, conditions: Conditions) -> Iterable[int
 
 def _from_zero(atom: Atom) -> bool:
     """Whether an unknown is a count or an id: 0 tells the most. Of sizes and steps 1 does."""
-    return atom.kind in _COUNTING or (isinstance(atom.key, tuple) and atom.key[0] == "block")
+    return atom.kind in _COUNTING or (isinstance(atom.key, tuple) and atom.key[0] in _IDS)
 
 
 def _number(form: Form, numbers: Numbers) -> int:

@@ -13,13 +13,13 @@ import pytest
 
 from helpers import cluster_rings
 from helpers.check_harness import check_text
+from helpers.cluster_rings import ISSUED_BY_ONE, RELAXED
 from helpers.machine_programs import parse, run
 from mlir_async_pipe.bindings.raw_ops import raw, walk_named
 from mlir_async_pipe.machine import COMPLETIONS, SCHEDULES
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_size import cluster_size
 
-RELAXED = "nvvm.cluster.arrive.relaxed {aligned}\nnvvm.cluster.wait {aligned}"
 MEET = "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}"
 
 
@@ -27,6 +27,13 @@ MEET = "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}"
 @pytest.mark.parametrize("completion", [*COMPLETIONS, "random:7"])
 def test_blocks_fill_each_others_slots(completion, schedule):
     result = cluster_rings.run(completion, schedule)
+    assert result.races == ()
+    assert cluster_rings.is_right(result)
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_one_block_fills_the_slots_of_both(completion):
+    result = cluster_rings.run(completion, **ISSUED_BY_ONE)
     assert result.races == ()
     assert cluster_rings.is_right(result)
 
@@ -316,16 +323,6 @@ def test_the_cluster_size_that_a_kernel_or_its_launch_states():
     module = parse(LAUNCHED)
     kernels = walk_named(raw(module.operation), lambda name: name in ("gpu.func", "llvm.func"))
     assert [cluster_size(op) for op in kernels] == [(2, 1, 1), (4, 2, 1), None, (2, 1, 1)]
-
-
-def test_the_checker_does_not_decide_about_clusters():
-    """Neither of the ring, nor of an arrival in another block."""
-    for changes in ({}, {"mask": "1"}, {"meet_first": "gpu.barrier", "meet_last": ""}):
-        text = cluster_rings.text(**changes).replace("WG", "#gpu.address_space<workgroup>")
-        checked = check_text(text)
-        assert not checked.unsafe
-        assert {code for code, _ in checked.unknown} == {"unknown-hazard"}
-        assert {hazard.reason for hazard in checked.report.of("hazards")} == {"async-proxy"}
 
 
 REMOTE = """

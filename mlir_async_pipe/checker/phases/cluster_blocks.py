@@ -1,0 +1,135 @@
+"""The blocks of a cluster as threads of one that holds them all, each with memory of its own.
+
+2 blocks of 64 threads     threads 0-63 are of block 0, 64-127 of block 1
+%ring, in block 1          root 5 + 2 * 2^24; what is of no block has root 5
+mapa %ring, 0              root 5 + 1 * 2^24
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
+from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+
+# More blocks than any chip has in a cluster (PTX ISA: 8, or 16 where that is asked for).
+LARGEST_CLUSTER = 16
+_WARP = 32
+# Roots of one block, those of mbarrier groups among them.
+_ROOTS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A cluster of `size` blocks in x, y, z, each of `threads` threads; of no threads where the
+    blocks of a kernel have nothing to do with each other, so that one is all."""
+
+    size: Size = (1, 1, 1)
+    threads: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return self.size[0] * self.size[1] * self.size[2]
+
+    def index(self, rank: int) -> Size:
+        """Where in the cluster a block is, x fastest."""
+        x, y, _ = self.size
+        return rank % x, rank // x % y, rank // (x * y)
+
+    def members(self, rank: int) -> int:
+        """The threads of a block."""
+        return ((1 << self.threads) - 1) << rank * self.threads
+
+    def members_of_all(self) -> tuple[int, ...]:
+        """The threads of each block; none where one is all."""
+        return tuple(map(self.members, range(self.count))) if self.threads else ()
+
+    def rank_of(self, mask: int | None) -> int:
+        """The block of some threads, which are all of one."""
+        if not self.threads or not mask:
+            return 0
+        return ((mask & -mask).bit_length() - 1) // self.threads
+
+    def own(self, root: int, rank: int) -> int:
+        """A piece of workgroup memory in the block `rank`, whichever block's it was named as."""
+        return root if not self.threads else root % _ROOTS + (rank + 1) * _ROOTS
+
+    def anywhere(self, roots: Iterable[int], mask: int | None) -> list[Region]:
+        """All of some workgroup memory in the block of some threads."""
+        return [Region(self.own(root, self.rank_of(mask))) for root in sorted(roots)]
+
+    def named(self, place: Value, rank: Value, op: int) -> Value:
+        """What an address is in another block, which the op with this number names."""
+        if not isinstance(place, Place) or not isinstance(rank, int):
+            return None
+        self._check(rank, op)
+        return place._replace(root=self.own(place.root, rank))
+
+    def targets(self, mask: int, op: int) -> list[int]:
+        """The blocks of a multicast."""
+        found = [rank for rank in range(LARGEST_CLUSTER) if mask >> rank & 1]
+        for rank in found:
+            self._check(rank, op)
+        return found
+
+    def _check(self, rank: int, op: int) -> None:
+        if not 0 <= rank < self.count:
+            told = f"it names block {rank} of a cluster of {self.count}"
+            raise PhaseFault("out-of-bounds", op, op, told)
+
+
+def block_of(root: int) -> int:
+    """The block of a piece of memory; -1 of what is of no block."""
+    return root // _ROOTS - 1
+
+
+def landings(
+    blocks: Blocks, mask: int | None, key: tuple[int, int], region: Region, op: int
+) -> Iterator[tuple[tuple[int, int], Region]]:
+    """Where a copy lands, with the mbarrier that it completes on: at the same offsets in each block
+    of its mask, or where they say."""
+    if mask is None:
+        if block_of(key[0]) != block_of(region.root):
+            raise NotFollowedError("other-block")
+        yield key, region
+        return
+    for rank in blocks.targets(mask, op):
+        there = region._replace(root=blocks.own(region.root, rank))
+        yield (blocks.own(key[0], rank), key[1]), there
+
+
+def is_of_cluster(memory: Any) -> bool:
+    """Whether a pointer leads to what may be the memory of another block."""
+    root = root_of(memory).value
+    made = defining_op(root)
+    return (made is not None and made.name == MAPA) or str(root.type) == "!llvm.ptr<7>"
+
+
+def reaches_blocks(run: Run) -> bool:
+    """Whether an op is about the blocks of a cluster."""
+    op, rule = run.op, MBARRIER_OPS.get(run.op.name)
+    if op.name == MAPA or op.name in CLUSTER_BARRIER:
+        return True
+    return rule is not None and len(operand_groups(op, rule).get("multicast", ())) > 0
+
+
+def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> Blocks:
+    """The blocks that a kernel is followed with. Raises NotFollowedError."""
+    steps = (step for one in flow.blocks for step in one.steps)
+    if not any(isinstance(step, Run) and reaches_blocks(step) for step in steps):
+        return Blocks()
+    cluster, threads = size(), block[0] * block[1] * block[2]
+    found = Blocks(cluster or (1, 1, 1), threads)
+    if cluster is None or found.count > LARGEST_CLUSTER or threads % _WARP:
+        raise NotFollowedError("cluster-size")
+    return found

@@ -1,0 +1,175 @@
+"""The memory of all blocks of a cluster: what one does to that of another must be over when it ends.
+
+    nvvm.cluster.arrive, .wait          an mbarrier without memory, of all threads
+    arrive in block 1, from block 0     over for block 1 if one of its threads has waited for that
+    block 1 ends                        what others did there is over for one of its threads
+
+Each block begins as a role of its own, with its threads; threads do not leave their block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import field
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases import role_phases
+from mlir_async_pipe.checker.phases.arrivals import Key
+from mlir_async_pipe.checker.phases.async_memory import Touch, unwaited
+from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.cluster_blocks import block_of
+from mlir_async_pipe.checker.phases.role_log import MEETING
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
+from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks
+from mlir_async_pipe.session.light_dataclass import dataclass
+
+_MEETING: Key = (MEETING, 0)
+
+
+@dataclass
+class ClusterMemory(RoleMemory):
+    """The memory on one path of all blocks. `reached`: what threads did last, by an op, to the memory
+    of a block of others; `met`: threads that have arrived where all meet, and not waited since;
+    `ended`: those that have ended."""
+
+    reached: dict[tuple[int, int, int], Event] = field(default_factory=dict)
+    met: int = 0
+    ended: int = 0
+
+    def copy(self) -> ClusterMemory:
+        """The same, to be changed on its own."""
+        made = super().copy()
+        assert isinstance(made, ClusterMemory)
+        made.reached = dict(self.reached)
+        return made
+
+    def _key_of_blocks(self, ranks: Ranks) -> Hashable:
+        reached = ((what, ranks.of_event(event)) for what, event in self.reached.items())
+        return frozenset(reached), self.met, self.ended
+
+    def _asked(self) -> Iterator[tuple[int, int]]:
+        yield from super()._asked()
+        for event in self.reached.values():
+            yield from ((number, tick + 1) for number, tick in event)
+
+    # Memory of other blocks -----------------------------------------------------------------
+
+    def init(self, key: Key, op: int, mask: int, count: int) -> None:
+        """A thread initialises an mbarrier of its block."""
+        self._check_own(key[0], mask)
+        super().init(key, op, mask, count)
+
+    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+        """Threads arrive, perhaps in another block."""
+        if key[0] >= 0:
+            self._reach(key[0], op, mask)
+        super().arrive(key, op, mask, count, size)
+
+    def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
+        """Threads wait for an mbarrier of their block."""
+        self._check_own(key[0], mask)
+        super().wait(key, op, mask, parity)
+
+    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+        """A thread issues a copy that lands in its block or another one, whose mbarrier says when."""
+        self._check_alive(block_of(key[0]), op)
+        super().issue_copy(key, op, mask, region, size)
+
+    def issue_read(self, queue: str, touch: Touch) -> None:
+        """Threads issue an op that reads memory of their block."""
+        self._check_own(touch.region.root, touch.by)
+        super().issue_read(queue, touch)
+
+    def read(self, touch: Touch) -> None:
+        """Threads read memory of their block."""
+        self._check_own(touch.region.root, touch.by)
+        super().read(touch)
+
+    def write(self, touch: Touch) -> None:
+        """Threads write memory of their block."""
+        self._check_own(touch.region.root, touch.by)
+        super().write(touch)
+
+    def _reach(self, root: int, op: int, mask: int) -> None:
+        rank = block_of(root)
+        if rank != self.blocks.rank_of(mask):
+            self._check_alive(rank, op)
+            self.reached[rank, op, mask] = self.clocks.event(mask)
+
+    def _check_own(self, root: int, mask: int | None) -> None:
+        if block_of(root) < 0:
+            raise NotFollowedError("unknown-place")
+        if block_of(root) != self.blocks.rank_of(mask):
+            raise NotFollowedError("other-block")
+
+    def _check_alive(self, rank: int, op: int) -> None:
+        if not self.blocks.members(rank) & ~self.ended:
+            raise _ended(op, rank, "")
+
+    # Where all meet -------------------------------------------------------------------------
+
+    def arrive_all(self, op: int, mask: int, *, tells: bool) -> None:
+        """Threads arrive where all of the cluster meet; who does not tell what it did shows the
+        mbarriers alone that it has fenced."""
+        if _MEETING not in self.shared:
+            self._new(_MEETING, op, mask, (self.everybody & ~self.ended).bit_count())
+            self.shared[_MEETING] = self.shared[_MEETING]._replace(born=())
+        barrier = self.shared[_MEETING]
+        if self.met & mask:
+            note = "these threads have arrived here before, and not waited since"
+            raise PhaseFault("too-many-arrivals", op, op, note)
+        self.met |= mask
+        for key, one in self.shared.items():
+            if one.fenced and one.shown is None and not one.by & ~mask:
+                self.shared[key] = one._replace(shown=(barrier.column, barrier.over))
+        self._note("arrives", op, mask, _MEETING)
+        self.shared[_MEETING] = role_phases.arrive(
+            barrier, self.clocks, op, mask, 1, 0, tells=tells
+        )
+        self._advance(_MEETING)
+
+    def wait_all(self, op: int, mask: int) -> None:
+        """They wait for all others. Raises BlockedError."""
+        if mask & ~self.met:
+            raise NotFollowedError("cluster-barrier")
+        barrier = self.shared[_MEETING]
+        phase = barrier.over - (not barrier.arrived_by & mask)
+        if barrier.over <= phase:
+            raise BlockedError(Blocked(op, mask, barrier.column))
+        self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
+        self.met &= ~mask
+
+    # Ends -----------------------------------------------------------------------------------
+
+    def leave(self, mask: int) -> None:
+        """Threads end: nobody waits for them where all meet. The last ones end their block."""
+        if self.met & mask:
+            raise NotFollowedError("cluster-barrier")
+        self.ended |= mask
+        barrier = self.shared.get(_MEETING)
+        if barrier is not None:
+            self.shared[_MEETING] = barrier._replace(needs=barrier.needs - mask.bit_count())
+            if barrier.running.arrived:
+                self._advance(_MEETING)
+        rank = self.blocks.rank_of(mask)
+        if not self.blocks.members(rank) & ~self.ended:
+            self._check_block_end(rank)
+
+    def _check_block_end(self, rank: int) -> None:
+        there = [self.clocks.known[n] for n in self.clocks.classes.of(self.blocks.members(rank))]
+        for copy in self.copies():
+            if block_of(copy.region.root) == rank:
+                raise unwaited(copy)
+        landed = (one for one in self.brought.values() if block_of(one.copy.region.root) == rank)
+        check_waited(landed, there)
+        for (block, op, _), event in self.reached.items():
+            if block != rank:
+                continue
+            if not all(any(known[other] > tick for known in there) for other, tick in event):
+                why = ": nothing that its threads wait for says that this is over"
+                raise _ended(op, rank, why)
+
+
+def _ended(op: int, rank: int, why: str) -> PhaseFault:
+    return PhaseFault("block-ended", op, op, f"block {rank} may have ended before{why}")
