@@ -1,7 +1,7 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    cursors --> schedule --> expand --> count-waits --> barriers where a function asks for them
-            --> drop-drains --> simplify-waits --> drop-barriers --> check
+    cursors --> schedule --> expand --> stores --> count-waits --> barriers where a function asks for
+            them --> drop-drains --> simplify-waits --> drop-barriers --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
@@ -22,7 +22,14 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.loops.annotations import BARRIERS, CHOICES, ISSUE, ROLES, Roles
+from mlir_async_pipe.loops.annotations import (
+    BARRIERS,
+    CHOICES,
+    ISSUE,
+    ROLES,
+    STORES_IN_FLIGHT,
+    Roles,
+)
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
@@ -40,6 +47,7 @@ MEMBERS = (
     "async-pipe-cursors",
     "async-pipe-schedule",
     "async-pipe-expand",
+    "async-pipe-stores",
     "async-pipe-count-waits",
     "async-pipe-barriers",
     "async-pipe-drop-drains",
@@ -123,9 +131,10 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
 
 
 def _is_by_hand(op: Operation) -> bool:
-    """Whether a pipeline was written slot by slot, with counts and barriers to be found."""
+    """Whether a pipeline was written slot by slot, with counts and barriers to be found, or stores are
+    to be left in flight."""
     row = row_of(op)
-    written = BARRIERS in op.attributes or CURSOR in op.attributes
+    written = any(name in op.attributes for name in (BARRIERS, CURSOR, STORES_IN_FLIGHT))
     return written or (row is not None and row.slots != 0)
 
 

@@ -41,6 +41,7 @@ from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.expand.write.write_roles import write_roles
+from mlir_async_pipe.expand.write.write_store_tiles import mark_stores
 from mlir_async_pipe.expand.write.written_again import WrittenLoops
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import Roles
@@ -123,6 +124,7 @@ def _expand_all(
             if each.roles is not None and not each.roles.block.launches:
                 _remark_launch(each.loop, each.roles.block, session)
             _remark_ring(each, limits, session)
+        mark_stores([(*plan.outer, plan.loop)[0] for ring in rings for plan in ring])
         carried = _expand_round(made, families, rings, module)
         for record, registers, block in zip(records, carried, blocks, strict=True):
             session.record("loops", replace(record, carried_registers=registers))

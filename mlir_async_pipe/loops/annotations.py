@@ -40,6 +40,8 @@ ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
 # Iterations whose products may still run while the next one's are issued.
 IN_FLIGHT = "async_pipe.in_flight"
+# Tensor stores that may still read their tiles when the next iterations write theirs.
+STORES_IN_FLIGHT = "async_pipe.stores_in_flight"
 # Whether all threads copy and compute, or warps of their own copy.
 ROLES = "async_pipe.roles"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
@@ -81,6 +83,8 @@ LOOP_NAMES = (
     PART_STAGES,
     PART_ORDERS,
 )
+# What may stand on a loop; a pipelined one keeps what is not in LOOP_NAMES.
+KNOWN_NAMES = (*LOOP_NAMES, STORES_IN_FLIGHT)
 OP_NAMES = (
     STAGE,
     ORDER,
@@ -183,9 +187,9 @@ def read_loop(loop: Operation) -> LoopAnnotations:
     Raises InputError: unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations.
     """
-    check_names(loop, LOOP_NAMES)
+    check_names(loop, KNOWN_NAMES)
     for op in operations(loop.regions[0].blocks[0]):
-        check_names(op, LOOP_NAMES if op.name == "scf.for" else OP_NAMES)
+        check_names(op, KNOWN_NAMES if op.name == "scf.for" else OP_NAMES)
     annotations = LoopAnnotations(
         stage=None if _is_op_form(loop, STAGE) else _integers(loop, STAGE),
         order=None if _is_op_form(loop, ORDER) else _integers(loop, ORDER),

@@ -31,6 +31,7 @@ from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.loops.sunk_addresses import sink_addresses
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.by_count import decide_by_count
@@ -43,7 +44,6 @@ from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.schedule.own_buffers import own_buffers
 from mlir_async_pipe.schedule.raised_mbarriers import raise_mbarriers
-from mlir_async_pipe.schedule.sunk_addresses import sink_addresses
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -253,7 +253,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     for op in walk(module):
         if op.name == "scf.for":
             # A loop whose only annotation is misspelt would not be found below.
-            names.check_names(op, names.LOOP_NAMES)
+            names.check_names(op, names.KNOWN_NAMES)
         elif op.name in OTHER_LOOPS and names.is_requested(op):
             raise InputError(
                 f"only 'scf.for' can be pipelined, this is '{op.name}'",

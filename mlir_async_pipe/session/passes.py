@@ -48,6 +48,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-schedule": "mlir_async_pipe.schedule.schedule_pass",
     "async-pipe-suggest": "mlir_async_pipe.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.expand.expand_pass",
+    "async-pipe-stores": "mlir_async_pipe.expand.stores_pass",
     "async-pipe-barriers": "mlir_async_pipe.ask_checker.insert_barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",
     "async-pipe-drop-drains": "mlir_async_pipe.ask_checker.drop_drains",

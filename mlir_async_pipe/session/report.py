@@ -34,6 +34,7 @@ KINDS = (
     "loops",
     "waits",
     "relaxed",
+    "stores",
     "drains",
     "simplifications",
     "barriers",
@@ -124,6 +125,7 @@ class Report:
         | loops           | a loop that was pipelined                        | expand             |
         | waits           | a wait, with its count in groups                 | count-waits        |
         | relaxed         | a wait that names no group and got a larger count | async-pipe, tokens |
+        | stores          | a loop whose tensor stores stay in flight        | stores             |
         | drains          | a wait after a loop that was dropped             | drop-drains        |
         | simplifications | a wait or commit that was dropped                | simplify-waits     |
         | barriers        | a barrier that was inserted                      | barriers           |

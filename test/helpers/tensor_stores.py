@@ -54,3 +54,56 @@ def stores_arguments(loop: TensorLoop = LOOP) -> list[Any]:
     at = len(loop.boxes)
     arguments[at] = np.zeros(arguments[at].size, np.float32)
     return arguments
+
+
+PERSISTENT = TensorLoop((Box(2, 32),), trips=3, executions=5)
+
+
+def epilogue_text(loop: TensorLoop = PERSISTENT, *, wait: str = f"{WAIT}\ngpu.barrier") -> str:
+    """The loop in an outer one, whose tile it sums up: row e of the output is what execution e
+    added up, stored by TMA after the loop."""
+    text = stores_text(loop)
+    start, end = text.index("memref.store "), text.index(WAIT) + len(f"{WAIT}\ngpu.barrier")
+    epilogue = text[start:end].replace(f"{WAIT}\ngpu.barrier", wait)
+    stored = re.match(r"memref.store (%\w+),", epilogue)
+    assert stored is not None
+    text = text[:start] + f"%acc = arith.addf %sum, {stored[1]} : f32" + text[end:]
+    text = text.replace("%sum = %i0) -> (index, i1, index)", "%sum = %zero) -> (index, i1, f32)")
+    text = text.replace("%flip, %sum : index, i1, index", "%flip, %acc : index, i1, f32")
+    epilogue = epilogue.replace(f"memref.store {stored[1]}", "memref.store %r#2", 1)
+    return text.replace(
+        "scf.yield %r#1 : i1", epilogue.replace("%tile", "%e") + "\nscf.yield %r#1 : i1"
+    )
+
+
+def epilogue_expected(loop: TensorLoop = PERSISTENT) -> Any:
+    """Its output."""
+    rows = loop.expected(loop.arguments()).reshape(loop.executions, loop.trips, -1)
+    return rows.sum(axis=1).reshape(-1)
+
+
+def plain_text(stores: str, *, wait: str = f"{WAIT}\ngpu.barrier", trips: int = 7) -> str:
+    """A loop without copies: row i of the output is i * 64 + thread, with what `stores` says on it."""
+    return f"""
+func.func @f(%out_: !llvm.ptr, %n: index) attributes {{gpu.known_block_size = array<i32: 64, 1, 1>}} {{
+  %out = builtin.unrealized_conversion_cast %out_ : !llvm.ptr to {STORED_MAP}
+  %o = memref.alloc() : memref<64xf32, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  scf.for %i = %c0 to %n step %c1 {{
+    %row = arith.muli %i, %c64 : index
+    %number = arith.addi %row, %t : index
+    %whole = arith.index_cast %number : index to i32
+    %value = arith.sitofp %whole : i32 to f32
+    memref.store %value, %o[%t] : memref<64xf32, WG>
+    {FENCE}
+    gpu.barrier
+    nvgpu.tma.async.store %o to %out[%row], predicate = %leader : memref<64xf32, WG> -> {STORED_MAP}
+    nvvm.cp.async.bulk.commit.group
+    {wait}
+  }} {{{stores}}}
+  return
+}}"""

@@ -60,7 +60,20 @@ def ring_buffers(
     function = enclosing(body.loop, FUNCTION_OPS)
     assert function is not None
     copies = [copy for transaction in transactions for copy in transaction.copies]
-    regions = [_of_window(r) for r in regions_of(copies, Arithmetic()) if r.writes]
+    filled = [region for region in regions_of(copies, Arithmetic()) if region.writes]
+    made = tile_buffers(filled, function, versions)
+    for buffer in made:
+        _check_users(buffer.root, function, (body.loop, *sharing), copies)
+    return made
+
+
+def tile_buffers(
+    regions: list[Region], function: Operation, versions: int
+) -> tuple[BufferPlan, ...]:
+    """The buffers that tensor copies fill, or read, with so many versions each.
+
+    Raises PipelineError (buffer-not-versionable)."""
+    regions = [_of_window(region) for region in regions]
     asked = tensor_alignments(function)
     buffers = []
     for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
@@ -68,11 +81,10 @@ def ring_buffers(
         root = found[0].root
         assert root is not None
         _check_memory(root, found)
-        _check_users(root, function, (body.loop, *sharing), copies)
         period = asked_of(root.key, asked) // element_bytes(buffer_type(found))
-        filled = tuple(replace(region, period=max(1, period)) for region in found)
+        own = tuple(replace(region, period=max(1, period)) for region in found)
         none: Pairs = frozenset()
-        buffers.append(BufferPlan(root, filled, versions, slot_bytes(filled), False, none, none))
+        buffers.append(BufferPlan(root, own, versions, slot_bytes(own), False, none, none))
     return tuple(buffers)
 
 
@@ -129,7 +141,7 @@ def _check_users(
                 at=op,
                 advice="write to another buffer",
             )
-        if not _shows_slots(op):
+        if not shows_slots(op):
             raise PipelineError(
                 f"cannot pipeline: {root} gets slots, and '{op.name}' names it in a way that cannot "
                 "take one",
@@ -148,7 +160,8 @@ def users_of_memory(root: Operation) -> dict[Any, list[Operation]]:
     return found
 
 
-def _shows_slots(op: Operation) -> bool:
+def shows_slots(op: Operation) -> bool:
+    """Whether an op that names a buffer can name one slot of it instead."""
     if op.name in VIEW_OPS:
         return can_move(op)
     row = row_of(op)

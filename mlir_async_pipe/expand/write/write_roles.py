@@ -161,7 +161,9 @@ class ProducerWriter(RingWriter):
         bounds = [self._here(value) for value in list(op.operands)[:3]]
         initial = [self._here(op.operands[3 + number]) for number in numbers]
         kept = {
-            name: value for name, value in attributes_of(op).items() if name not in names.LOOP_NAMES
+            name: value
+            for name, value in attributes_of(op).items()
+            if name not in names.KNOWN_NAMES
         }
         made = write_for(bounds, [*initial, *state], ip, op.location, kept)
         old, new = op.regions[0].blocks[0].arguments, made.regions[0].blocks[0].arguments

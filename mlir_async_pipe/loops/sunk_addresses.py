@@ -1,4 +1,5 @@
-"""Computes the addresses of tiles in the loop that copies them, where each iteration has its slot.
+"""Computes the addresses of tiles in the loop that copies or stores them, where each iteration has its
+slot.
 
     %p = llvm.inttoptr (pointer of %tile)          scf.for … {
     scf.for … {                              -->     %p = llvm.inttoptr (pointer of %tile)
@@ -41,10 +42,14 @@ from mlir_async_pipe.vocabulary.memory_names import (
 
 def sink_addresses(loop: Operation) -> None:
     """Let the loop compute the addresses of the tiles that its tensor copies fill."""
-    if not has_transactions(loop):
-        return
-    filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
-    tiles = {root_of(tile).identity for tile in filled if tile is not None}
+    if has_transactions(loop):
+        filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
+        sink_addresses_of([tile for tile in filled if tile is not None], loop)
+
+
+def sink_addresses_of(memory: list[Value], loop: Operation) -> None:
+    """Let the loop compute the addresses of the buffers that these are views of, or pointers to."""
+    tiles = {root_of(tile).identity for tile in memory}
     first = operations(loop.regions[0].blocks[0])[0]
     addresses, sunk = _Addresses(tiles), dict[Value, Value]()
     for op in list(walk(loop)):
