@@ -67,6 +67,11 @@ def become(op: Operation, made: Operation) -> None:
     if op.name in SYMBOL_TABLES:
         _take_symbols(op.regions[0].blocks[0], made.regions[0].blocks[0])
         return
+    take_body(op, made)
+
+
+def take_body(op: Operation, made: Operation) -> None:
+    """Give an op the regions of another one of its name, which gets the op's."""
     for mine, theirs in zip(op.regions, made.regions, strict=True):
         old, new = list(mine.blocks), list(theirs.blocks)
         for block in new:

@@ -226,5 +226,12 @@ def static_shape(base: Any, region: Region) -> tuple[int, ...] | None:
     if is_pointer(value):
         size = bytes_of_global(value)
         return None if size is None else (size,)
-    kind = ir.MemRefType(value.type)
+    return shape_of(value)
+
+
+@remembered
+def shape_of(memory: Any) -> tuple[int, ...] | None:
+    """The static shape of a memref: whoever looks at the first size of what a function is handed
+    asks here."""
+    kind = ir.MemRefType(memory.type)
     return tuple(kind.shape) if kind.has_static_shape else None

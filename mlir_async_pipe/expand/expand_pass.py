@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.equal.equal_functions import EqualFunctions
 from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
@@ -59,8 +60,9 @@ class ExpandOptions:
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
     what the user wants to spend. `assume_noalias_arguments` takes function arguments and
     bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
-    in this one's epilogue. `share_plans` plans loops of equal structure once. `roles` replaces what
-    loops of tensor copies say, "auto" leaves that to them.
+    in this one's epilogue. `share_plans` plans loops of equal structure once, and
+    expands equal functions once. `roles` replaces what loops of tensor copies say, "auto" leaves that to
+    them.
     """
 
     chip: str = ""
@@ -107,7 +109,10 @@ def _expand_all(
             for loop in of_groups:
                 _check_roles(loop)
             shared = _shared_plans(of_groups, limits, session, around, options.share_plans)
-            plans = [(loop, shared.plan_of(loop)) for loop in of_groups]
+            # Only where all that is written of a function is what these loops become.
+            whole = options.share_plans and len(of_groups) == len(loops)
+            equal = EqualFunctions(of_groups, whole, around, session.diagnostics)
+            plans = equal.plans(shared.plan_of)
             families = [shared.family_of(plan) for _, plan in plans if plan is not None]
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
@@ -126,10 +131,13 @@ def _expand_all(
             _remark_ring(each, limits, session)
         mark_stores([(*plan.outer, plan.loop)[0] for ring in rings for plan in ring])
         carried = _expand_round(made, families, rings, module)
-        for record, registers, block in zip(records, carried, blocks, strict=True):
+        equal.write()
+        for number, record in equal.records(records):
+            registers = carried[number]
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
-                remark_excess(registers, limits.chip, block, record.place, session.diagnostics)
+                block, place = blocks[number], record.place
+                remark_excess(registers, limits.chip, block, place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
 

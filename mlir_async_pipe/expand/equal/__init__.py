@@ -1,4 +1,5 @@
-"""Loops of equal structure are planned once: what makes them equal, and the plan of one for another.
+"""Loops of equal structure are planned once, and equal functions expanded once.
 
-Imports what plans are made of, and knows no step of planning. `plan_of` is public (`shared_plans`).
+What makes them equal, the plan of one loop for another (`shared_plans`), and the body of one function
+for another (`equal_functions`). Imports what plans are made of, and knows no step of planning.
 """

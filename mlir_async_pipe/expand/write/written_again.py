@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.located import can_be_placed, located, put
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, captured, is_used, walk
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.write.inner_pipeline import Span
@@ -71,8 +71,8 @@ class _Recipe:
         for template in self.templates:
             copy = template.clone(mapping, ip)
             mapping.update(zip(template.results, copy.results, strict=True))
-            for located in _located(copy):
-                _put(located, read.places[next(places)])
+            for each in located(copy):
+                put(each, read.places[next(places)])
         results = [mapping[value] for value in self.written.results]
         for old, new in zip(loop.results, results, strict=True):
             old.replace_all_uses_with(new)
@@ -89,7 +89,7 @@ class WrittenLoops:
 
     def write(self, plan: Plan, buffers: list[VersionedBuffer], family: Hashable) -> Written:
         """Write the loop of a plan."""
-        alone = family is None or self._more[family] == 1 or not _can_be_placed()
+        alone = family is None or self._more[family] == 1 or not can_be_placed()
         if alone or names.parts_of(plan.loop):
             return write_loop(plan, buffers)
         read = _Loop.read(plan, buffers)
@@ -123,37 +123,11 @@ def _recipe(
     # A location has no hash of its own; its attribute has.
     first: dict[Any, int] = {}
     firsts = [first.setdefault(place.attr, n) for n, place in enumerate(read.places)]
-    located = [first.get(each.location.attr) for op in ops for each in _located(op)]
-    places = [number for number in located if number is not None]
-    if len(places) < len(located):
+    found = [first.get(each.location.attr) for op in ops for each in located(op)]
+    places = [number for number in found if number is not None]
+    if len(places) < len(found):
         return None
     chosen = set(places)
     same = [(a, b) for b, a in enumerate(firsts) if a < b and a in chosen]
     outer = {value: numbers[value] for value in needed}
     return _Recipe(read.key, templates, places, outer, same, written)
-
-
-def _located(op: Operation) -> list[Any]:
-    """All below an op that has a location: ops, and arguments of blocks."""
-    if len(op.regions) == 0:
-        return [op]
-    found: list[Any] = []
-    for inner in walk(op):
-        found.append(inner)
-        for region in inner.regions:
-            for block in region.blocks:
-                found += block.arguments
-    return found
-
-
-def _can_be_placed() -> bool:
-    """Whether the bindings let a copy have another location than what it was copied of."""
-    settable = getattr(ir.Operation.location, "fset", None) is not None
-    return settable and hasattr(ir.BlockArgument, "set_location")
-
-
-def _put(located: Any, place: Any) -> None:
-    if isinstance(located, ir.Operation):
-        located.location = place
-    else:
-        ir.BlockArgument(located).set_location(place)

@@ -107,7 +107,7 @@ def test_loops_whose_ops_share_locations_elsewhere_are_written_alone(
 def test_where_copies_keep_their_locations_each_loop_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(written_again, "_can_be_placed", lambda: False)
+    monkeypatch.setattr(written_again, "can_be_placed", lambda: False)
     assert written(function([loop(n) for n in range(3)]), monkeypatch) == 3
 
 
