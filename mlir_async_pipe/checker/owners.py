@@ -40,7 +40,7 @@ from mlir_async_pipe.checker.grid_blocks import (
 )
 from mlir_async_pipe.checker.meetings import Meetings
 from mlir_async_pipe.checker.neighbours import neighbours, of_axis
-from mlir_async_pipe.checker.places import Places
+from mlir_async_pipe.checker.places import Places, with_ranges
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
@@ -152,6 +152,9 @@ class Owners:
         if offsets is not None and not any(
             places.threads_meet(shifted(one, offset), other) for offset in offsets
         ):
+            return False
+        whole, other_whole = (with_ranges(parts_of(group)) for group in (a, b))
+        if whole and other_whole and not places.threads_meet(whole, other_whole):
             return False
         pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)

@@ -23,6 +23,8 @@ from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
     has_numbers,
+    is_thread_number,
+    range_length,
     within,
 )
 from mlir_async_pipe.checker.views import Piece
@@ -37,6 +39,25 @@ def is_of_thread(atom: Atom) -> bool:
     """Whether thread ids alone decide an atom."""
     form = forms.of_atom(atom)
     return has_numbers(form) and all(inner.kind != "any" for inner in forms.atoms_of(form))
+
+
+def with_ranges(accesses: Accesses) -> Accesses | None:
+    """The accesses with all that they touch whatever they count by: 8 t + j, with j < 4, are 4 places
+    from 8 t on. None where more than threads and such short ranges decides."""
+    found = [(event, tuple(map(_with_ranges, pieces))) for event, pieces in accesses]
+    alone = all(is_thread_number(piece.start) for _, pieces in found for piece in pieces)
+    return found if alone else None
+
+
+def _with_ranges(piece: Piece) -> Piece:
+    """The piece with the short ranges in its start as steps."""
+    start, steps = piece.start, piece.steps
+    for atom, factor in piece.start.terms:
+        length = range_length(atom) if atom.kind == "any" else None
+        if length is not None:
+            first = start.constant + factor * (forms.range_of(atom).low or 0)
+            start, steps = Form(first, start.terms - {(atom, factor)}), (*steps, (factor, length))
+    return Piece(start, steps, piece.length)
 
 
 @dataclass

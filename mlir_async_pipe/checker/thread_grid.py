@@ -124,7 +124,7 @@ def form_under(atom: Atom) -> Form:
 def has_numbers(form: Form) -> bool:
     """Whether thread ids and short ranges are all that the form depends on."""
     for atom in forms.atoms_of(form):
-        if atom.kind == "tid" or (atom.kind == "any" and _range_length(atom) is not None):
+        if atom.kind == "tid" or (atom.kind == "any" and range_length(atom) is not None):
             continue
         if atom.kind == "call" and forms.operator_of(atom)[0] in _NUMPY:
             continue
@@ -132,7 +132,8 @@ def has_numbers(form: Form) -> bool:
     return True
 
 
-def _range_length(atom: Atom) -> int | None:
+def range_length(atom: Atom) -> int | None:
+    """How many numbers an unknown of a short range can be; None for other ranges."""
     known = forms.range_of(atom)
     if known.low is None or known.high is None or known.high - known.low >= LARGEST_RANGE:
         return None
@@ -229,7 +230,7 @@ class Grid:
         """Rows (thread, start in each dimension) of all positions of one end, each once."""
         atoms = {atom for piece in pieces for atom in forms.atoms_of(piece.start)}
         free = sorted((a for a in atoms if a.kind == "any"), key=repr)
-        counts = [_range_length(a) or 1 for a in free]
+        counts = [range_length(a) or 1 for a in free]
         steps = [(d, step) for d, piece in enumerate(pieces) for step in piece.steps]
         uses_threads = any(a.kind == "tid" for a in atoms)
         total = len(ids[Atom("tid", "x")])

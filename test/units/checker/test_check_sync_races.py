@@ -11,6 +11,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.check_harness import check_text, machine_races
+from mlir_async_pipe.checker.explore import Explorer
 
 KERNEL = """
 gpu.module @m {{
@@ -229,6 +230,30 @@ def test_threads_that_copy_different_elements_to_one_place_race(
     assert {code for code, _ in machine_races(text, "nvvm:sm_80")} == (
         {"overwrite-in-flight"} if races else set()
     )
+
+
+@pytest.mark.parametrize(("factor", "races"), [(16, False), (15, True)])
+def test_places_that_a_thread_counts_through_are_its_own_in_one_run(
+    monkeypatch: pytest.MonkeyPatch, factor: int, races: bool
+) -> None:
+    """Thread t stores to factor * t + i, i < 16: only what meets is followed with its barriers."""
+    runs = []
+    follow = Explorer.run
+    monkeypatch.setattr(Explorer, "run", lambda self: (runs.append(self), follow(self)))
+    body = f"""%c16 = arith.constant 16 : index
+    %factor = arith.constant {factor} : index
+    %first_place = arith.muli %t, %factor : index
+    scf.for %i = %c0 to %c16 step %c1 {{
+      %place = arith.addi %first_place, %i : index
+      memref.store %zero, %D[%place] : memref<1024xf32>
+    }}"""
+    argument = "@k(%D: memref<1024xf32> {llvm.noalias}, %A"
+    text = KERNEL.format(body=body).replace("@k(%A", argument)
+    checked = check_text(text)
+    assert {code for code, _ in checked.unsafe} == ({"missing-barrier"} if races else set())
+    assert not checked.unknown
+    assert {code for code, _ in machine_races(text)} == {code for code, _ in checked.unsafe}
+    assert (len(runs) > 1) == races
 
 
 @pytest.mark.parametrize(
