@@ -18,6 +18,7 @@ from typing import Any
 
 from mlir_async_pipe.ask_checker.drop_barriers import drop
 from mlir_async_pipe.ask_checker.recount_existing import pipeline_others
+from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
@@ -119,15 +120,17 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
         schedule_and_expand(module, scheduling, expanding, session)
 
     pipeline_others(module, attempt, session)
-    known: Mapping[Any, Outcome] = {}
     for found, handed_on in others:
-        with session.measured(found.name):
-            if found.name == DROP_BARRIERS:
-                known = drop(module, handed_on, session)
-            elif found.name == CHECK:
-                run_check(module, handed_on, session, known)
-            else:
+        if found.name not in PROVING:
+            with session.measured(found.name):
                 found.run(module, handed_on, session)
+    if options.check != "none":
+        (_, dropping), (_, checking) = others[-len(PROVING) :]
+        with unchanged():
+            with session.measured(DROP_BARRIERS):
+                known = drop(module, dropping, session)
+            with session.measured(CHECK):
+                run_check(module, checking, session, known)
 
 
 def _is_by_hand(op: Operation) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import edited
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
@@ -227,6 +228,7 @@ class _Trials:
             siblings = operations(op.block)
             places.append((op, siblings[siblings.index(op) + 1]))
             op.detach_from_parent()
+        edited()
         without = check_kernel(
             self.kernel,
             self.around,
@@ -239,4 +241,5 @@ class _Trials:
             return True
         for op, following in reversed(places):
             ir.InsertionPoint(following).insert(op)
+        edited()
         return False

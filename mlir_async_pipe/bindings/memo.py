@@ -6,7 +6,8 @@
 Planning a loop asks for the ops of a function, the root of a buffer and the maker of a value some
 hundred times, and questions to the bindings are dear (docs/speed.md). The answers are the table of
 what has been read so far: passes that read hold it open over all their loops. They are forgotten at
-the end of the block: a handle does not outlive an edit. Outside of such a block nothing is remembered.
+the end of the block: a handle does not outlive an edit; where one edits inside of it nevertheless,
+it says so (`edited`). Outside of such a block nothing is remembered.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ def unchanged() -> Iterator[None]:
         yield
     finally:
         _answers.by_function = None
+
+
+def edited() -> None:
+    """The IR was edited all the same: what was answered before is forgotten."""
+    if _answers.by_function is not None:
+        _answers.by_function.clear()
 
 
 def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:

@@ -36,5 +36,5 @@ def as_kind(kind: Any, thing: Any) -> Any | None:
 
 @remembered
 def type_text(kind: Any) -> str:
-    """A type as it is printed."""
+    """A type, or an attribute, as it is printed."""
     return str(kind)

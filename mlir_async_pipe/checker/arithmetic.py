@@ -10,7 +10,7 @@ opaque symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -34,10 +34,14 @@ def rule_of(op: Any) -> Bound | None:
     the form of its result, None if that is opaque. Raises `choices.UndecidedError` where a
     select is open.
     """
-    if not has_rule(op.name):
-        return None
+    return meaning_of(op)[1] if has_rule(op.name) else None
+
+
+def meaning_of(op: Any) -> tuple[Hashable, Bound]:
+    """What the rule of an op reads of it, and the rule. Ops of one meaning have one rule, but for
+    selections, which read what they choose from."""
     one = typed(op)
-    return partial(getattr(FORMS, one.row.method), one)
+    return one[1:], partial(getattr(FORMS, one.row.method), one)
 
 
 def folds_remainders(name: str) -> bool:

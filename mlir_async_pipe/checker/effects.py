@@ -58,6 +58,20 @@ class _Accessed(NamedTuple):
 
 
 @dataclass
+class NearAccesses:
+    """Ops side by side whose accesses may conflict with what a path remembers."""
+
+    effects: Effects
+    ops: list[_Accessed]
+
+    def __call__(self, state: State) -> None:
+        """Judge the accesses in order; each joins what the path remembers."""
+        threads = thread_ranges(state, self.effects.judge.base_facts)
+        for op in self.ops:
+            self.effects.access(op, threads, state)
+
+
+@dataclass
 class OutsideAccesses:
     """Ops side by side whose accesses only other blocks, or threads that meet nowhere else, may
     conflict with.
@@ -110,7 +124,7 @@ class Effects:
             if accessed.queue is None and accessed.sites and not accessed.near:
                 parts.append(OutsideAccesses(self, [accessed]))
             elif accessed.sites or accessed.queue is not None:
-                parts.append(partial(self._access, accessed))
+                parts.append(NearAccesses(self, [accessed]))
             if row.asynchronous(op):
                 parts += [own(partial(self._against_itself, accessed, v)) for v in run.variables]
         if row.commits == "group":
@@ -154,9 +168,9 @@ class Effects:
         )
         return _Accessed(mattering, queue, row.commits == "self", run.maybe, near, fixed)
 
-    def _access(self, accessed: _Accessed, state: State) -> None:
+    def access(self, accessed: _Accessed, threads: ThreadRange, state: State) -> None:
+        """Judge the accesses of one op on a path of such threads; then the path has them."""
         queue = accessed.queue
-        threads = thread_ranges(state, self.judge.base_facts)
         events = tuple([self.event_of(state, accessed, n, threads) for n in accessed.sites])
         skip = 0
         if state.scopes and queue is not None:

@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.counters import Counters
-from mlir_async_pipe.checker.effects import Effects, OutsideAccesses
+from mlir_async_pipe.checker.effects import Effects, NearAccesses, OutsideAccesses
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
@@ -47,6 +47,8 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.checker.thread_grid import is_thread_number
 from mlir_async_pipe.session.light_dataclass import dataclass
 
+# What stands side by side is looked at as one.
+SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6
 
@@ -98,7 +100,7 @@ class Explorer:
                     if is_barrier(step):
                         self.barriers[block.number].add(len(plans))
                     last = plans[-1] if plans else None
-                    if isinstance(plan, OutsideAccesses) and isinstance(last, OutsideAccesses):
+                    if isinstance(plan, SIDE_BY_SIDE) and type(plan) is type(last):
                         last.ops += plan.ops
                     else:
                         plans.append(plan)

@@ -7,6 +7,7 @@ store C[128 by + row + 8, 128 bx + col]    thread ids alone, so all are compared
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -18,7 +19,7 @@ from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
-from mlir_async_pipe.checker.thread_grid import Threads, form_under, thread_facts
+from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts
 from mlir_async_pipe.checker.views import Piece, Region, as_bytes
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -152,10 +153,16 @@ def _group(
     for touched, _ in members[1:]:
         facts = both_facts(facts, touched.facts, (launch, touched.launch))
         launch = both_facts(launch, touched.launch)
-    base = dict(thread_facts(threads))
+    base = thread_facts(threads)
+
+    # The elements of a tile stand in rows and columns: of 64 starts 8 differ in a dimension.
+    @cache
+    def of_thread(start: Form, met: ThreadRange) -> tuple[int | None, int | None]:
+        return forms.bounds(split(start)[0], {**base, **dict(met)})
+
     for column in zip(*(region.pieces for _, region in members), strict=True):
         ends = [
-            forms.bounds(split(piece.start)[0], {**base, **dict(touched.event.threads)})
+            of_thread(piece.start, touched.event.threads)
             for piece, (touched, _) in zip(column, members, strict=True)
         ]
         lows, highs = zip(*ends, strict=True)
@@ -169,6 +176,7 @@ def alone(group: Group, threads: Threads) -> list[Group]:
     return [_group(group.kind, group.shared, [member], threads) for member in group.members]
 
 
+@lru_cache(maxsize=1 << 12)
 def split(form: Form) -> tuple[Form, Form]:
     """The constant and the numbers of threads in a form, and the rest of it."""
     mine = frozenset(term for term in form.terms if is_of_thread(term[0]))

@@ -9,7 +9,7 @@ evaluated once, not in every state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -65,6 +65,7 @@ class Values:
     limits: dict[Atom, Form | None] = field(default_factory=dict)
     _given_up: set[Atom] = field(default_factory=set)
     _fixed: dict[int, Form] = field(default_factory=dict)
+    _folded: dict[Hashable, Form | None] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
 
     @cached_property
@@ -302,10 +303,14 @@ class Values:
         value: Value | None = id_form(op, self.threads)
         if value is None:
             operands = self._fixed_operands(run) if arithmetic.has_rule(op.name) else []
-            rule = arithmetic.rule_of(op) if operands else None
-            if rule is None or not operands:
+            if not operands:
                 return False
-            value = rule(operands, self.base_facts())
+            # Unrolled copies of an op, and prologue, kernel and epilogue, ask for the same numbers.
+            meaning, rule = arithmetic.meaning_of(op)
+            key = (meaning, *operands)
+            if key not in self._folded:
+                self._folded[key] = rule(operands, self.base_facts())
+            value = self._folded[key]
         if not isinstance(value, Form) or not _is_timeless(value):
             return False
         self._fixed[run.results[0]] = value

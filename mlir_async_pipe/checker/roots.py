@@ -35,12 +35,11 @@ class Roots:
         """Whether two roots may share memory."""
         if a == b:
             return True
-        key = (min(a, b), max(a, b))
-        found = self._aliases.get(key)
+        found = self._aliases.get((a, b))
         if found is None:
-            one, other = self.roots[key[0]], self.roots[key[1]]
+            one, other = self.roots[min(a, b)], self.roots[max(a, b)]
             same = (one.kind, one.key) == (other.kind, other.key)
-            found = self._aliases[key] = (
+            found = self._aliases[a, b] = self._aliases[b, a] = (
                 one.kind == "unknown"
                 if same
                 else may_alias(one, other, assume_noalias_arguments=self.assume_noalias_arguments)

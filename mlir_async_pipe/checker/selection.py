@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     ancestors,
@@ -35,11 +36,16 @@ from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
 
 def kernels(module: Any) -> list[Any]:
     """The functions and launches that are checked, in the order in which they are met."""
+    return list(_kernels(module.operation))
+
+
+@remembered
+def _kernels(module: Any) -> list[Any]:
     found: dict[Any, None] = {}
     threaded: dict[Any, None] = {}
     calls: dict[Any, dict[Any, None]] = {}
     unknown_calls: dict[Any, None] = {}
-    callees = callable_functions(module.operation)
+    callees = callable_functions(module)
     for op in walk_named(module, _tells):
         row = row_of(op)
         if is_opaque_code(op) or (row is not None and row.asynchronous(op)):

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     ancestors,
-    is_function,
     operations,
     walk,
     walk_named,
@@ -43,6 +43,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
 from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
+HOMES = (*FUNCTION_OPS, "gpu.launch")
 
 
 def is_quiet(op: Any) -> bool:
@@ -63,7 +64,7 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
     """The ops of a kernel, and of the functions that it calls, that no path comes to, and those
     that nobody can look into."""
     followed = _followed(flow)
-    missing = [op for op in _noisy(kernel) if op not in followed or is_opaque_code(op)]
+    missing = list(_noisy(kernel, followed))
     calls = {
         step.op
         for block in flow.blocks
@@ -72,7 +73,7 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
     }
     bodies = dict.fromkeys(callee_of(call, callees) for call in calls)
     for body in bodies:
-        missing += [op for op in _noisy(body) if op not in followed or is_opaque_code(op)]
+        missing += _noisy(body, followed)
     if not missing:
         return []
     possible: set[Any] = set()
@@ -100,12 +101,15 @@ def lost_steps(flow: Flow) -> Iterator[Lost]:
                 yield step
 
 
-def _noisy(kernel: Any) -> Iterator[Any]:
-    """The ops of a kernel that it matters to follow."""
+def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
+    """The ops of a kernel that it matters to follow, and that are not or cannot be looked into."""
     for op in walk_named(kernel, _may_be_noisy):
-        row = row_of(op)
-        if op.name in CALL_OPS or is_opaque_code(op) or (row is not None and _matters(op, row)):
+        if is_opaque_code(op):
             yield op
+        elif op not in followed:
+            row = row_of(op)
+            if op.name in CALL_OPS or (row is not None and _matters(op, row)):
+                yield op
 
 
 def _may_be_noisy(name: str) -> bool:
@@ -131,9 +135,10 @@ def _possible(region: Any) -> Iterator[Any]:
 
 def homeless(module: Any) -> Iterable[Any]:
     """The async ops, commits, waits and barriers that stand in no function and no launch."""
-    for op in walk_named(module, ROWS.__contains__):
+    outside = walk_named(module, lambda name: name in ROWS or name in HOMES, inside=False)
+    for op in (inner for found in outside if found.name in ROWS for inner in walk(found)):
         row = row_of(op)
         if row is None or not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
             continue
-        if not any(is_function(above) or above.name == "gpu.launch" for above in ancestors(op)):
+        if not any(above.name in HOMES for above in ancestors(op)):
             yield op

@@ -63,7 +63,7 @@ def typed(op: Any) -> Typed:
     last = type_text(operands[len(operands) - 1].type) if len(operands) else result
     bits, given = bits_of_text(result), bits_of_text(last)
     attributes = op.attributes
-    flags = str(attributes["overflowFlags"]) if "overflowFlags" in attributes else ""
+    flags = type_text(attributes["overflowFlags"]) if "overflowFlags" in attributes else ""
     return Typed(
         op,
         row,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
@@ -64,6 +65,7 @@ def launched_sizes(root: Operation) -> Launches:
     return sizes_of(launches_below(root), "block")
 
 
+@remembered
 def launches_below(root: Operation) -> list[Operation]:
     """All gpu.launch_func below `root`."""
     return walk_named(root, "gpu.launch_func".__eq__)

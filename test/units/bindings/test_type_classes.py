@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.memo import remembered, unchanged
+from mlir_async_pipe.bindings.memo import edited, remembered, unchanged
 from mlir_async_pipe.bindings.raw_ops import constant_value, operations, walk
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 
@@ -88,6 +88,15 @@ def test_what_is_walked_is_read_anew_after_an_edit(function) -> None:
         assert len(list(walk(function))) == len(before) - 1
         names = ["arith.constant", "arith.constant", "memref.store", "func.return"]
         assert [op.name for op in operations(body)] == names
+
+
+def test_what_an_edit_made_untrue_is_forgotten_at_once(function) -> None:
+    body = function.regions[0].blocks[0]
+    with unchanged():
+        assert len(operations(body)) == 5
+        operations(body)[1].erase()
+        edited()
+        assert len(operations(body)) == 4
 
 
 def test_lists_of_a_block_are_the_callers_own(function) -> None:

@@ -91,3 +91,19 @@ def test_a_fence_touches_nothing():
     }"""
     assert not told(text)
     assert told(text.replace("%out[%t]", "%out[%i]"))
+
+
+def test_what_stands_in_no_function_is_told_wherever_it_stands():
+    """The scope, the commit in it, and the wait; not the commit of the function."""
+    text = """
+    "async_pipe.scope"() ({
+      nvvm.cp.async.commit.group
+    }) : () -> ()
+    nvvm.cp.async.wait.group 0
+    func.func @f() {
+      nvvm.cp.async.commit.group
+      return
+    }"""
+    warned = [str(entry) for entry in check_text(text).report.diagnostics]
+    homeless = [line for line in warned if "it stands in no function" in line]
+    assert len(homeless) == 3
