@@ -66,9 +66,9 @@ class DrainRecord:
 @register("async-pipe-drop-drains", "drop waits after loops that nobody needs", DrainOptions)
 def run(module: Any, options: DrainOptions, session: Session) -> None:
     """Try every marked wait, and those for what was waited for before; the marks go."""
+    target = target_for(options, session)
     if not _candidates(module):
         return
-    target = target_for(options, session)
     found = [kernel for kernel in kernels(module) if _candidates(kernel)]
     around = surroundings(module, found) if found else None
     for kernel in found:
