@@ -62,6 +62,8 @@ class ClockedDetector(Detector):
         super().complete(operation, done)
         for _, where in operation.rows("writes", done):
             self.unfenced[where] = not operation.is_proxy
+            # Reads by tensor cores were of what was there before.
+            self.reads[where, self.clock.warps :] = -1
             if operation.agent is not None:
                 self.write_thread[where] = operation.agent
                 self.write_tick[where] = operation.tick
@@ -112,8 +114,18 @@ class ClockedDetector(Detector):
         at = self.sites[other]
         self.report(code, site, other_op=at.name, other_place=at.place, **details)
 
-    def _unseen(self, bad: Array, threads: Array, where: Array, writer: Array) -> Array:
-        return bad & ~self.clock.sees(threads[:, None], writer, self.write_tick[where])
+    def _unseen(
+        self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
+    ) -> Array:
+        """What a tensor core has read since was there before: who writes need know of the read only,
+        which a commit told; who reads must have waited for it."""
+        bad = bad & ~self.clock.sees(threads[:, None], writer, self.write_tick[where])
+        cores = np.arange(self.clock.warps, len(self.readers))
+        if writes and bad.any() and len(cores):
+            ticks = self.reads[where][..., cores]
+            known = self.clock.known[self.clock.warp_of(threads)][:, None, self.readers[cores]]
+            bad &= ~((ticks >= 0) & (known > ticks)).any(axis=-1)
+        return bad
 
     def _check_readers_here(
         self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"

@@ -158,13 +158,15 @@ class Detector(Shadow):
         writer = self.write_thread[where]
         bad = (self.write_epoch[where] == now) & (writer != threads[:, None])
         if bad.any():
-            bad = self._unseen(bad, threads, where, writer)
+            bad = self._unseen(bad, threads, where, writer, writes=code == "missing-barrier")
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
         if self._shared_grid:
             self._check_other_block(site, threads, where, self.other_block_writer)
 
-    def _unseen(self, bad: Array, threads: Array, where: Array, writer: Array) -> Array:
+    def _unseen(
+        self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
+    ) -> Array:
         """Of the granules that somebody else wrote in this interval, those that are unordered."""
         return bad
 

@@ -91,6 +91,11 @@ def tensor_use(op: Any) -> TensorUse | None:
     return None if rule is None else rule.use
 
 
+def is_tensor_pointer(value: Any) -> bool:
+    """Whether a value is an address of tensor memory."""
+    return str(value.type) == "!llvm.ptr<6>"
+
+
 def is_loaded(value: Any) -> bool:
     """Whether a value is the result of a load, which is there after a wait only."""
     made = defining_op(value)

@@ -52,7 +52,6 @@ def run_gemm(
         module,
         None,
         [stored(gemm, a), right, np.full((m, n), 7, np.float32), k],
-        threads=128,
         grid=grid or (tiles[1], tiles[0], 1),
         completion=completion,
         schedule=schedule,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
-from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.checker.phases.byte_places import Region, meet, surely_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -133,7 +133,12 @@ class AsyncMemory:
             return None
         return (barrier.parity + len(barrier.phases) - 1) % 2
 
-    # Products of tensor memory --------------------------------------------------------------
+    # Tensor memory --------------------------------------------------------------------------
+
+    def allocate(self, touch: Touch) -> None:
+        """Columns are taken; where they begin is written."""
+        self.write(touch)
+        self.tensor = self.tensor.taken(touch.region.root, touch.op)
 
     def issue_product(self, product: Product) -> None:
         """A thread issues a product of tensor memory."""
@@ -156,7 +161,7 @@ class AsyncMemory:
         self.tensor = self.tensor.load(cells, op, mask, self.barriers)
 
     def tensor_step(self, step: str, mask: int) -> None:
-        """Threads wait for their loads, or make a fence of tensor memory."""
+        """Threads wait for loads, or make a fence of tensor memory."""
         self.tensor = getattr(self.tensor, step)(mask)
 
     def _products_over(self, over: tuple[Product, ...], mask: int) -> None:
@@ -221,6 +226,7 @@ class AsyncMemory:
         """Threads write."""
         self.check_write(touch, proxy=False)
         self.written |= {Written(touch)}
+        self.tensor = self.tensor.lost(touch.region.root)
 
     def fence(self, mask: int, *, everything: bool) -> None:
         """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
@@ -328,23 +334,9 @@ def unwaited(copy: Copy) -> PhaseFault:
 def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
     """Raises PhaseFault if the bytes of two accesses may be the same."""
     if meet(earlier.region, touch.region):
-        surely = _surely(earlier.region, touch.region)
+        surely = surely_meet(earlier.region, touch.region)
         raise PhaseFault(code, touch.op, earlier.op, why, surely)
 
 
 def _same_thread(one: Touch, other: Touch) -> bool:
     return one.by is not None and one.by == other.by and single(one.by)
-
-
-def _surely(one: Region, other: Region) -> bool:
-    """Whether regions that may meet certainly do."""
-    return (one.exact and (other.exact or _within(other, one))) or (
-        other.exact and _within(one, other)
-    )
-
-
-def _within(part: Region, whole: Region) -> bool:
-    """Whether all that a region may be lies in another one."""
-    if part.low is None or part.high is None or whole.low is None or whole.high is None:
-        return False
-    return whole.low <= part.low and part.high <= whole.high

@@ -73,6 +73,20 @@ def meet(one: Region, other: Region) -> bool:
     return one.low < other.high and other.low < one.high
 
 
+def surely_meet(one: Region, other: Region) -> bool:
+    """Whether regions that may meet certainly do."""
+    return (one.exact and (other.exact or _within(other, one))) or (
+        other.exact and _within(one, other)
+    )
+
+
+def _within(part: Region, whole: Region) -> bool:
+    """Whether all that a region may be lies in another one."""
+    if part.low is None or part.high is None or whole.low is None or whole.high is None:
+        return False
+    return whole.low <= part.low and part.high <= whole.high
+
+
 def root_place(root: int, kind: Any) -> Place:
     """The place of a root by its own type."""
     try:

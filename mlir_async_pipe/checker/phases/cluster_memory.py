@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.phases.cluster_blocks import block_of
 from mlir_async_pipe.checker.phases.role_log import MEETING
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -90,6 +91,14 @@ class ClusterMemory(RoleMemory):
         """Threads write memory of their block."""
         self._check_own(touch.region.root, touch.by)
         super().write(touch)
+
+    def issue_product(self, product: Product) -> None:
+        """Not followed: each block has tensor memory of its own."""
+        raise NotFollowedError("async-proxy")
+
+    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
+        """Not followed, as products."""
+        raise NotFollowedError("async-proxy")
 
     def _reach(self, root: int, op: int, mask: int) -> None:
         rank = block_of(root)
@@ -166,7 +175,7 @@ class ClusterMemory(RoleMemory):
         for (block, op, _), event in self.reached.items():
             if block != rank:
                 continue
-            if not all(any(known[other] > tick for known in there) for other, tick in event):
+            if not all(any(known.before[other] > tick for known in there) for other, tick in event):
                 why = ": nothing that its threads wait for says that this is over"
                 raise _ended(op, rank, why)
 

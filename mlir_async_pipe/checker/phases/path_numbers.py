@@ -25,6 +25,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
@@ -32,7 +33,7 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -42,6 +43,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     VIEW_OPS,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
+from mlir_async_pipe.vocabulary.tensor_memory import is_tensor_pointer
 
 WARP = 32
 # Numbers of mbarrier groups follow those of roots.
@@ -161,6 +163,10 @@ class PathNumbers:
             return self._elected
         if op.name in OPERATORS and OPERATORS[op.name].method != "split":
             return _operation(run, typed(op))
+        if op.name == POINTER_OF_ADDRESS and is_tensor_pointer(op.results[0]):
+            return lambda spot: spot.get(run.operands[0])
+        if _loads_the_number(op):
+            return self._loaded(run)
         if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, POINTER_OF_ADDRESS):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
         if op.name == "memref.dim":
@@ -195,6 +201,16 @@ class PathNumbers:
             return evaluate
 
         return [rule(number) for number in range(len(run.results))]
+
+    def _loaded(self, run: Run) -> Evaluation:
+        """A number that is loaded is known if it says where columns of tensor memory begin."""
+        root = self.effects.root(accesses(run.op)[0].memory, run.frame)
+
+        def evaluate(spot: Spot) -> Value:
+            taken = spot.memory.tensor.columns_at(root)
+            return None if taken is None else columns_of(taken)
+
+        return evaluate
 
     def _handle(self, run: Run) -> Evaluation:
         if not run.operands:
@@ -250,6 +266,15 @@ def _id_in_cluster(found: LaunchId, blocks: Blocks, rank: int) -> Amount:
         case "cluster_blocks":
             return blocks.count
     return None
+
+
+def _loads_the_number(op: Any) -> bool:
+    """Whether an op loads the one number that a memref of workgroup memory holds."""
+    found = accesses(op)
+    if len(found) != 1 or found[0].kind != "read" or not is_integer(op.results[0].type):
+        return False
+    kind = str(found[0].memory.type)
+    return kind.startswith(("memref<i32", "memref<1xi32")) and row_of(op) is not None
 
 
 def _is_of_kernel(value: Any) -> bool:

@@ -15,25 +15,16 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_init, single
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse, unwaited
 from mlir_async_pipe.checker.phases.byte_places import Region
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
-from mlir_async_pipe.checker.phases.tensor_state import Product
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Ranks, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
-
-# What a role may do to others that has come a phase too far.
-_AFTER_A_PHASE_TOO_MUCH = (
-    "too-many-arrivals",
-    "missing-barrier",
-    "source-overwritten",
-    "read-in-flight",
-    "overwrite-in-flight",
-    "phase-overtaken",
-)
 
 
 class Landed(NamedTuple):
@@ -56,7 +47,7 @@ class Fenced(NamedTuple):
 class RoleMemory(AsyncMemory):
     """The memory on one path of all roles. `over` are reads that are over, by themselves and
     whether they were a proxy's; `brought` are copies that are; `progress` grows with whatever
-    somebody may wait for. `log` is of all paths together."""
+    somebody may wait for. `cores` are the tensor cores. `log` is of all paths together."""
 
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     shared: dict[Key, Shared] = field(default_factory=dict)
@@ -64,6 +55,7 @@ class RoleMemory(AsyncMemory):
     brought: dict[tuple[Region, int], Landed] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
+    cores: TensorRoles = field(default_factory=TensorRoles)
     log: RoleLog = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
@@ -76,6 +68,7 @@ class RoleMemory(AsyncMemory):
             over=dict(self.over),
             brought=dict(self.brought),
             generic=dict(self.generic),
+            cores=self.cores.copy(),
         )
 
     def key(self) -> Hashable:
@@ -88,8 +81,8 @@ class RoleMemory(AsyncMemory):
                     born=ranks.of_event(one.born),
                     over=one.over % 2,
                     arrivals=ranks.of_event(one.arrivals),
-                    gathered=ranks.of_known(one.gathered),
-                    told=ranks.of_known(one.told),
+                    gathered=one.gathered.ranked(ranks),
+                    told=one.told.ranked(ranks),
                     ends=tuple(
                         end._replace(arrivals=ranks.of_event(end.arrivals)) for end in one.ends
                     ),
@@ -105,7 +98,7 @@ class RoleMemory(AsyncMemory):
         return (
             clocks.classes.groups,
             tuple(
-                (ranks.of_known(known), ranks.of_one(n, tick), ranks.of_one(n, tick + 1))
+                (known.ranked(ranks), ranks.of_one(n, tick), ranks.of_one(n, tick + 1))
                 for n, (known, tick) in enumerate(zip(clocks.known, clocks.ticks, strict=True))
             ),
             frozenset(barriers),
@@ -116,6 +109,8 @@ class RoleMemory(AsyncMemory):
                 for one in self.brought.values()
             ),
             frozenset(one._replace(done=ranks.of_event(one.done)) for one in self.generic.values()),
+            self.tensor,
+            self.cores.key(ranks),
             self._key_of_blocks(ranks),
         )
 
@@ -134,6 +129,7 @@ class RoleMemory(AsyncMemory):
         yield from ((one.column, one.phase + 1) for one in self.brought.values())
         for event in (*self.over.values(), *(one.done for one in self.generic.values())):
             yield from ((number, tick + 1) for number, tick in event)
+        yield from self.cores.asked()
 
     # mbarriers ----------------------------------------------------------------------------
 
@@ -175,12 +171,27 @@ class RoleMemory(AsyncMemory):
         self._advance(key)
 
     def issue_product(self, product: Product) -> None:
-        """Not followed: products of tensor memory in a block of roles."""
-        raise NotFollowedError("specialised")
+        """A thread issues a product of tensor memory."""
+        for touch in product.reads:
+            self.check_read(touch, proxy=True)
+        self.cores.issue(product, self.clocks)
+
+    def commit_products(self, key: Key, op: int, mask: int) -> None:
+        """An arrival to come when all that the thread has issued is over."""
+        before = self._at(key, op)
+        check_fenced(before.fenced, before.init, op)
+        self._note("arrives", op, mask, key)
+        shows = self.cores.commit(mask, self.clocks)
+        self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, 1, 0, commit=shows)
+        self._advance(key)
+
+    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
+        """Threads load from tensor memory."""
+        self.cores.load(cells, op, mask, self.clocks)
 
     def tensor_step(self, step: str, mask: int) -> None:
-        """Not followed, as its products."""
-        raise NotFollowedError("specialised")
+        """Threads wait for their loads, or make a fence of tensor memory."""
+        getattr(self.cores, step)(mask, self.clocks)
 
     def _note(self, does: Does, op: int, mask: int, key: Key, parity: int | None = None) -> None:
         barrier = self.shared[key]
@@ -259,6 +270,7 @@ class RoleMemory(AsyncMemory):
         """Threads write."""
         self.check_write(touch, proxy=False)
         self.generic[touch] = Fenced(touch, False, self.clocks.event(_threads(touch)))
+        self.tensor = self.tensor.lost(touch.region.root)
 
     def fence(self, mask: int, *, everything: bool) -> None:
         """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
@@ -273,26 +285,21 @@ class RoleMemory(AsyncMemory):
         """The block ends."""
         super().check_end()
         check_waited(self.brought.values(), self.clocks.known)
+        self.cores.check_end(self.clocks)
 
     def explained(self, fault: PhaseFault) -> PhaseFault:
-        """A wait that passed twice for one phase before something went wrong is what is wrong."""
-        found = fault.found
-        for barrier in self.shared.values():
-            for wait in barrier.waits:
-                if wait.again and found.code in _AFTER_A_PHASE_TOO_MUCH:
-                    note = "it passed here already for the same phase, and then came too early"
-                    return PhaseFault(
-                        "phase-not-flipped", wait.op, found.later, note, found.certain
-                    )
-        return fault
+        """What is wrong, where this only follows from it."""
+        return role_phases.explained(fault, self.shared.values())
 
     # Conflicts ----------------------------------------------------------------------------
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         super()._check_copies(touch, code)
         why = "nothing that its threads wait for says that the phase of this copy is over"
+        # Who overwrites need not have seen what was there.
+        over = self.clocks.saw if code == "read-in-flight" else self.clocks.passed
         for one in self.brought.values():
-            if self.clocks.passed(_threads(touch), one.column) <= one.phase:
+            if over(_threads(touch), one.column) <= one.phase:
                 refuse(code, touch, one.copy, why)
 
     def _check_landed(self, touch: Touch) -> None:
@@ -300,6 +307,10 @@ class RoleMemory(AsyncMemory):
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         super()._check_reads(touch, proxy)
+        for product in self.cores.running(_threads(touch), self.clocks):
+            for read in product.reads:
+                wait = "it reads until a wait for the mbarrier of its commit, or for who has waited"
+                refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: they must arrive, after that, where this waits"
         for (read, was_proxy), event in self.over.items():
             if (proxy or was_proxy) and not self._knows(touch, read, event):
@@ -319,10 +330,10 @@ class RoleMemory(AsyncMemory):
         return same or self.clocks.sees(_threads(touch), event)
 
 
-def check_waited(landed: Iterable[Landed], there: Sequence[Known]) -> None:
+def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:
     """Somebody of those who are there knows that copies are over."""
     for one in landed:
-        if all(known[one.column] <= one.phase for known in there):
+        if all(known.before[one.column] <= one.phase for known in there):
             raise unwaited(one.copy)
 
 

@@ -17,11 +17,22 @@ barrier is an mbarrier whose waits are arrivals.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, check_issuer, check_visible, single
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks, joined
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told, WarpClocks
+
+# What a role may do to others that has come a phase too far.
+_AFTER_A_PHASE_TOO_MUCH = (
+    "too-many-arrivals",
+    "missing-barrier",
+    "source-overwritten",
+    "read-in-flight",
+    "overwrite-in-flight",
+    "phase-overtaken",
+)
 
 
 class Blocked(NamedTuple):
@@ -41,12 +52,12 @@ class BlockedError(Exception):
 
 
 class End(NamedTuple):
-    """How a phase came to its end: by the arrivals of threads `by`, `with_bytes` or without, the
-    last of them by the op `op`."""
+    """How a phase came to its end: by the arrivals of threads `by`, the last of them by the op `op`;
+    `later`: bytes or products were to come as well."""
 
     arrivals: Event
     by: int
-    with_bytes: bool
+    later: bool
     op: int
 
 
@@ -79,8 +90,9 @@ class Shared(NamedTuple):
     running: Phase = Phase()
     arrivals: Event = ()
     arrived_by: int = 0
-    gathered: Known = ()
-    told: Known = ()
+    gathered: Told = Told()
+    told: Told = Told()
+    commits: bool = False
     ends: tuple[End, ...] = ()
     waits: tuple[Passed, ...] = ()
     shown: tuple[int, int] | None = None
@@ -90,11 +102,11 @@ class Shared(NamedTuple):
         if phase < 0 or clocks.passed(mask, self.column) > phase:
             return True
         age = self.over - 1 - phase
-        if age >= len(self.ends) or self.ends[age].with_bytes:
+        if age >= len(self.ends) or self.ends[age].later:
             return False
         end = self.ends[age]
         same_thread = single(mask) and end.by == mask
-        return same_thread or clocks.sees(mask, end.arrivals, own_warp=True)
+        return same_thread or clocks.knows(mask, end.arrivals)
 
 
 def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
@@ -113,8 +125,10 @@ def arrive(
     size: int | None,
     *,
     tells: bool = True,
+    commit: Known = (),
 ) -> Shared:
-    """Each thread of a mask arrives `arrivals` times, and announces bytes."""
+    """Each thread of a mask arrives `arrivals` times, and announces bytes; or a `commit` of its products
+    does, which shows that."""
     check_usable(barrier, clocks, op, mask)
     running = barrier.running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
@@ -126,11 +140,15 @@ def arrive(
             "says that all others have arrived there",
         )
     event = clocks.event(mask)
+    told = clocks.release(mask) if tells else Told()
+    if commit:
+        told = Told(told.before, ()).joined(Told(commit, commit))
     return barrier._replace(
         running=running,
         arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
         arrived_by=barrier.arrived_by | mask,
-        gathered=joined(barrier.gathered, clocks.release(mask) if tells else ()),
+        gathered=barrier.gathered.joined(told),
+        commits=barrier.commits or bool(commit),
     )
 
 
@@ -149,7 +167,7 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared
     running = barrier.running
     return barrier._replace(
         running=running._replace(copies=(*running.copies, issued)),
-        gathered=joined(barrier.gathered, clocks.phases_known(mask)),
+        gathered=barrier.gathered.joined(clocks.phases_known(mask)),
     )
 
 
@@ -170,7 +188,7 @@ def ended(barrier: Shared) -> Shared | None:
     if lacking:
         return None
     for wait in barrier.waits:
-        if barrier.gathered[wait.number] <= wait.tick:
+        if barrier.gathered.before[wait.number] <= wait.tick:
             raise PhaseFault(
                 "phase-overtaken",
                 running.op,
@@ -178,14 +196,16 @@ def ended(barrier: Shared) -> Shared | None:
                 "no arrival of this phase comes after that wait: who is still there then waits "
                 "for the phase after the next one",
             )
-    end = End(barrier.arrivals, barrier.arrived_by, bool(running.copies), running.op)
+    later = barrier.commits or bool(running.copies)
+    end = End(barrier.arrivals, barrier.arrived_by, later, running.op)
     return barrier._replace(
         over=barrier.over + 1,
         running=Phase(),
         arrivals=(),
         arrived_by=0,
-        gathered=(),
-        told=joined(barrier.told, barrier.gathered),
+        gathered=Told(),
+        told=barrier.told.joined(barrier.gathered),
+        commits=False,
         ends=(end, *barrier.ends[:1]),
         waits=(),
     )
@@ -235,3 +255,13 @@ def lacks(barrier: Shared) -> str:
     if running.arrived >= barrier.needs:
         return f"{running.expected} bytes are announced, {running.copied} are copied"
     return f"{running.arrived} of its {barrier.needs} arrivals came"
+
+
+def explained(fault: PhaseFault, barriers: Iterable[Shared]) -> PhaseFault:
+    """A wait that passed twice for one phase before something went wrong is what is wrong."""
+    found = fault.found
+    for wait in (wait for barrier in barriers for wait in barrier.waits):
+        if wait.again and found.code in _AFTER_A_PHASE_TOO_MUCH:
+            note = "it passed here already for the same phase, and then came too early"
+            return PhaseFault("phase-not-flipped", wait.op, found.later, note, found.certain)
+    return fault

@@ -14,7 +14,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
+from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.async_memory import Touch
 from mlir_async_pipe.checker.phases.byte_places import Place, Region
 from mlir_async_pipe.checker.phases.spot import Spot
@@ -52,8 +52,8 @@ def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
         case "product" if TENSOR_OPS[op.name].plain:
             return _product(run, number, touched)
         case "load" if TENSOR_OPS[op.name].plain:
-            cells = _cells(op.operands[0], _loaded(op))
-            return lambda spot: spot.memory.load_tensor(cells, number, spot.threads())
+            cells = _cells(run, _loaded(op))
+            return lambda spot: spot.memory.load_tensor(cells(spot), number, spot.threads())
         case "wait" if waits_for(op) == "load":
             return lambda spot: spot.memory.tensor_step("landed", spot.threads())
         case "fence":
@@ -67,7 +67,7 @@ def _product(run: Run, number: int, touched: set[int]) -> Effect:
     groups = operand_groups(op, TENSOR_OPS[op.name])
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
-    sums = _cells(op.operands[0], None if shape is None else shape.n)
+    sums = _cells(run, None if shape is None else shape.n)
     in_tensor = str(op.operands[groups["matrix_a"][0]].type).startswith("!llvm.ptr")
     if in_tensor:
         return _not_followed
@@ -91,7 +91,7 @@ def _product(run: Run, number: int, touched: set[int]) -> Effect:
                 ]
             everything = [Region(root) for root in sorted(touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
-        spot.memory.issue_product(Product(number, mask, tuple(reads), sums))
+        spot.memory.issue_product(Product(number, mask, tuple(reads), sums(spot)))
 
     return execute
 
@@ -113,7 +113,7 @@ def _allocation(run: Run, number: int) -> Effect:
         region = Region(place.root)
         if place.low is not None and place.low == place.high:
             region = Region(place.root, place.low, place.low + 4, True)
-        spot.memory.write(Touch(region, number, lowest))
+        spot.memory.allocate(Touch(region, number, lowest))
 
     return execute
 
@@ -125,13 +125,27 @@ def _loaded(op: Any) -> int:
     return int(registers) * (1 if "32x32b" in str(op.attributes["shape"]).lower() else 4)
 
 
-def _cells(address: Any, columns: int | None) -> Cells:
-    """The cells from an address on."""
-    base, offset = _parts(address)
-    if base is None:
-        return Cells()
-    high = COLUMNS if columns is None else columns
-    return Cells(base, offset, offset + high)
+def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
+    """The cells from the address on that is operand 0: by its number where that is known, else by
+    the ops that it is made of."""
+    size = COLUMNS if columns is None else columns
+    base, offset = _parts(run.op.operands[0])
+    written = Cells() if base is None else Cells(base, offset, offset + size)
+
+    def cells(spot: Spot) -> Cells:
+        address = spot.get(run.operands[0])
+        if not isinstance(address, Form) or not is_address(address):
+            return written
+        atom, numbers = address_parts(address)
+        found = {number % _LANE for number in numbers}
+        return Cells(atom.key, min(found), max(found) + size)
+
+    return cells
+
+
+def columns_of(op: int) -> Form:
+    """The address of the columns that an op takes, as a number of its own."""
+    return address_of(-1 - op, 0)
 
 
 def _parts(address: Any) -> tuple[Any, int]:

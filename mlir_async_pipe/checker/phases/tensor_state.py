@@ -74,11 +74,30 @@ class Known(NamedTuple):
 @dataclass(frozen=True)
 class TensorState:
     """Tensor memory on one path. `open` are products that no commit covers; those of commits stand in
-    the phases of their mbarriers."""
+    the phases of their mbarriers. `columns`: where ops write the address of those that they take, by
+    root the op, -1 where that is lost."""
 
     everybody: int
     open: tuple[Product, ...] = ()
     known: frozenset[Known] = frozenset()
+    columns: frozenset[tuple[int, int]] = frozenset()
+
+    def taken(self, root: int, op: int) -> TensorState:
+        """An op takes columns, the first one that writes there."""
+        if any(at == root for at, _ in self.columns):
+            return self.lost(root)
+        return replace(self, columns=self.columns | {(root, op)})
+
+    def lost(self, root: int) -> TensorState:
+        """Something else is written there."""
+        if not any(at == root for at, _ in self.columns):
+            return self
+        found = frozenset((at, -1 if at == root else op) for at, op in self.columns)
+        return replace(self, columns=found)
+
+    def columns_at(self, root: int) -> int | None:
+        """The op whose columns begin where a number in this memory says."""
+        return next((op for at, op in self.columns if at == root and op >= 0), None)
 
     def in_flight(self, barriers: dict[Key, Mbarrier]) -> tuple[Product, ...]:
         """The products in flight, oldest first: the latest commit covers all before it."""
@@ -87,13 +106,7 @@ class TensorState:
 
     def issue(self, product: Product) -> TensorState:
         """A thread issues a product."""
-        if product.by.bit_count() != 1:
-            raise PhaseFault(
-                "several-issuers",
-                product.op,
-                product.op,
-                "each thread multiplies, and all of them add to the same sums",
-            )
+        check_one_issuer(product)
         if any(other.by != product.by for other in self.open):
             raise NotFollowedError("specialised")
         for known in self.known:
@@ -166,6 +179,17 @@ class TensorState:
             known=frozenset(
                 known._replace(step=then) if known.step == first else known for known in self.known
             ),
+        )
+
+
+def check_one_issuer(product: Product) -> None:
+    """Threads that issue a product add each of their own."""
+    if product.by.bit_count() != 1:
+        raise PhaseFault(
+            "several-issuers",
+            product.op,
+            product.op,
+            "each thread multiplies, and all of them add to the same sums",
         )
 
 

@@ -7,6 +7,12 @@
 The warps of a class run the same ops; each knows itself, and of the others of its class what was
 told. The lanes of a warp are one. Ticks only grow, so for `ranked` two clocks are the same if they
 know the same of all that is still asked for.
+
+    multiplier: waits for full[2], issues a product and a commit
+    producer: waits for the commit          full[2] was over *before*; what it brought is not *seen*
+
+The arrival of a commit of tensor products shows what the products did, and that all before its issue
+had happened, but not what its thread saw: so each class has two clocks. They differ after commits only.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -25,6 +32,25 @@ LANES = (1 << WARP) - 1
 Known = tuple[int, ...]
 # What the warps of some classes did, each at a tick of its own.
 Event = tuple[tuple[int, int], ...]
+
+
+class Told(NamedTuple):
+    """What happened `before`, and what of that is `seen`."""
+
+    before: Known = ()
+    seen: Known = ()
+
+    def joined(self, other: Told) -> Told:
+        """What both tell."""
+        before = joined(self.before, other.before)
+        if self.before is self.seen and other.before is other.seen:
+            return Told(before, before)
+        return Told(before, joined(self.seen, other.seen))
+
+    def ranked(self, ranks: Ranks) -> Told:
+        """By what is still asked of it; nothing is `seen` of its own where both are the same."""
+        seen = () if self.before is self.seen else ranks.of_known(self.seen)
+        return Told(ranks.of_known(self.before), seen)
 
 
 class SplitError(Exception):
@@ -83,74 +109,91 @@ class WarpClocks:
 
     classes: WarpClasses
     ticks: list[int]
-    known: list[Known]
+    known: list[Told]
     columns: int
 
     @classmethod
     def started(cls, classes: WarpClasses) -> WarpClocks:
         """Nobody has done anything."""
         size = len(classes.groups)
-        return cls(classes, [0] * size, [(0,) * size] * size, size)
+        nothing = (0,) * size
+        return cls(classes, [0] * size, [Told(nothing, nothing)] * size, size)
 
     def copy(self) -> WarpClocks:
         """The same, to be changed on its own."""
         return replace(self, ticks=list(self.ticks), known=list(self.known))
 
     def new_column(self) -> int:
-        """The place of one more mbarrier."""
+        """The place of one more mbarrier, or of a thread's tensor core."""
         self.columns += 1
-        self.known = [(*known, 0) for known in self.known]
+        nothing = (0,) * self.columns
+        self.known = [known.joined(Told(nothing, nothing)) for known in self.known]
         return self.columns - 1
 
     def event(self, mask: int) -> Event:
         """What some threads do now."""
         return tuple((number, self.ticks[number]) for number in self.classes.of(mask))
 
-    def sees(self, mask: int, event: Event, *, own_warp: bool = False) -> bool:
-        """Whether all of some threads know that something is over; `own_warp`: a warp knows what
-        it did itself."""
+    def knows(self, mask: int, event: Event) -> bool:
+        """Whether all of some threads know that something is over; a warp knows what it did itself."""
         return all(
-            self.known[number][other] > tick
-            or (own_warp and number == other and self.classes.is_one_warp(number))
+            self.known[number].before[other] > tick
+            or (number == other and self.classes.is_one_warp(number))
+            for number in self.classes.of(mask)
+            for other, tick in event
+        )
+
+    def sees(self, mask: int, event: Event) -> bool:
+        """Whether all of some threads see what others did."""
+        return all(
+            self.known[number].seen[other] > tick
             for number in self.classes.of(mask)
             for other, tick in event
         )
 
     def passed(self, mask: int, column: int) -> int:
         """How many phases of an mbarrier some threads all know to be over."""
-        return min(self.known[number][column] for number in self.classes.of(mask))
+        return min(self.known[number].before[column] for number in self.classes.of(mask))
 
-    def phases_known(self, mask: int) -> Known:
+    def phases_known(self, mask: int) -> Told:
         """Which phases threads know to be over, and nothing else."""
-        told: Known = ()
-        size = len(self.classes.groups)
+        nothing = (0,) * len(self.classes.groups)
+        told = Told(nothing, nothing)
         for number in self.classes.of(mask):
-            told = joined(told, (*(0,) * size, *self.known[number][size:]))
+            before, seen = self.known[number]
+            phases = (*nothing, *before[len(nothing) :])
+            same = before is seen
+            told = told.joined(Told(phases, phases if same else (*nothing, *seen[len(nothing) :])))
         return told
 
-    def release(self, mask: int) -> Known:
-        """Threads tell what they know, and all that they did; a new tick begins."""
-        told: Known = ()
-        numbers = self.classes.of(mask)
-        for number in numbers:
-            told = joined(told, self.known[number])
-        own = list(told)
-        for number in numbers:
-            own[number] = self.ticks[number] + 1
-            self.ticks[number] += 1
-        return tuple(own)
+    def saw(self, mask: int, column: int) -> int:
+        """Of how many phases of an mbarrier some threads all see what they brought; or commits of a
+        core."""
+        return min(self.known[number].seen[column] for number in self.classes.of(mask))
 
-    def acquire(self, mask: int, told: Known, column: int, passed: int) -> None:
-        """Threads learn what was told, and that phases of an mbarrier are over."""
+    def release(self, mask: int) -> Told:
+        """Threads tell what they know, and all that they did; a new tick begins."""
+        own = [0] * len(self.ticks)
         for number in self.classes.of(mask):
-            known = list(joined(self.known[number], told))
-            known[column] = max(known[column], passed)
-            self.known[number] = tuple(known)
+            self.ticks[number] += 1
+            own[number] = self.ticks[number]
+        did = tuple(own)
+        told = Told(did, did)
+        for number in self.classes.of(mask):
+            told = told.joined(self.known[number])
+        return told
+
+    def acquire(self, mask: int, told: Told, column: int, passed: int) -> None:
+        """Threads learn what was told, and that phases of an mbarrier are over."""
+        over = (*(0,) * column, passed)
+        told = told.joined(Told(over, over))
+        for number in self.classes.of(mask):
+            self.known[number] = self.known[number].joined(told)
 
     def meet(self, everybody: int) -> None:
         """All threads of the block know what any of them did."""
         told = self.release(everybody)
-        self.known = [joined(known, told) for known in self.known]
+        self.known = [known.joined(told) for known in self.known]
 
 
 @dataclass

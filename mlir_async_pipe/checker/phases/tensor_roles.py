@@ -1,0 +1,198 @@
+"""Products of tensor memory where the warps of a block have roles: as in `tensor_state`, by clocks.
+
+    multiplier: product, commit on empty[0]   the commit shows all that its core did so far
+    producer: waits for empty[0]              so the product's tiles may be overwritten
+    multiplier: commit on filled[0]
+    readers: wait for filled[0], fence after  so the sums may be loaded
+    readers: load, wait for it, fence before, arrive at drained[0]
+    multiplier: wait for drained[0], fence after            so products may fill the columns anew
+
+The tensor core of a thread has a column among the clocks, which counts its commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import field, replace
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, check_one_issuer
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Ranks, WarpClocks
+from mlir_async_pipe.session.light_dataclass import dataclass
+
+_UNTOLD = "'fence <after>' is missing before this, after the wait that says so"
+
+
+class Load(NamedTuple):
+    """Threads `by` load cells in the op `op`."""
+
+    cells: Cells
+    op: int
+    by: int
+
+
+class Read(NamedTuple):
+    """How far a load is: `landed`, and `told` by a fence at this event."""
+
+    landed: bool = False
+    told: Event | None = None
+
+
+@dataclass
+class TensorRoles:
+    """`cores`: by thread the column of its core, and its commits so far; `products` and `loads` are the
+    last of equal ones; `fenced`: by class what it saw at its last fence after."""
+
+    cores: dict[int, tuple[int, int]] = field(default_factory=dict)
+    products: dict[Product, tuple[int, int]] = field(default_factory=dict)
+    loads: dict[Load, Read] = field(default_factory=dict)
+    fenced: dict[int, Known] = field(default_factory=dict)
+
+    def copy(self) -> TensorRoles:
+        """The same, to be changed on its own."""
+        return replace(
+            self,
+            cores=dict(self.cores),
+            products=dict(self.products),
+            loads=dict(self.loads),
+            fenced=dict(self.fenced),
+        )
+
+    def key(self, ranks: Ranks) -> Hashable:
+        """What is equal for the same state."""
+        return (
+            frozenset((by, at, ranks.of_one(at, done)) for by, (at, done) in self.cores.items()),
+            frozenset((p, at, ranks.of_one(at, t + 1)) for p, (at, t) in self.products.items()),
+            frozenset(
+                (load, read._replace(told=read.told and ranks.of_event(read.told)))
+                for load, read in self.loads.items()
+            ),
+            frozenset((number, ranks.of_known(known)) for number, known in self.fenced.items()),
+        )
+
+    def asked(self) -> Iterator[tuple[int, int]]:
+        """The limits that some clock may be compared with."""
+        yield from ((column, tick + 1) for column, tick in self.products.values())
+        for read in self.loads.values():
+            yield from ((number, tick + 1) for number, tick in read.told or ())
+
+    # Products -----------------------------------------------------------------------------
+
+    def issue(self, product: Product, clocks: WarpClocks) -> None:
+        """A thread issues a product; those of one thread are executed in order."""
+        check_one_issuer(product)
+        mask = product.by
+        for load, read in self.loads.items():
+            met = load.cells.meets(product.sums)
+            if met is not False:
+                self._check_read(product, load, read, clocks, surely=met is True)
+        for other, event in self.products.items():
+            met = other.sums.meets(product.sums)
+            if other.by != mask and met is not False:
+                self._check_over(
+                    product.op, mask, other, event, clocks, "overwrite-in-flight", met is True
+                )
+        if mask not in self.cores:
+            self.cores[mask] = clocks.new_column(), 0
+        self.products[product] = self.cores[mask]
+
+    def commit(self, mask: int, clocks: WarpClocks) -> Known:
+        """A thread commits; gives what the arrival shows: all that its core has done."""
+        column, commits = self.cores.get(mask) or (clocks.new_column(), 0)
+        self.cores[mask] = column, commits + 1
+        return (*(0,) * column, commits + 1)
+
+    def running(self, mask: int, clocks: WarpClocks) -> Iterator[Product]:
+        """The products that threads do not see to be over."""
+        for product, (column, tick) in self.products.items():
+            if clocks.saw(mask, column) <= tick:
+                yield product
+
+    # Loads --------------------------------------------------------------------------------
+
+    def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
+        """Threads load."""
+        for product, event in self.products.items():
+            met = product.sums.meets(cells)
+            if met is not False:
+                self._check_over(op, mask, product, event, clocks, "read-in-flight", met is True)
+        self.loads[Load(cells, op, mask)] = Read()
+
+    def landed(self, mask: int, clocks: WarpClocks) -> None:
+        """Threads have waited for their loads."""
+        for load, read in self._of(mask):
+            self.loads[load] = read._replace(landed=True)
+
+    def fence_before(self, mask: int, clocks: WarpClocks) -> None:
+        """Threads tell of their loads from now on."""
+        for load, read in self._of(mask):
+            if read.landed and read.told is None:
+                self.loads[load] = read._replace(told=clocks.event(load.by))
+
+    def fence_after(self, mask: int, clocks: WarpClocks) -> None:
+        """What threads have heard of counts for their loads and products."""
+        for number in clocks.classes.of(mask):
+            self.fenced[number] = clocks.known[number].seen
+
+    def check_end(self, clocks: WarpClocks) -> None:
+        """The block ends."""
+        for product, (column, tick) in self.products.items():
+            if all(known.seen[column] <= tick for known in clocks.known):
+                raise PhaseFault(
+                    "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
+                )
+
+    def _of(self, mask: int) -> list[tuple[Load, Read]]:
+        """The loads of threads."""
+        found = [(load, read) for load, read in self.loads.items() if load.by & mask]
+        if any(load.by & ~mask for load, _ in found):
+            raise NotFollowedError("specialised")
+        return found
+
+    # Conflicts ----------------------------------------------------------------------------
+
+    def _check_read(
+        self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, surely: bool
+    ) -> None:
+        code: FaultCode = "missing-tensor-fence"
+        if not read.landed:
+            code, why = (
+                "source-overwritten",
+                "it is in flight: 'nvvm.tcgen05.wait' is missing after it",
+            )
+        elif read.told is None:
+            why = "'fence <before>' is missing after it, before its threads arrive"
+        elif not clocks.sees(product.by, read.told):
+            code = "missing-barrier"
+            why = "other warps may still load here: they must arrive, after that, where this waits"
+        elif not self._is_fenced(product.by, read.told, clocks):
+            why = _UNTOLD
+        else:
+            return
+        raise PhaseFault(code, product.op, load.op, why, surely)
+
+    def _check_over(
+        self,
+        op: int,
+        mask: int,
+        product: Product,
+        event: tuple[int, int],
+        clocks: WarpClocks,
+        code: FaultCode,
+        surely: bool,
+    ) -> None:
+        """Threads touch what a product fills."""
+        if clocks.saw(mask, event[0]) <= event[1]:
+            why = "it adds up there until a wait for the mbarrier of its commit"
+            raise PhaseFault(code, op, product.op, why, surely)
+        if not self._is_fenced(mask, (event,), clocks):
+            raise PhaseFault("missing-tensor-fence", op, product.op, _UNTOLD, surely)
+
+    def _is_fenced(self, mask: int, event: Event, clocks: WarpClocks) -> bool:
+        fences = [self.fenced.get(number, ()) for number in clocks.classes.of(mask)]
+        return all(
+            column < len(known) and known[column] > tick
+            for known in fences
+            for column, tick in event
+        )
