@@ -25,6 +25,11 @@ def address_of(root: int, offset: int) -> Form:
     return Form(offset, frozenset({(Atom("address", root), 1)}))
 
 
+def is_number(form: Form) -> bool:
+    """Whether a form is one number, the same in all threads, and no address is in it."""
+    return not any(atom.kind in ("address", "units", EACH) for atom, _ in form.terms)
+
+
 def is_address(form: Form) -> bool:
     """Whether a form is an address, in bytes or units, plus a number, or one for each thread."""
     kinds = [atom.kind for atom, coefficient in form.terms if atom.kind == EACH or coefficient == 1]

@@ -24,9 +24,11 @@ from mlir_async_pipe.checker.phases.address_numbers import (
     beside_addresses,
     in_units,
     is_address,
+    is_number,
 )
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, UndecidedError
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
+from mlir_async_pipe.checker.phases.unknown_products import exact_quotient, product
 from mlir_async_pipe.values.domains import Domain, Typed
 from mlir_async_pipe.values.numbers import NUMBERS
 
@@ -44,6 +46,30 @@ def normal(form: Form) -> int | Form:
 def call(name: str, operand: Form, by: int) -> Form:
     """A quotient or remainder that is not known."""
     return forms.of_atom(Atom("call", (name, (operand, Form(by)))))
+
+
+def quotient(a: Form, b: Form, known: Knowledge) -> Form | None:
+    """a div b for an unknown b of 0 or more, which is then 1 or more, and an a of 0 or more; None if b
+    may be less."""
+    low, _ = known.bounds(b)
+    if low is None or low < 0 or not (is_number(a) and is_number(b)):
+        return None
+    if not low:
+        known.suppose(b)
+    exact = exact_quotient(a, b)
+    return forms.of_atom(Atom(RATIO, (a, b))) if exact is None else exact
+
+
+def trip_count(lower: Form, upper: Form, step: Form, known: Knowledge) -> Form:
+    """The iterations of a loop whose step is not known, as pipelines count them:
+    lb < ub ? (ub - lb - 1) div step + 1 : 0. Raises UndecidedError."""
+    known.suppose(step)
+    left = forms.subtract(upper, lower)
+    if not known.at_least_one(left):
+        return Form(0)
+    found = quotient(forms.add(left, Form(-1)), step, known)
+    assert found is not None
+    return forms.add(found, Form(1))
 
 
 class TakeApartError(Exception):
@@ -115,11 +141,11 @@ class Amounts(Domain[Amount, Knowledge]):
 
     @_numbers_first
     def mul(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A product with a number."""
+        """A product."""
         a, b = _forms(v)
-        if a.terms and b.terms:
+        if a.terms and b.terms and not (is_number(a) and is_number(b)):
             return _opaque(op, a, b)
-        return normal(forms.scale(b, a.constant) if not a.terms else forms.scale(a, b.constant))
+        return normal(product(a, b))
 
     @_numbers_first
     def shl(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
@@ -139,8 +165,12 @@ class Amounts(Domain[Amount, Knowledge]):
 
     @_numbers_first
     def div(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A quotient by a number."""
+        """A quotient."""
         a, b = _forms(v)
+        if b.terms and op.row.rounding != "up" and not _may_be_negative(a, known):
+            found = quotient(a, b, known)
+            if found is not None:
+                return normal(found)
         if b.terms or b.constant <= 0:
             return _opaque(op, a, b)
         up = b.constant - 1 if op.row.rounding == "up" else 0
@@ -257,8 +287,9 @@ def _opaque(op: Typed, a: Form, b: Form) -> Form:
 
 
 def _may_be_negative(form: Form, known: Knowledge) -> bool:
-    low, _ = known.bounds(form)
-    return low is None or low < 0
+    # s (k - 1) is 0 or more where k is 1 or more, as s is.
+    low, _ = known.bounds(known.without_factors(forms.add(form, Form(1))))
+    return low is None or low < 1
 
 
 def _bit(value: Amount, known: Knowledge) -> int:
@@ -270,6 +301,8 @@ def _equal(difference: Form, known: Knowledge) -> bool:
     """Whether a form is 0. Raises UndecidedError."""
     if not difference.terms:
         return difference.constant == 0
+    if not difference.constant:
+        difference = known.without_factors(difference)
     low, high = known.bounds(difference)
     if (low is not None and low > 0) or (high is not None and high < 0):
         return False

@@ -15,12 +15,13 @@ from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import form_of, normal
+from mlir_async_pipe.checker.phases.amounts import form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
-from mlir_async_pipe.checker.phases.ranges_of_sums import atoms_within, mentions
+from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
 from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
+from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -55,14 +56,15 @@ class LoopTurns:
     counted: int = COUNTED
     some_long: bool = False
 
-    def check_shared(self, state: PathState, number: int) -> None:
+    def check_bounds(self, state: PathState, number: int) -> None:
         """Threads of a role that run a loop between bounds of their own are roles of their own.
-        Raises ThreadsDifferError."""
+        Raises ThreadsDifferError, or UndecidedError where it is open whether the loop runs."""
         loop = self.flow.loops[number]
-        for bound in (loop.lower, loop.upper, loop.step):
+        for bound in (loop.lower, loop.upper, loop.step) if self.roles else ():
             value = None if bound is None else state.get_here(bound)
             if isinstance(value, EachThread):
                 raise ThreadsDifferError(value)
+        self._bounds(state, number)
 
     def enter(self, state: PathState, number: int) -> None:
         """The first iteration begins."""
@@ -121,23 +123,31 @@ class LoopTurns:
         lower, upper, step = (get(n) for n in (loop.lower, loop.upper, loop.step))
         if not isinstance(lower, int | Form) or not isinstance(upper, int | Form):
             return None
-        if self.roles and isinstance(step, Form):
+        if isinstance(step, Form):
             # So many iterations, the same for all roles whose loops have these bounds.
-            trips = Atom("size", ("trips", form_of(lower), form_of(upper), step))
-            return Form(0), forms.of_atom(trips), 1
+            return Form(0), trip_count(form_of(lower), form_of(upper), step, state.known), 1
         if not isinstance(step, int) or step <= 0:
             return None
         return form_of(lower), form_of(upper), step
 
+    def _settled(
+        self, state: PathState, number: int, get: Callable[[int], Value] | None = None
+    ) -> tuple[Form, Form, int] | None:
+        """The bounds of a loop that runs, None if it is open again whether there are iterations."""
+        try:
+            return self._bounds(state, number, get)
+        except UndecidedError:
+            return None
+
     def variable(self, state: PathState, number: int) -> Value:
         """What a loop's own variable is in this iteration, whose number is known."""
         loop, value = self.flow.loops[number], state.turns[number].value
-        if not self.roles or loop.step is None or loop.lower is None or value is None:
+        if loop.step is None or loop.lower is None or value is None:
             return value
         lower, step = state.get_here(loop.lower), state.get_here(loop.step)
-        if not isinstance(step, Form):
+        if not isinstance(step, Form) or not isinstance(lower, int | Form):
             return value
-        return forms.of_atom(Atom("unknown", ("at", lower, step, form_of(value))))
+        return normal(forms.add(form_of(lower), product(form_of(value), step)))
 
     def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
         """The number of this iteration (None: one of its own in each thread), and upper bound minus
@@ -203,7 +213,7 @@ class LoopTurns:
     def _count(self, state: PathState, number: int) -> None:
         """One more iteration beside other roles. Those that are in a loop like it are so many
         iterations before or after it, however many these are."""
-        bounds, turn = self._bounds(state, number), state.turns[number]
+        bounds, turn = self._settled(state, number), state.turns[number]
         over = turn.over + 1
         state.turns[number] = turn._replace(over=over)
         if bounds is None or over < self.counted:
@@ -290,15 +300,9 @@ def _advance(state: PathState, atom: Atom, step: int) -> None:
     state.known.advance(atom, step)
     for strand in state.strands():
         for number, value in strand.env.items():
-            if isinstance(value, Form):
-                by = step * dict(value.terms).get(atom, 0)
-                if by:
-                    strand.env[number] = forms.add(value, Form(-by))
-                elif mentions(value, atom):
-                    strand.env[number] = None
+            if isinstance(value, Form) and mentions(value, atom):
+                strand.env[number] = moved(value, atom, step)
     for other in state.others:
         for number, turn in other.turns.items():
-            by = step * dict(turn.value.terms).get(atom, 0) if isinstance(turn.value, Form) else 0
-            if by:
-                moved = forms.add(form_of(turn.value or 0), Form(-by))
-                other.turns[number] = turn._replace(value=moved)
+            if isinstance(turn.value, Form) and mentions(turn.value, atom):
+                other.turns[number] = turn._replace(value=moved(turn.value, atom, step))

@@ -10,12 +10,13 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Value
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
+from mlir_async_pipe.checker.phases.unknown_products import mentions
 from mlir_async_pipe.checker.step_graph import Edge
 from mlir_async_pipe.session.light_dataclass import dataclass
 

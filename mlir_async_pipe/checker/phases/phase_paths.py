@@ -305,10 +305,9 @@ class PhasePaths:
         self._take(body, state)
 
     def _take(self, edge: Edge, state: PathState) -> None:
-        if self.loops.roles:
-            for kind, number in edge.loops:
-                if kind == "enter":
-                    self.loops.check_shared(state, number)
+        for kind, number in edge.loops:
+            if kind == "enter":
+                self.loops.check_bounds(state, number)
         way = self.sides.joined(edge, state)
         self._assign(state, way.assigns)
         again = False

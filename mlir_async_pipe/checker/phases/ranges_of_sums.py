@@ -14,15 +14,26 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import field
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.unknown_products import (
+    PRODUCT,
+    atoms_within,
+    common_factors,
+    factors,
+    without_factor,
+)
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 Range = tuple[int | None, int | None]
 Direction = frozenset[tuple[Atom, int]]
+# Ends of ranges are told apart up to so many iterations.
+FARTHEST = 128
 OPEN: Range = (None, None)
+# The kind of an atom that is a quotient, rounded down, of a number of 0 or more by one of 1 or more.
+RATIO = "ratio"
 # Slots times two, usually; of larger ones nothing is told.
 LARGEST_MODULUS = 64
 
@@ -50,27 +61,6 @@ def _direction(terms: Direction) -> tuple[Direction, int]:
     first = min(terms, key=lambda term: repr(term[0]))
     factor = divisor if first[1] > 0 else -divisor
     return frozenset((atom, coefficient // factor) for atom, coefficient in terms), factor
-
-
-@lru_cache(maxsize=1 << 14)
-def atoms_within(atom: Atom) -> frozenset[Atom]:
-    """An atom, and those that it is named by: the operands of an operator, or of an op of which
-    nothing else is known."""
-    found = {atom}
-    parts = [atom.key]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, Form):
-            for inner, _ in part.terms:
-                found |= atoms_within(inner)
-        elif type(part) is tuple:
-            parts += part
-    return frozenset(found)
-
-
-def mentions(form: Form, atom: Atom) -> bool:
-    """Whether a form is made of an atom."""
-    return any(atom in atoms_within(inner) for inner, _ in form.terms)
 
 
 @dataclass
@@ -127,10 +117,16 @@ class Knowledge:
             low, high = self.bounds(operand)
             by = divisor.constant
             return None if low is None else low // by, None if high is None else high // by
+        if atom.kind == PRODUCT:
+            lows = [
+                low for low, _ in map(self._atom, factors(atom)) if low is not None and low >= 0
+            ]
+            return prod(lows) if len(lows) == len(factors(atom)) else None, None
         return first_range(atom)
 
     def at_least_one(self, form: Form) -> bool:
         """Whether a form is 1 or more. Raises UndecidedError."""
+        form = self.without_factors(form)
         for same in (form, self.coarse(form)):
             low, high = self.bounds(same)
             if low is not None and low >= 1:
@@ -151,6 +147,16 @@ class Knowledge:
         least, most = -((low - 1) // by), -high // by
         return forms.add(large, Form(1 - least)) if most == least - 1 else form
 
+    def without_factors(self, form: Form) -> Form:
+        """A form that is 1 or more exactly where this one is, without unknowns that all of it is a
+        multiple of: of s g + c g, or g + 1, where s is large enough for c."""
+        for atom in common_factors(form):
+            low, c = self._atom(atom)[0], form.constant
+            if low is None or low < max(c, 1 - c):
+                break
+            form = forms.add(without_factor(form, atom), Form(int(c >= 1)))
+        return form
+
     def parts(self, form: Form, by: int) -> tuple[Form, int, int] | None:
         """A form as `by` times one without constant, plus what is from a least to a largest number;
         None if that is nothing else than the form, or not bounded."""
@@ -165,6 +171,39 @@ class Knowledge:
 
     def halves(self, form: Form) -> list[Knowledge]:
         """What is known where a form is 1 or more, and where it is not."""
+        direction, ways = self._cut(form)
+        found = []
+        for ends in ways:
+            half = self.copy()
+            half.ranges[direction] = ends
+            if half._is_open(direction):
+                found.append(half)
+        return found
+
+    def _is_open(self, direction: Direction) -> bool:
+        """Whether a number is left in a direction just learned, and in sums with that: of q at most 1
+        in the first iteration q - k is, too. Of a later k less is known."""
+        ((atom, _), *more) = direction
+        others = [other for other in self.ranges if len(other) > 1 and atom in dict(other)]
+        for other in [] if more else others:
+            self.ranges[other] = self._within(other)
+        return not any(
+            low is not None and high is not None and low > high
+            for low, high in map(self.ranges.__getitem__, [direction, *others])
+        )
+
+    def _within(self, direction: Direction) -> Range:
+        """The range of a direction, and what its unknowns leave of it."""
+        (low, high), (first, last) = self.ranges[direction], self._sum(direction)
+        low = low if first is None else _larger(low, first)
+        return low, high if last is None else _smaller(high, last)
+
+    def suppose(self, form: Form) -> None:
+        """A form is 1 or more, for else nobody says what happens."""
+        direction, (ends, _) = self._cut(form)
+        self.ranges[direction] = ends
+
+    def _cut(self, form: Form) -> tuple[Direction, list[Range]]:
         direction, factor = _direction(form.terms)
         low, high = self.ranges.get(direction) or (
             self._atom(next(iter(direction))[0]) if len(direction) == 1 else OPEN
@@ -175,13 +214,7 @@ class Knowledge:
             ways = [(_larger(low, least), high), (low, _smaller(high, least - 1))]
         else:
             ways = [(low, _smaller(high, least)), (_larger(low, least + 1), high)]
-        found = []
-        for first, last in ways:
-            if first is None or last is None or first <= last:
-                half = self.copy()
-                half.ranges[direction] = first, last
-                found.append(half)
-        return found
+        return direction, ways
 
     def learn(self, form: Form, low: int | None, high: int | None) -> None:
         """A form is in a range, and nothing was known of its direction."""
@@ -234,7 +267,7 @@ class Knowledge:
 
     def forget(self, atom: Atom) -> None:
         """An unknown gets another value: nothing is known of it."""
-        self.residues.pop(atom, None)
+        self._drop_residues(atom)
         self.ranges = {
             direction: known
             for direction, known in self.ranges.items()
@@ -246,6 +279,8 @@ class Knowledge:
         alone = frozenset({(atom, 1)})
         moved: dict[Direction, Range] = {}
         for direction, (low, high) in self.ranges.items():
+            if any(inner != atom and atom in atoms_within(inner) for inner, _ in direction):
+                continue
             by = step * dict(direction).get(atom, 0)
             # What is left of a loop gets less; its number stays above the first one.
             if direction == alone and atom.kind == "trip":
@@ -253,14 +288,31 @@ class Knowledge:
                 continue
             if direction == alone and atom.kind != "rest":
                 continue
-            if not by and any(atom in atoms_within(inner) for inner, _ in direction):
-                continue
-            ends = None if low is None else low + by, None if high is None else high + by
-            moved[direction] = ends
+            moved[direction] = _near(low, high, by)
         self.ranges = moved
-        if atom in self.residues:
-            residue, modulus = self.residues[atom]
+        own = self.residues.get(atom)
+        self._drop_residues(atom)
+        if own is not None:
+            residue, modulus = own
             self.residues[atom] = (residue + step) % modulus, modulus
+
+    def _drop_residues(self, atom: Atom) -> None:
+        self.residues = {
+            other: known
+            for other, known in self.residues.items()
+            if atom not in atoms_within(other)
+        }
+
+
+def _near(low: int | None, high: int | None, by: int) -> Range:
+    """A range moved; ends that are far away are the same for all that are further, so that there is an
+    end to states where k goes on beyond what it is compared with."""
+    far = FARTHEST * abs(by)
+    low, high = (None if end is None else end + by for end in (low, high))
+    return (
+        None if low is None or (far and low < -far) else min(low, far) if far else low,
+        None if high is None or (far and high > far) else max(high, -far) if far else high,
+    )
 
 
 def _larger(one: int | None, other: int) -> int:
@@ -274,7 +326,7 @@ def _smaller(one: int | None, other: int) -> int:
 def first_range(atom: Atom) -> Range:
     """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
     loop's number not below the first one."""
-    if atom.kind in ("size", "carried", "loop"):
+    if atom.kind in ("size", "carried", "loop", RATIO):
         return 0, None
     if atom.kind == "trip":
         trips: int | None = atom.key[1]  # type: ignore[index]

@@ -10,18 +10,17 @@ followed with them (`followed_kernel`), and only a fault that is met then is tol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, islice, product
+from itertools import count, islice, zip_longest
+from itertools import product as pairs
+from math import prod
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    Direction,
-    Range,
-    first_range,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Direction, Range, first_range
+from mlir_async_pipe.checker.phases.unknown_products import factors, mentions, parts_of, product
 
 Numbers = Mapping[Atom, int]
 
@@ -41,20 +40,32 @@ CHOICES = 4000
 # Ids, and what they are below.
 _IDS = {"block": "grid_size", "cluster": "cluster_count"}
 # What a path counts by, or takes arguments apart into: these are chosen first.
-_COUNTING = ("loop", "trip", "rest", "quotient", "remainder")
+_COUNTING = ("loop", "trip", "rest", "quotient", "remainder", RATIO)
 
 
 def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]]:
     """The unknowns of a kernel as numbers with which the path to a state may be taken, small ones
-    first."""
+    first. By turns the quotients of unknowns are chosen, and the ends of loops from these, or the
+    ends themselves."""
+    atoms = {atom for direction in state.known.ranges for atom, _ in direction}
+    ratios = sorted((atom for atom in atoms if atom.kind == RATIO), key=repr)
+    ways = [_choices(state, kernel, chosen) for chosen in ([ratios, []] if ratios else [[]])]
+    return (
+        numbers for together in zip_longest(*ways) for numbers in together if numbers is not None
+    )
+
+
+def _choices(
+    state: PathState, kernel: PathNumbers, ratios: list[Atom]
+) -> Iterator[dict[Atom, int]]:
     known, given = state.known, kernel.unknowns
-    made = {number: _made_of(number, atom, state) for number, atom in given.items()}
+    made = {number: _made_of(number, atom, state, ratios) for number, atom in given.items()}
     ranges = {
         direction: ends
         for direction, ends in known.ranges.items()
-        if all(_is_free(atom) for atom, _ in direction)
+        if all(_is_free(atom) or atom in ratios for atom, _ in direction)
     }
-    wanted = {atom for form in made.values() for atom, _ in form.terms}
+    wanted = {part for form in made.values() for atom, _ in form.terms for part in factors(atom)}
     wanted |= {atom for direction in ranges for atom, _ in direction}
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
@@ -64,27 +75,33 @@ def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
 
 
-def _made_of(number: int, atom: Atom, state: PathState) -> Form:
-    """What the kernel was given: an unknown, or quotients and a remainder of one taken apart."""
-    value = state.env.get(number)
+def _made_of(number: int, atom: Atom, state: PathState, ratios: list[Atom]) -> Form:
+    """What the kernel was given: an unknown, or quotients and a remainder of one taken apart; the end of
+    a loop whose step s is not known as its beginning, 1 and q s."""
+    value, own = state.env.get(number), forms.of_atom(atom)
     if isinstance(value, Form):
         return value
     for quotient in {inner for direction in state.known.ranges for inner, _ in direction}:
         if quotient.kind == "quotient" and quotient.key[0] == atom:  # type: ignore[index]
             return Form(0, frozenset({(quotient, quotient.key[1])}))  # type: ignore[index]
-    return forms.of_atom(atom)
+    for ratio in ratios:
+        total, step = parts_of(ratio)
+        rest = forms.subtract(own, total)
+        if not mentions(rest, atom) and not mentions(step, atom):
+            return forms.add(product(forms.of_atom(ratio), step), rest)
+    return own
 
 
 def _is_free(atom: Atom) -> bool:
     """Whether nothing but its conditions says what an unknown is."""
     own = isinstance(atom.key, int) or (atom.kind == "size" and isinstance(atom.key[0], str))  # type: ignore[index]
-    return atom.kind in _COUNTING or (own and atom.kind in ("size", "unknown", "bit"))
+    return atom.kind in _COUNTING[:-1] or (own and atom.kind in ("size", "unknown", "bit"))
 
 
 def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
     """Ids of blocks are below the size of the grid, those of clusters below their number."""
     found: dict[Direction, Range] = {}
-    for axis, (block, grid) in product(range(3), _IDS.items()):
+    for axis, (block, grid) in pairs(range(3), _IDS.items()):
         one, size = Atom("size", (block, axis)), Atom("size", (grid, axis))
         if one in atoms and size in atoms:
             found[frozenset({(size, 1), (one, -1)})] = 1, None
@@ -153,4 +170,7 @@ def _from_zero(atom: Atom) -> bool:
 
 
 def _number(form: Form, numbers: Numbers) -> int:
-    return form.constant + sum(factor * numbers[atom] for atom, factor in form.terms)
+    return form.constant + sum(
+        coefficient * prod(numbers[part] for part in factors(atom))
+        for atom, coefficient in form.terms
+    )

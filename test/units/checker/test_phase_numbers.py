@@ -66,6 +66,9 @@ def test_halves_part_the_numbers_where_the_form_is_one_or_more(seed: int) -> Non
                     low, high = half.bounds(asked)
                     assert low is None or low <= value
                     assert high is None or value <= high
+        if not halves:
+            # Nothing was allowed any more, as the loops above have seen.
+            return
         decided = draw.choice(halves)
         assert decided.bounds(asked)[0] is not None or decided.bounds(asked)[1] is not None
         known = decided
