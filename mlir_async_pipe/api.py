@@ -180,7 +180,7 @@ def lower(
     bare_pointers: bool = False,
     bypass_l1: Literal["all", "formed"] = "all",
     l2_lines: bool = True,
-    resources: bool = True,
+    resources: bool | None = None,
     cache: bool = True,
 ) -> Lowered:
     """Lower a module, which stays as it is, to a target and emit code.
@@ -193,8 +193,9 @@ def lower(
     `bypass_l1` and `l2_lines`, on NVIDIA chips: which asynchronous copies of 16 bytes bypass the
     first-level cache, all or those that the lowering forms and those that say so; and whether copies of
     parts of a line have the second-level cache fetch all of it.
-    `resources`: ptxas, where it is installed, says what PTX needs, and a kernel that spills is made
-    again. Without it PTX comes a third sooner.
+    `resources`: whether ptxas, where it is installed, is asked at once what PTX needs; a kernel that
+    spills is then made again. None: where a kernel may spill or ptxas may find something wrong, else when
+    `resources` of a kernel are read. True: always. False: never.
 
     `cache`: code that this process has made of the same module with the same options is not made again;
     nor is that of another process with the same versions, nor is ptxas asked about PTX that it has seen,

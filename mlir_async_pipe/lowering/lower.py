@@ -35,15 +35,16 @@ class CodeOptions:
     With `bare_pointers` a memref is handed over as one pointer instead of a descriptor. On NVIDIA
     chips `bypass_l1` says which copies of 16 bytes bypass the first-level cache ("all", or those
     that are "formed" here and those that say so), and with `l2_lines` copies of parts of a line
-    fetch it whole into the second; without `resources` ptxas is asked for cubins only, not for what
-    PTX needs, and no kernel is made again that spills; without `kept` it is asked anew for PTX that it
-    has seen in another process."""
+    fetch it whole into the second. Of PTX ptxas is asked what it needs, so that a kernel that spills is
+    made again: with None for `resources` where a kernel may spill, or ptxas alone may find something
+    wrong, else when somebody reads it; with True always, with False never. Without `kept` it is asked
+    anew for PTX that it has seen in another process."""
 
     strict: bool = False
     bare_pointers: bool = False
     bypass_l1: Literal["all", "formed"] = "all"
     l2_lines: bool = True
-    resources: bool = True
+    resources: bool | None = None
     kept: bool = True
 
 

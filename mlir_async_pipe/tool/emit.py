@@ -32,7 +32,9 @@ def code(
     if session.diagnostics.with_severity("error"):
         last_check()
         return None
-    how = CodeOptions(resources=options.resources, kept=options.cache)
+    # A report tells what kernels need.
+    asks = True if options.report and options.resources is None else options.resources
+    how = CodeOptions(resources=asks, kept=options.cache)
     with begin(root, target=session.target, emit=options.emit, options=how) as started:
         last_check()
         if session.diagnostics.with_severity("error"):

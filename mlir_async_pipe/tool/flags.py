@@ -127,7 +127,9 @@ FLAGS: tuple[Flag, ...] = (
         choices=SHELLS,
         group=OURS,
     ),
-    _switch("resources", "ask ptxas for registers and spills of PTX, too (default true)", OURS),
+    _switch(
+        "resources", "ask ptxas what PTX needs (default: where it may spill, or for a report)", OURS
+    ),
     _switch("cache", "keep results for the next run that is the same (default true)", OURS),
     _switch("isolate", "run in a child process; a crash becomes an error (default true)", OURS),
     Flag("run", "run a function on the CPU after the passes", "FUNC", group=MACHINE),

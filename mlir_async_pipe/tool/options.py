@@ -46,7 +46,7 @@ class Options:
     mlir_pass_pipeline_crash_reproducer: str = ""
     isolate: bool = True
     cache: bool = True
-    resources: bool = True
+    resources: bool | None = None
     # printing
     mlir_print_ir_before: tuple[str, ...] = ()
     mlir_print_ir_after: tuple[str, ...] = ()

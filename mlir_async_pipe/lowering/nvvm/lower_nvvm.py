@@ -17,8 +17,9 @@ from mlir_async_pipe.lowering.nvvm import nvvm_code, to_nvvm
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
+from mlir_async_pipe.lowering.nvvm.needs_ptxas import needs_ptxas
 from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
-from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources, assemble
+from mlir_async_pipe.lowering.nvvm.ptxas import AnsweredLater, Assembled, Question, assemble
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
@@ -31,13 +32,14 @@ class NvidiaKernel:
     """One kernel of the emitted code.
 
     `dynamic_shared_bytes` is what its launch must ask for. `ptx`, `resources` and `machine`
-    are what was read from the PTX, from ptxas and from the cubin, None where that was not made.
+    are what was read from the PTX, from ptxas and from the cubin, None where that was not made. Of
+    PTX ptxas may be asked for `resources` only when they are read.
     """
 
     name: str
     dynamic_shared_bytes: int = 0
     ptx: PtxKernel | None = None
-    resources: Resources | None = None
+    resources: AnsweredLater = AnsweredLater()
     machine: MachineKernel | None = None
 
 
@@ -57,14 +59,15 @@ def generate(
     emit: str,
     options: dict[str, Any],
     *,
-    resources: bool = True,
+    resources: bool | None = None,
     kept: bool = True,
 ) -> Generator[None, None, NvidiaCode]:
     """Lower a module, which is changed, with `options` of `async-pipe-to-nvvm`, and emit "llvm"
     (dialect), "ptx" or "cubin".
 
-    Without `resources` ptxas is asked for cubins only, and without `kept` always anew. Yields while the back end works, not at all
-    for "llvm".
+    About PTX ptxas is asked always, never, or with None for `resources` at once where its answer may
+    matter (`needs_ptxas`) and else when it is read; without `kept` always anew. Yields while the back
+    end works, not at all for "llvm".
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, **options), session)
@@ -77,7 +80,7 @@ def generate(
         return NvidiaCode(str(root), b"", kernels)
     ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
     assembled = None
-    if emit == "cubin" or (resources and find_tool("ptxas") is not None):
+    if _is_asked(ptx, chip, emit, resources, session):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
         _tell_of_products(assembled, root, session)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
@@ -85,6 +88,9 @@ def generate(
     if assembled is not None:
         needed = assembled.resources
         kernels = tuple(replace(k, resources=needed.get(k.name)) for k in kernels)
+    elif resources is None and find_tool("ptxas") is not None:
+        asked = (Question(k.name, ptx, chip, kept) for k in kernels)
+        kernels = tuple(replace(k, resources=q) for k, q in zip(kernels, asked, strict=True))
     if emit == "ptx" or assembled is None:
         return NvidiaCode(ptx, b"", kernels)
     if find_tool("nvdisasm") is not None:
@@ -92,6 +98,16 @@ def generate(
             machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
         kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
     return NvidiaCode("", assembled.cubin, kernels)
+
+
+def _is_asked(ptx: str, chip: Chip, emit: str, resources: bool | None, session: Session) -> bool:
+    """Whether ptxas is asked now."""
+    if emit == "cubin":
+        return True
+    if resources is False or find_tool("ptxas") is None:
+        return False
+    with session.measured("registers"):
+        return resources is True or needs_ptxas(ptx, chip)
 
 
 def _assembled(

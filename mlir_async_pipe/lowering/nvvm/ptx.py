@@ -46,7 +46,12 @@ _SYSTEM_CALLS = frozenset(("vprintf", "malloc", "free", "__assertfail", "cudaLau
 
 def read_ptx(text: str) -> tuple[PtxKernel, ...]:
     """All kernels of a PTX module, in textual order."""
-    return tuple(_kernel(match.group(1), match.group(0)) for match in _KERNEL.finditer(text))
+    return tuple(_kernel(name, body) for name, body in kernel_texts(text).items())
+
+
+def kernel_texts(text: str) -> dict[str, str]:
+    """The text of each kernel of a PTX module, by name."""
+    return {match.group(1): match.group(0) for match in _KERNEL.finditer(text)}
 
 
 def _kernel(name: str, body: str) -> PtxKernel:

@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from mlir_async_pipe import cache
 from mlir_async_pipe.chips.table import Chip
@@ -47,6 +48,40 @@ def assemble(ptx: str, chip: Chip, *, kept: bool = True) -> Assembled:
     another process (`mlir_async_pipe.cache`). Raises LoweringError (assembler-failed), UsageError
     (tool-missing)."""
     return _assemble(ptx, chip.name, require_tool("ptxas"), kept)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one kernel of a PTX module needs, asked when it is read."""
+
+    kernel: str
+    ptx: str
+    chip: Chip
+    kept: bool
+
+    def answer(self) -> Resources | None:
+        """What ptxas says; None if it does not know the kernel. Raises as `assemble` does."""
+        return assemble(self.ptx, self.chip, kept=self.kept).resources.get(self.kernel)
+
+
+class AnsweredLater:
+    """A field of a dataclass that is given `Resources`, None, or a `Question`, which is asked when the
+    field is first read: by a user, a report or a comparison."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: type) -> Resources | None:
+        # Asked of the class, it is the field's default.
+        if instance is None:
+            return None
+        given: Resources | Question | None = vars(instance)[self._name]
+        if isinstance(given, Question):
+            given = vars(instance)[self._name] = given.answer()
+        return given
+
+    def __set__(self, instance: Any, given: Resources | Question | None) -> None:
+        vars(instance)[self._name] = given
 
 
 # PTX and then its cubin, or candidates of a tuner that differ in nothing.

@@ -6,13 +6,15 @@ lowering/nvvm/cuda_tools.py, chips/target.py
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from helpers.double_buffered import DOUBLE_BUFFERED
-from mlir_async_pipe import bindings
+from mlir_async_pipe import bindings, cache
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import CodeOptions, Lowered, lower
@@ -20,6 +22,7 @@ from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.report import to_json
 
 pytestmark = pytest.mark.slow
 
@@ -69,25 +72,80 @@ def test_machine_code_has_the_counts_of_the_module() -> None:
     assert kernel.resources.static_shared_bytes == 1024
 
 
-@needs_cuda_tools
-@pytest.mark.parametrize(("emit", "asks"), [("ptx", False), ("cubin", True)])
-def test_without_resources_ptxas_is_asked_for_cubins_only(
-    emit: str, asks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The PTX that ptxas is given from now on."""
     given: list[str] = []
+    run = ptxas._run
 
-    def assemble(ptx: str, chip: Any, *, kept: bool) -> Assembled:
+    def counted(ptx: str, architecture: str, tool: str) -> Assembled:
         given.append(ptx)
-        return ptxas.assemble(ptx, chip, kept=kept)
+        return run(ptx, architecture, tool)
 
-    monkeypatch.setattr(lower_nvvm, "assemble", assemble)
+    ptxas._assemble.cache_clear()
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, "off")
+    monkeypatch.setattr(ptxas, "_run", counted)
+    return given
+
+
+@needs_cuda_tools
+@pytest.mark.parametrize(
+    ("emit", "resources", "at_once", "when_read"),
+    [
+        ("ptx", None, 0, 1),
+        ("ptx", True, 1, 1),
+        ("ptx", False, 0, 0),
+        ("cubin", None, 1, 1),
+        ("cubin", False, 1, 1),
+    ],
+)
+def test_ptxas_is_asked_at_once_when_somebody_reads_or_never(
+    emit: str, resources: bool | None, at_once: int, when_read: int, asked: list[str]
+) -> None:
     with new_context():
         module = ir.Module.parse(DOUBLE_BUFFERED)
-        without = CodeOptions(resources=False)
-        result = lower(module, target=Target.of_chip("sm_80"), emit=emit, options=without)
+        how = CodeOptions(resources=resources)
+        result = lower(module, target=Target.of_chip("sm_80"), emit=emit, options=how)
     (kernel,) = result.kernels
-    assert (len(given), kernel.resources is not None) == (asks, asks)
-    assert kernel.ptx is not None
+    assert kernel.ptx is not None and len(asked) == at_once
+    assert (kernel.resources is not None) == when_read
+    assert kernel.resources == kernel.resources and len(asked) == when_read
+
+
+@needs_cuda_tools
+def test_what_is_read_later_is_what_is_asked_at_once(asked: list[str]) -> None:
+    """Also of a result that was kept; and a report has it."""
+    with new_context():
+        module = ir.Module.parse(DOUBLE_BUFFERED)
+        target = Target.of_chip("sm_80")
+        now, later = (
+            lower(module, target=target, options=CodeOptions(resources=r)) for r in (True, None)
+        )
+    (kernel,) = pickle.loads(pickle.dumps(later)).kernels
+    assert to_json(kernel)["resources"]["static_shared_bytes"] == 1024
+    assert (kernel,) == now.kernels == later.kernels and now.text == later.text
+    assert len(asked) == 1
+
+
+# An instruction that does not exist, as text for LLVM.
+BOGUS = 'llvm.inline_asm has_side_effects "bogus.instruction;", "" : () -> ()'
+
+
+@needs_cuda_tools
+def test_text_for_llvm_is_checked_at_once() -> None:
+    error = error_of(in_kernel(BOGUS))
+    assert error.code == "assembler-failed"
+
+
+@needs_cuda_tools
+def test_a_refusal_is_told_when_somebody_reads() -> None:
+    with new_context():
+        module = ir.Module.parse(in_kernel(""))
+        result = lower(module, target=Target.of_chip("sm_80"))
+    (kernel,) = result.kernels
+    vars(kernel)["_resources"] = replace(vars(kernel)["_resources"], ptx="no PTX")
+    with pytest.raises(AsyncPipeError, match="ptxas refuses"):
+        _ = kernel.resources
 
 
 @needs_cuda_tools
@@ -132,6 +190,7 @@ def test_a_kernel_that_spills_is_made_again_for_one_block_a_multiprocessor(
     given: list[str] = []
     monkeypatch.setattr(lower_nvvm, "find_tool", lambda name: name)
     monkeypatch.setattr(lower_nvvm, "assemble", spilling(32, second, given))
+    monkeypatch.setattr(lower_nvvm, "needs_ptxas", lambda ptx, chip: True)
     result = lowered(DOUBLE_BUFFERED, "ptx", "sm_90a")
     assert [".minnctapersm 1" in ptx for ptx in given] == [False, True]
     assert (".minnctapersm 1" in result.text) == helps
