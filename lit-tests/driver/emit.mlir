@@ -5,7 +5,8 @@
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=cubin -o %t.cubin --report=text 2>&1 | FileCheck %s --check-prefix=REPORT
 // RUN: %python -c "import sys; sys.exit(open(sys.argv[1], 'rb').read(4) != b'\x7fELF')" %t.cubin
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --mlir-timing -o %t.mlir 2>&1 | FileCheck %s --check-prefix=TIMING
-// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=CODE-TIMING
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --resources --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=CODE-TIMING
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=NO-PTXAS
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --resources=false --mlir-timing -o %t.ptx 2>&1 | FileCheck %s --check-prefix=NO-PTXAS
 // RUN: not async-pipe-opt %s --async-pipe --emit=ptx 2>&1 | FileCheck %s --check-prefix=NO-TARGET
 // RUN: not async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=hsaco 2>&1 | FileCheck %s --check-prefix=WRONG-KIND
