@@ -118,8 +118,6 @@ def _check_form(op: Operation) -> None:
     why = ""
     if op.name not in TENSOR_LOADS:
         why = "it has no predicate, which ends the copies"
-    elif "multicast" in named(op):
-        why = "it also fills tiles of other blocks, which would have to give their slots back"
     elif "im2col" in named(op) or "im2col" in str(op.attributes.get("mode", "")):
         why = "in im2col mode the box is not what the tile's type says"
     if why:
@@ -163,9 +161,12 @@ def _complete(barriers: Value, number: int, parts: dict[str, list[Operation]]) -
 
 def _check_bytes(transaction: Transaction) -> None:
     """The bytes that are announced are those of whole boxes, zeros outside of the tensor too."""
+    if any("multicast" in named(copy) for copy in transaction.copies):
+        # What other blocks bring counts too (`cluster_plan`).
+        return
     announced = operand(transaction.expect, "bytes")
     given = None if announced is None else constant_value(announced)
-    sizes = [_bytes_of(copy) for copy in transaction.copies]
+    sizes = [bytes_of(copy) for copy in transaction.copies]
     # What the maps of nvvm's form describe is often not to be seen.
     known = [size for size in sizes if size is not None]
     whole = sum(known)
@@ -180,7 +181,8 @@ def _check_bytes(transaction: Transaction) -> None:
         )
 
 
-def _bytes_of(copy: Operation) -> int | None:
+def bytes_of(copy: Operation) -> int | None:
+    """The bytes that a tensor copy brings to a block, None if that is not to be seen."""
     kind = copy.operands[operand_number(copy, "destination")].type
     if str(kind).startswith("memref<"):
         return product(kind.shape) * element_bytes(kind)

@@ -96,6 +96,8 @@ ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in
 SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
 # Parts of the barrier at which all threads of a cluster of blocks meet.
 CLUSTER_BARRIER = ("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait")
+# The number of a block in its cluster, x fastest.
+CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
 # Gives the address of a variable of workgroup memory in another block of the cluster.
 MAPA = "nvvm.mapa"
 # What all threads of a block do together, or count, beside barriers and the ids above.

@@ -165,9 +165,9 @@ class RoleMemory(AsyncMemory):
     def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
         """A thread issues a copy into workgroup memory."""
         self.check_write(Touch(region, op, mask), proxy=True)
-        issued = Copy(region, size, op)
+        issued, before = Copy(region, size, op), self._at(key, op)
         self._note("copies", op, mask, key)
-        self.shared[key] = role_phases.copy(self._at(key, op), self.clocks, mask, issued)
+        self.shared[key] = role_phases.copy(before, self.clocks, mask, issued)
         self._advance(key)
 
     def issue_product(self, product: Product) -> None:

@@ -175,11 +175,17 @@ def _is_memory(value: Any) -> bool:
 
 
 def check_independent(
-    body: Body, transactions: tuple[Transaction, ...], noalias_arguments: bool
+    body: Body,
+    transactions: tuple[Transaction, ...],
+    noalias_arguments: bool,
+    meetings: tuple[Operation, ...] = (),
 ) -> None:
     """Nothing in the loop writes what later iterations copy: what it writes is not global memory,
-    or apart from what others point to. Raises PipelineError (unproven-independence)."""
+    or apart from what others point to; of a loop without writes `meetings` of the cluster order
+    nothing. Raises PipelineError (unproven-independence)."""
     for op in walk(body.loop):
+        if op in meetings:
+            continue
         written = [root_of(a.memory) for a in accesses(op) if a.writes]
         harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
         # Which tensor a map describes is not to be seen: it may be the one that is copied.
@@ -210,7 +216,10 @@ def _touches_no_tensor(op: Operation) -> bool:
 
 
 def barriers_to_drop(
-    body: Body, buffers: tuple[BufferPlan, ...], copies_first: bool
+    body: Body,
+    buffers: tuple[BufferPlan, ...],
+    copies_first: bool,
+    meetings: tuple[Operation, ...] = (),
 ) -> tuple[Operation, ...]:
     """The barriers of the body that the one before the copies replaces.
 
@@ -219,6 +228,7 @@ def barriers_to_drop(
     if the copies come there."""
     copies = {region.op for buffer in buffers for region in buffer.regions}
     found = [op for op in barriers_of(body) if op.block == body.block and not len(op.regions)]
+    copies.update(meetings)
     if not any(_may_write(op) for op in walk(body.loop) if op not in copies):
         return tuple(found)
     if copies_first:

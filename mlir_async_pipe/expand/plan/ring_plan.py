@@ -10,6 +10,7 @@ from __future__ import annotations
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.expand.plan.cluster_plan import is_multicast, plan_cluster, refuse_together
 from mlir_async_pipe.expand.plan.divergence import check_uniform
 from mlir_async_pipe.expand.plan.input_phases import undecided_phases
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, issue_slice
@@ -90,15 +91,24 @@ def plan_ring(
     sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
     undecided = undecided_phases(loop, transactions, outer, sharing)
     issue = issue_slice(body, transactions, around)
+    cluster = None
+    multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)
+    if multicast is not None:
+        if not apart:
+            refuse_together(multicast)
+        cluster, setups = plan_cluster(body, transactions, setups, issue)
+    meetings = cluster.dropped if cluster is not None else ()
     if not annotations.independent:
-        check_independent(body, transactions, noalias_arguments)
+        check_independent(body, transactions, noalias_arguments, meetings)
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
-    dropped = barriers_to_drop(body, buffers, copies_first or apart)
+    dropped = barriers_to_drop(body, buffers, copies_first or apart, meetings)
     parted = None
     if apart:
         size = around.launch_size(loop)
-        parted = plan_roles(body, transactions, setups, outer, issue, products, dropped, size)
+        parted = plan_roles(
+            body, transactions, setups, outer, issue, products, dropped, size, cluster
+        )
     return RingPlan(
         loop,
         body,

@@ -96,7 +96,7 @@ def role_block(
         )
     threads = size[0]
     for op in walk(kernel):
-        if op.name in CALL_OPS or op.name in OF_THE_BLOCK:
+        if op.name in CALL_OPS or (op.name in OF_THE_BLOCK and op not in dropped):
             refuse(
                 f"'{op.name}' may be about all threads of the block, which become more",
                 op,

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
+from mlir_async_pipe.expand.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.expand.plan.role_block import RoleBlock, role_block
@@ -33,6 +34,7 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_barrier, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
@@ -44,12 +46,14 @@ from mlir_async_pipe.vocabulary.vendor_memory import HINTS
 class RolePlan:
     """`block` says what becomes of the block; `moved` are the ops of the function's block that the
     threads of the input run alone, in textual order, `nest` what the producer runs instead.
-    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all."""
+    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
+    `cluster`: which blocks copy into which, if they do."""
 
     block: RoleBlock
     moved: tuple[Operation, ...]
     nest: Nest
     meets_lanes: bool
+    cluster: ClusterPlan | None = None
 
 
 def plan_roles(
@@ -61,6 +65,7 @@ def plan_roles(
     products: Products,
     dropped: tuple[Operation, ...],
     size: tuple[int, int, int] | None,
+    cluster: ClusterPlan | None = None,
 ) -> RolePlan:
     """Decide how a block is parted; raises PipelineError (roles-unsupported, roles-values,
     roles-block)."""
@@ -76,12 +81,16 @@ def plan_roles(
             code="roles-unsupported",
         )
     _check_issuer(issue, transactions, (*outer, loop))
-    moved = _moved(kernel, setups, outer[0] if outer else loop)
+    meetings = cluster.ops if cluster is not None else ()
+    moved = tuple(
+        op for op in _moved(kernel, setups, outer[0] if outer else loop) if op not in meetings
+    )
     return RolePlan(
-        role_block(kernel, moved, dropped, products, size, loop),
+        role_block(kernel, moved, (*dropped, *meetings), products, size, loop),
         moved,
         producer_nest(body, outer, issue, moved),
         _lanes_read(loop, products),
+        cluster,
     )
 
 
@@ -183,7 +192,12 @@ def _any_thread_may(op: Operation) -> bool:
         return use in ("handle", "init")
     if is_barrier(op):
         return not len(op.operands)
-    if op.name in REGION_ROWS or op.name in EXIT_OPS or op.name in HINTS:
+    if (
+        op.name in CLUSTER_BARRIER
+        or op.name in REGION_ROWS
+        or op.name in EXIT_OPS
+        or op.name in HINTS
+    ):
         return True
     return _is_free(op) or op.name in PROXY_FENCES or is_harmless(op.name)
 

@@ -9,6 +9,7 @@ gpu.barrier                                       nvvm.fence.mbarrier.init, nvvm
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -28,6 +29,9 @@ from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
+
+# Writes how many arrivals make a phase.
+Arrivals = Callable[[IntegerWriter], Value]
 
 
 def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
@@ -51,13 +55,13 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
     return group
 
 
-def write_empty(setup: MbarrierSetup, versions: int, arrivals: int) -> Value:
+def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Value:
     """A group whose mbarrier n is over when slot n was given back, by so many arrivals."""
     first = setup.inits[0]
     kind = _group_of(setup.create.results[0].type, versions)
     made = create(setup.create.name, (), [kind], ip=before(setup.create), loc=setup.create.location)
     write = IntegerWriter(before(first), first.location)
-    count = write.constant(arrivals)
+    count = arrivals(write)
     for slot in range(versions):
         which = write.constant(slot)
         copy = clone(first, {}, before(first))

@@ -14,7 +14,7 @@
 
 The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
 are free. Each warp arrives once for a tile, after the wait that covers its products
-(docs/phases.md). Values that only copies need are computed by the producer alone.
+(docs/phases.md); in a cluster, in each block that copies into its own (`cluster_arrivals`). Values that only copies need are computed by the producer alone.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.plan.role_plan import RolePlan
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
@@ -60,7 +61,9 @@ def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer])
     """Write one planned loop; returns that of the consumers."""
     add_threads(roles.block)
     setups = plan.setups
-    empty = write_empty(setups[0], plan.versions, roles.block.warps)
+    blocks = BlockWriter(roles.cluster, roles.block.warps)
+    blocks.meet_first(setups)
+    empty = write_empty(setups[0], plan.versions, blocks.arrivals)
     groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in setups}
     kernel = roles.block.kernel
     end = terminator(kernel.regions[0].blocks[0])
@@ -73,9 +76,10 @@ def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer])
     inner_end = terminator(branch.regions[0].blocks[0])
     for op in roles.moved:
         op.move_before(inner_end)
-    consumer = ConsumerWriter(plan, roles, buffers, groups, empty, thread)
+    consumer = ConsumerWriter(plan, roles, buffers, groups, empty, thread, blocks)
     made = consumer.write_here(branch.regions[0])
     name_barriers(roles.block)
+    blocks.meet_last(end)
     for setup in setups:
         setup.create.erase()
     return made
@@ -237,11 +241,13 @@ class ConsumerWriter(RingWriter):
         groups: dict[Value, Value],
         empty: Value,
         thread: Value,
+        blocks: BlockWriter,
     ) -> None:
         super().__init__(plan, buffers, groups)
         self.roles = roles
         self.empty = empty
         self.thread = thread
+        self.blocks = blocks
 
     def write_here(self, region: Any) -> Operation:
         """Write the loop, and slot and phase through those around it, all of them in the region."""
@@ -252,6 +258,7 @@ class ConsumerWriter(RingWriter):
         build = IntegerWriter(start, loc)
         i1 = ir.IntegerType.get_signless(1, self.context)
         self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
+        self.blocks.read_rank(build)
         way = Way((*self.roles.nest.outer, self.kernel), self.write)
         carry([way], [build.constant(0), build.constant(0, i1)])
         return drop_idle_values(self.kernel)
@@ -313,6 +320,4 @@ class ConsumerWriter(RingWriter):
         if exists is not None:
             arrives = integers.binary("arith.andi", exists, arrives)
         branch = write_if(arrives, (), None, ip, loc)
-        token = ir.Type.parse("!nvgpu.mbarrier.token", self.context)
-        inside = at_end_of(branch.regions[0])
-        create("nvgpu.mbarrier.arrive", [self.empty, slot], [token], ip=inside, loc=loc)
+        self.blocks.arrive(self.empty, slot, IntegerWriter(at_end_of(branch.regions[0]), loc))
