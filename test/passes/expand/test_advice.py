@@ -36,11 +36,14 @@ TENSOR_COPIES = frozenset(
 )
 # test_stores.py follows it.
 STORES = {"store-not-overlapped"}
+# test_clusters.py follows it.
+CLUSTERS = {"cluster-unsupported"}
 ELSEWHERE = {
     "unknown-annotation",
     "not-a-loop",
     "latency-without-statement",
     *STORES,
+    *CLUSTERS,
 } | TENSOR_COPIES
 
 

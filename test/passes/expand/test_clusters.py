@@ -181,3 +181,35 @@ def test_the_advice_works():
     module = replace(loop, annotations=advised[0]).parsed()
     pipeline(module, check="error")
     assert loop.wrong(module, "late") == []
+
+
+BY_ROW = "%of_block = gpu.cluster_block_id x"
+FOLLOWED = {
+    "no size": ("give the kernel a known_cluster_size", HALVES),
+    "a mask beyond the cluster": ("let bit n of the mask stand for the block of rank n", HALVES),
+    "a mask that is not known": (
+        "make masks",
+        replace(
+            ISSUED_BY_ONE,
+            mask=f"{BY_ROW}\n%mask_ = arith.constant 3 : index\n"
+            "%mask = arith.index_cast %mask_ : index to i16",
+        ),
+    ),
+    "a condition that is not known": (
+        "gpu.cluster_block_id",
+        replace(ISSUED_BY_ONE, more=f"{BY_ROW}\n%also = arith.cmpi ne, %of_block, %c1 : index"),
+    ),
+    "a meeting elsewhere": ("at the end of the kernel", replace(HALVES, meets_last=MEET)),
+    "a meeting that may order writes": ("that writes no memory", HALVES),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_who_follows_the_advice_on_clusters_gets_a_pipeline(name):
+    words, mended = FOLLOWED[name]
+    with pytest.raises(AsyncPipeError) as refused:
+        pipeline(REFUSALS[name][0].parsed(), check="none")
+    assert any(words in note.message for note in refused.value.diagnostic.notes)
+    module = mended.parsed()
+    pipeline(module, check="error")
+    assert mended.wrong(module, "late") == []
