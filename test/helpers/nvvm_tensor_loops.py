@@ -59,10 +59,10 @@ def judge_nvvm(loop: TensorLoop, conversion: str, *, typed: bool) -> list[str]:
 
 
 def judge_random(seed: int) -> list[str]:
-    """What is wrong with a random loop of loads in nvvm's form."""
+    """What is wrong with a random loop of loads, plain or by ldmatrix, in nvvm's form."""
     pick = random.Random(f"nvvm {seed}")
     loop = random_loop(seed)
-    while loop.reader != "loads":
+    while loop.reader not in ("loads", "matrices") or loop.stored:
         seed += 10**9
         loop = random_loop(seed)
     return judge_nvvm(loop, pick.choice(CONVERSIONS), typed=pick.random() < 0.5)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers import ldmatrix_loops
 from helpers.descriptor_loops import output_element, products_text, store_text, struct_of
 from helpers.descriptor_products import TYPES
 
@@ -66,7 +67,7 @@ def element_of(loop: TensorLoop, box: Box) -> tuple[str, int]:
     """The type of a box's elements, and their bytes."""
     if box.types:
         return TYPES[box.types]
-    return ("f16", 2) if loop.reader == "products" else ("f32", 4)
+    return ("f16", 2) if loop.reader in ("products", "matrices") else ("f32", 4)
 
 
 def map_type(loop: TensorLoop, box: Box) -> str:
@@ -87,6 +88,8 @@ def _constants(loop: TensorLoop) -> str:
         numbers |= {n * loop.threads for n in range(-(-size // loop.threads))}
         numbers.add(max(1, SWIZZLES[box.swizzle] // CHUNK))
     numbers |= set(_bytes(loop).values())
+    if loop.reader == "matrices":
+        numbers |= ldmatrix_loops.constants(loop)
     lines = [f"%i{n} = arith.constant {n} : index" for n in sorted(numbers) if n >= 0]
     lines += ["%false = arith.constant false", "%true = arith.constant true"]
     lines += ["%zero32 = arith.constant 0 : i32", "%zero = arith.constant 0.0 : f32"]
@@ -133,6 +136,8 @@ def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) 
     elif loop.reader == "descriptors":
         sum_kind = struct_of(loop)
         start = f"llvm.mlir.zero : {sum_kind}"
+    elif loop.reader == "matrices":
+        sum_kind, start = ldmatrix_loops.SUMS, ldmatrix_loops.START
     notes = [f"async_pipe.num_stages = {loop.stages} : i64"]
     notes += [f'async_pipe.issue = "{loop.issue}"'] if loop.issue else []
     if loop.in_flight is not None:
@@ -160,6 +165,8 @@ def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) 
             f"nvgpu.warpgroup.mma.store %r#2, %part : {ACCUMULATOR} to "
             "memref<64x64xf32, strided<[64, 1], offset: ?>>",
         ]
+    elif loop.reader == "matrices":
+        lines += ldmatrix_loops.store_text()
     elif start:
         lines += store_text(loop)
     return "\n".join(lines)
@@ -168,6 +175,8 @@ def _pipelined(loop: TensorLoop, group: str, maps: list[str], kinds: list[str]) 
 def _uses(loop: TensorLoop, maps: list[str], kinds: list[str]) -> list[str]:
     if loop.reader == "descriptors":
         return products_text(loop, kinds)
+    if loop.reader == "matrices":
+        return ldmatrix_loops.products_text(loop, kinds)
     return _products(maps, kinds) if loop.reader == "products" else _loads(loop, kinds)
 
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from helpers import ldmatrix_loops
 from helpers.descriptor_loops import arrays_of, columns_of, expected_of, random_operands
 from helpers.descriptor_products import NUMPY
 from helpers.machine_programs import parse
+from helpers.stored_loops import stored_text
 from helpers.tensor_loop_text import SWIZZLES, text_of
 from mlir_async_pipe import machine, pipeline
 
@@ -47,7 +49,8 @@ class TensorLoop:
     runs `executions` times, those where `executed` says so. `skip`: every so many iterations
     announce no bytes and copy nothing. `branch`: the issuing thread takes a branch. `carried`: the column is carried instead of computed.
     `outside`: columns of the last boxes that lie outside of the tensor. `reader`: loads, products by
-    nvgpu's op, or descriptors (nvvm's), which add up in `sums`.
+    nvgpu's op, or descriptors (nvvm's), which add up in `sums`, or matrices (ldmatrix, mma.sync).
+    `stored`: what loads add up goes out by TMA, "each" iteration or "after" the loop.
     """
 
     boxes: tuple[Box, ...]
@@ -70,11 +73,12 @@ class TensorLoop:
     branch: bool = False
     sums: str = "f32"
     roles: str = ""
+    stored: str = ""
 
     @property
     def threads(self) -> int:
         """Of the block."""
-        return 64 if self.reader == "loads" else 128
+        return 64 if self.reader in ("loads", "matrices") else 128
 
     @property
     def runs(self) -> list[int]:
@@ -89,12 +93,12 @@ class TensorLoop:
 
     def text(self) -> str:
         """The annotated module."""
-        return text_of(self)
+        return stored_text(self) if self.stored else text_of(self)
 
     def arguments(self) -> list[Any]:
         """An array for each box, and the output; the trip count where it is not known."""
         numbers = np.random.default_rng(len(self.boxes))
-        kind = np.float16 if self.reader == "products" else np.float32
+        kind = np.float16 if self.reader in ("products", "matrices") else np.float32
         counts = [] if self.static else [self.lower + self.trips * self.step]
         if self.reader == "descriptors":
             out = np.zeros(self.output, NUMPY[self.sums])
@@ -106,6 +110,9 @@ class TensorLoop:
         if self.reader == "products":
             arrays[1] = numbers.integers(-3, 4, (max(1, self.tiles * 64 - self.outside), 64))
         out = np.zeros(self.output, np.float32)
+        if self.stored:
+            # Of a map of one dimension.
+            out = out.reshape(-1)
         return [*(np.ascontiguousarray(array, kind) for array in arrays), out, *counts]
 
     @property
@@ -115,7 +122,10 @@ class TensorLoop:
             return max(1, self.executions) * 64, 64
         if self.reader == "descriptors":
             return max(1, self.executions) * 128, columns_of(self) // 2
-        return max(1, self.tiles), self.threads
+        if self.reader == "matrices":
+            return max(1, self.executions) * ldmatrix_loops.ROWS, ldmatrix_loops.COLUMNS
+        rows = self.executions if self.stored == "after" else self.tiles
+        return max(1, rows), self.threads
 
     def expected(self, arguments: list[Any]) -> Any:
         """The output, by NumPy."""
@@ -123,11 +133,14 @@ class TensorLoop:
             return self._products(*arguments[:2])
         if self.reader == "descriptors":
             return expected_of(self)
+        if self.reader == "matrices":
+            return ldmatrix_loops.expected_of(self, *arguments[:2])
         out = np.zeros(self.output, np.float32)
         for e in self.runs:
             for i in range(self.trips):
                 if not (self.skip and i % self.skip == self.skip - 1):
-                    out[e * self.trips + i] = self._row(e * self.trips + i, arguments)
+                    row = e if self.stored == "after" else e * self.trips + i
+                    out[row] += self._row(e * self.trips + i, arguments)
         return out
 
     def _row(self, tile: int, arguments: list[Any]) -> Any:
@@ -167,7 +180,11 @@ class TensorLoop:
         if result.race_codes:
             return f"{completion}: {sorted(set(result.race_codes))}"
         out = result.arrays[len(self.boxes)]
-        return "" if np.array_equal(out, expected) else f"{completion}: another result"
+        return (
+            ""
+            if np.array_equal(out.reshape(expected.shape), expected)
+            else f"{completion}: another result"
+        )
 
     def module(self) -> Any:
         """The annotated module, parsed."""
@@ -185,11 +202,38 @@ _BLOCK = re.compile(r"known_block_size = array<i32: (\d+)")
 
 
 def random_loop(seed: int) -> TensorLoop:
-    """A loop of loads, or (one in four each) of products by nvgpu's op or by descriptors; half of
-    those whose copies thread 0 issues let warps of their own issue them."""
+    """A loop of loads, of matrices or of loads whose rows are stored by TMA, or (one in four each) of
+    products by nvgpu's op or by descriptors; half of those whose copies thread 0 issues let warps of their own issue them."""
     loop = _drawn(seed)
     apart = loop.leader != "lane" and random.Random(f"roles {seed}").random() < 0.5
-    return replace(loop, roles="specialised") if apart else loop
+    loop = replace(loop, roles="specialised") if apart else loop
+    return (
+        _drawn_otherwise(loop, random.Random(f"otherwise {seed}"))
+        if loop.reader == "loads"
+        else loop
+    )
+
+
+def _drawn_otherwise(loop: TensorLoop, pick: random.Random) -> TensorLoop:
+    """One in three loops of loads by ldmatrix, one whose rows go out by TMA."""
+    way = pick.choice(["loads", "matrices", "stored"])
+    if way == "matrices":
+        columns, swizzle = pick.choice(
+            [
+                (16, "none"),
+                (64, "none"),
+                (16, "swizzle_32b"),
+                (32, "swizzle_64b"),
+                (64, "swizzle_128b"),
+            ]
+        )
+        split = pick.choice([0, 0, 1])
+        boxes = (Box(32, columns, swizzle), Box(8, columns, swizzle, split))
+        return replace(loop, boxes=boxes, reader="matrices", skip=0, outside=pick.choice([0, 8]))
+    if way == "stored":
+        stored = pick.choice(["each", "after"]) if loop.executions > 1 else "each"
+        return replace(loop, stored=stored, skip=0)
+    return loop
 
 
 def _drawn(seed: int) -> TensorLoop:
@@ -245,6 +289,8 @@ def judge(loop: TensorLoop) -> list[str]:
     found = [loop.right(loop.module(), "eager")] if loop.fenced else []
     module = loop.module()
     report = pipeline(module, check="warn")
+    if loop.stored and not report.of("stores"):
+        found.append("its stores are waited for")
     found += ["the checker calls it unsafe" for check in report.of("checks") if check.unsafe]
     schedules = machine.SCHEDULES if loop.roles else ("lockstep",)
     found += [

@@ -23,10 +23,11 @@ from helpers.tensor_loops import judge, random_loop
 def one(seed: int) -> tuple[str, list[str]]:
     """What a loop is made of, and what is wrong with it."""
     if seed % 4 == 3:
-        return "loads, in the nvvm dialect", judge_random(seed)
+        return "loads or matrices, in the nvvm dialect", judge_random(seed)
     loop = random_loop(seed)
     where = "by warps of their own" if loop.roles else loop.issue or "where they are best"
-    kind = f"{loop.reader}, copies {where}"
+    rows = {"each": ", rows stored by TMA", "after": ", sums stored by TMA after the loop"}
+    kind = f"{loop.reader}{rows.get(loop.stored, '')}, copies {where}"
     try:
         return kind, judge(loop)
     except Exception as error:
@@ -49,9 +50,10 @@ def main() -> int:
         found = list(pool.imap(one, seeds, 4))
     loops = Counter(kind for kind, _ in found)
     wrong = Counter(kind for kind, why in found if why)
-    print("| loops of | loops | wrong |\n|---|---:|---:|")
+    print("| loops of | loops | share | wrong |\n|---|---:|---:|---:|")
     for kind in sorted(loops):
-        print(f"| {kind} | {loops[kind]} | {wrong[kind]} |")
+        share = f"{loops[kind] / len(found):.1%}"
+        print(f"| {kind} | {loops[kind]} | {share} | {wrong[kind]} |")
     for seed, (_, why) in zip(seeds, found, strict=True):
         for text in why:
             print(f"seed {seed}: {text}")

@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     integer_attribute,
     operations,
+    parent,
     walk,
 )
 from mlir_async_pipe.dependence.privatise import declared_private
@@ -46,9 +47,12 @@ _FORM = (
 @dataclass(frozen=True)
 class StorePlan:
     """`wait` is that of the loop, and leaves the groups of `in_flight` iterations; `buffers` get
-    one slot more than that. `asked` were to be in flight."""
+    one slot more than that. `asked` were to be in flight. Where the writes and the stores stand in one
+    branch, only iterations that take it count, and the slot goes on there."""
 
     wait: Operation
+    # How many ops around the wait stand inside of what holds all of an iteration's writes and stores.
+    depth: int
     buffers: tuple[BufferPlan, ...]
     in_flight: int
     asked: int
@@ -63,18 +67,23 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     assert function is not None
     buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)
     places = {op: place for place, op in enumerate(walk(loop))}
-    for buffer in buffers:
-        writes = _writes(loop, buffer, function, stores)
+    of_tiles = [_writes(loop, buffer, function, stores) for buffer in buffers]
+    parts = [*stores, commit, wait, *(access.op for writes in of_tiles for access in writes)]
+    holder = _holder(loop, parts)
+    for op in (*stores, commit, wait):
+        _check_conditions(op, holder, loop)
+    for buffer, writes in zip(buffers, of_tiles, strict=True):
         _check_order(places, writes, stores, commit, wait)
-        _check_met(loop, wait, writes[0].op)
+        _check_met(holder, wait, writes[0].op)
         if not declared_private(buffer.root):
-            _check_the_same(loop, writes)
+            _check_the_same(holder, loop, writes)
+    depth = list(ancestors(wait)).index(holder)
     planned = {buffer.root.identity for buffer in buffers}
     free = None if limit is None else limit - around.workgroup_bytes_beside(loop, planned)
     left = asked
     while left and free is not None and workgroup_bytes(_with_slots(buffers, left + 1)) > free:
         left -= 1
-    return StorePlan(wait, _with_slots(buffers, left + 1), left, asked)
+    return StorePlan(wait, depth, _with_slots(buffers, left + 1), left, asked)
 
 
 def _with_slots(buffers: tuple[BufferPlan, ...], versions: int) -> tuple[BufferPlan, ...]:
@@ -114,8 +123,6 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
             (found or [loop])[0],
             loop,
         )
-    for op in found:
-        _check_conditions(op, loop, "it stands")
     (commit,), (wait,) = commits, waits
     rule = ROWS[wait.name].wait
     assert rule is not None
@@ -127,15 +134,34 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
     return stores, commit, wait
 
 
-def _check_conditions(op: Operation, loop: Operation, what: str) -> None:
-    """An op happens in each iteration, or in none: for each thread."""
+def _holder(loop: Operation, parts: list[Operation]) -> Operation:
+    """The loop, or the innermost branch in it, in one block of which all of these stand."""
+    holder = loop
+    while True:
+        around = {_child(part, holder) for part in parts}
+        branch = next(iter(around))
+        if len(around) > 1 or branch.name != "scf.if" or branch in parts:
+            return holder
+        blocks = {_child(part, branch).block for part in parts}
+        if len(blocks) > 1:
+            return holder
+        holder = branch
+
+
+def _child(op: Operation, holder: Operation) -> Operation:
+    """The op in a block of `holder` that is the op, or is around it."""
+    return next(each for each in (op, *ancestors(op)) if parent(each) == holder)
+
+
+def _check_conditions(op: Operation, holder: Operation, loop: Operation) -> None:
+    """An op happens whenever the holder's block is run, or never: for each thread."""
     for above in ancestors(op):
-        if above == loop:
+        if above == holder:
             return
         if above.name != "scf.if":
-            raise _refused(f"{what} inside of '{above.name}'", op, loop)
+            raise _refused(f"it stands inside of '{above.name}'", op, loop)
         if what_changes(above.operands[:1], loop) is not None:
-            raise _refused(f"{what} under a condition that changes in the loop", op, loop)
+            raise _refused("it stands under a condition that changes in the loop", op, loop)
 
 
 def _check_around(loop: Operation, wait: Operation) -> None:
@@ -192,18 +218,15 @@ def _check_order(
         )
 
 
-def _check_met(loop: Operation, wait: Operation, write: Operation) -> None:
+def _check_met(holder: Operation, wait: Operation, write: Operation) -> None:
     """Threads meet after the wait, before one of them writes again."""
-    order = operations(loop.regions[0].blocks[0])
-    start, end = (
-        next(order.index(op) for op in (each, *ancestors(each)) if op in order)
-        for each in (wait, write)
-    )
-    between = order[start:end] if start < end else [*order[start:], *order[:end]]
+    start, end = (_child(each, holder) for each in (wait, write))
+    order = operations(start.block)
+    first, last = order.index(start), order.index(end)
+    between = order[first:last] if first < last else [*order[first:], *order[:last]]
     if not any(map(_meets, between)):
-        raise _refused(
-            "no barrier stands between its wait and the next iteration's writes", wait, loop
-        )
+        why = "no barrier stands between its wait and the next iteration's writes"
+        raise _refused(why, wait, holder)
 
 
 def _meets(op: Operation) -> bool:
@@ -211,7 +234,7 @@ def _meets(op: Operation) -> bool:
     return row is not None and row.barrier is not None and "workgroup" in row.barrier(op)
 
 
-def _check_the_same(loop: Operation, writes: Iterable[Access]) -> None:
+def _check_the_same(holder: Operation, loop: Operation, writes: Iterable[Access]) -> None:
     """Each iteration writes the same elements."""
     for access in writes:
         row = ROWS[access.op.name]
@@ -223,7 +246,7 @@ def _check_the_same(loop: Operation, writes: Iterable[Access]) -> None:
         }
         where = [value for n, value in enumerate(access.op.operands) if n not in stored]
         for above in ancestors(access.op):
-            if above == loop:
+            if above == holder:
                 break
             if not carries_slots(above):
                 raise _refused("a write of its tile stands inside of it", above, loop)

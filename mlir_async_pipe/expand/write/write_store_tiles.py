@@ -7,8 +7,9 @@
                                              }
                                              wait 0 {read}
 
-The slot goes on through the loops around, since stores of their last execution may still be in
-flight; the wait that is left stands after the outermost of them.
+Where writes and stores stand in a branch, the slot goes on there. It is carried through the loops around,
+since stores of their last execution may still be in flight; the wait that is left stands after the
+outermost of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     again,
     ancestors,
     before,
+    create,
     operations,
+    parent,
     set_integer,
     source_op,
     terminator,
@@ -48,41 +51,51 @@ def mark_stores(tops: list[Operation]) -> None:
 
 def write_stores(plan: StorePlan, buffers: list[VersionedBuffer]) -> None:
     """Write one planned loop."""
-    chain = _chain(plan.wait)
-    integers = Integers(chain[-1], 0, 0, None, before(chain[0]))
+    chain = _chain(plan)
+    integers = Integers(chain[0], 0, 0, None, before(chain[0]))
     first = integers.slot(0)
 
     def write(slot: Value) -> list[Value]:
-        return [_write_loop(plan, buffers, slot)]
+        return [_write_holder(plan, buffers, slot)]
 
     (last,) = carry([Way(tuple(chain), write)], [first])
     top = source_op(last)
-    _count(plan.wait.clone(ip=after(top)).operation, 0).attributes[DRAIN] = ir.UnitAttr.get(
-        top.context
-    )
+    left = _count(plan.wait.clone(ip=after(top)).operation, 0)
+    left.attributes[DRAIN] = ir.UnitAttr.get(top.context)
 
 
-def _chain(wait: Operation) -> list[Operation]:
-    """The loop of a wait and what is around it, outermost loop first."""
-    found = takewhile(carries_slots, ancestors(wait))
-    inwards = dropwhile(lambda op: op.name != "scf.for", reversed(list(found)))
-    outwards = dropwhile(lambda op: op.name != "scf.for", reversed(list(inwards)))
-    return list(reversed(list(outwards)))
+def _chain(plan: StorePlan) -> list[Operation]:
+    """The holder of writes and stores, and what is around it: the outermost loop first."""
+    found = takewhile(carries_slots, list(ancestors(plan.wait))[plan.depth :])
+    return list(dropwhile(lambda op: op.name != "scf.for", reversed(list(found))))
 
 
-def _write_loop(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) -> Value:
-    """The loop with a slot more; returns the slot after it."""
-    loop = next(op for op in ancestors(plan.wait) if op.name == "scf.for")
-    kinds = [*(result.type for result in loop.results), slot.type]
-    made = again(loop, [*loop.operands, slot], kinds)
-    block = made.regions[0].blocks[0]
-    mine = block.add_argument(slot.type, made.location)
-    show_slot(buffers, mine, operations(block))
+def _write_holder(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) -> Value:
+    """The loop, or the branch in it, with a slot more; returns the slot after it."""
+    holder = list(ancestors(plan.wait))[plan.depth]
+    number = len(holder.results)
+    kinds = [*(result.type for result in holder.results), slot.type]
+    if holder.name == "scf.for":
+        made = again(holder, [*holder.operands, slot], kinds)
+        slot = made.regions[0].blocks[0].add_argument(slot.type, made.location)
+    else:
+        made = again(holder, list(holder.operands), kinds)
     _count(plan.wait, plan.in_flight)
-    end = terminator(block)
-    integers = Integers(made, 0, 0, None, before(end))
-    again(end, [*end.operands, integers.next_slot(mine, plan.in_flight + 1)])
-    return made.results[len(kinds) - 1]
+    inside = next(op for op in (plan.wait, *ancestors(plan.wait)) if parent(op) == made).block
+    for region in made.regions:
+        blocks = list(region.blocks)
+        if not blocks:
+            ip = ir.InsertionPoint(region.blocks.append())
+            create("scf.yield", [slot], ip=ip, loc=made.location)
+            continue
+        end, following = terminator(blocks[0]), slot
+        if blocks[0] == inside:
+            show_slot(buffers, slot, operations(blocks[0]))
+            loop = next(op for op in (made, *ancestors(made)) if op.name == "scf.for")
+            integers = Integers(loop, 0, 0, None, before(end))
+            following = integers.next_slot(slot, plan.in_flight + 1)
+        again(end, [*end.operands, following])
+    return made.results[number]
 
 
 def _count(wait: Operation, left: int) -> Operation:

@@ -191,6 +191,29 @@ def aligned_pointer(site: Site) -> Execute:
     return lambda unit, memory: memory.base
 
 
+# LLVM's form of a vector of more than one dimension: an array of vectors.
+_ARRAY = "!llvm.array<"
+
+
+def _depth(text: str) -> int:
+    """The arrays around the vectors of `!llvm.array<4 x array<2 x vector<2xf32>>>`: 2."""
+    return text.count("array<")
+
+
+def _parted(value: Any, depth: int) -> Any:
+    """The rows of a vector as a tuple."""
+    if not depth:
+        return value
+    return tuple(_parted(value[:, row], depth - 1) for row in range(value.shape[1]))
+
+
+def _joined(value: Any) -> Any:
+    """The vector of which these are the rows."""
+    if not isinstance(value, tuple):
+        return value
+    return np.stack(np.broadcast_arrays(*map(_joined, value)), axis=1)
+
+
 @semantics("builtin.unrealized_conversion_cast")
 def conversion_cast(site: Site) -> Execute:
     """Between types that mean the same value; anything that changes form is refused."""
@@ -211,6 +234,11 @@ def conversion_cast(site: Site) -> Execute:
         return lambda unit, value: Token("", uniform(UNKNOWN_GROUP))
     if plain and all(text.startswith("memref<") for text in (*sources, *targets)):
         return lambda unit, value: value
+    if plain and targets[0].startswith(_ARRAY):
+        depth = _depth(targets[0])
+        return lambda unit, value: _parted(value, depth)
+    if plain and sources[0].startswith(_ARRAY):
+        return lambda unit, value: pack([_joined(value)])
     if plain and kind_of(site.result_type(), site.op).dtype == site.operand_kind().dtype:
         return lambda unit, value: pack([value])
     raise site.unsupported(f"from {sources} to {targets}")

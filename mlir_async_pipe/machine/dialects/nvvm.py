@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import elementwise
 from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier
 from mlir_async_pipe.machine.dialects.clusters import each_target, mask_of
-from mlir_async_pipe.machine.dialects.gpu import matrix_parts, matrix_rows
+from mlir_async_pipe.machine.dialects.gpu import fragment_product, matrix_parts, matrix_rows
 from mlir_async_pipe.machine.dialects.mbarriers import Operands
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 
 Array = np.ndarray
+
+
+@semantics("nvvm.mma.sync")
+def mma_sync(site: Site) -> Execute:
+    """The product of f16, with sums of f32: a register of sums is an operand, and a member of the
+    result."""
+    sizes = [int(size) for size in re.findall(r"[mnk] = (\d+)", site.text("shape", ""))]
+    counts, (m, n, k) = site.segments(), sizes
+    last = site.operand_type(sum(counts) - 1)
+    if str(site.operand_type(0)) != "vector<2xf16>" or str(last) != "f32":
+        raise site.unsupported("only products of f16 that are summed in f32")
+    layouts = fragments.nvidia(m, n, k, 16)
+    kind = kind_of(last).with_shape((counts[2],))
+
+    def execute(unit: Unit, *values: Array) -> tuple[Array, ...]:
+        parts = [
+            list(values[: counts[0]]),
+            list(values[counts[0] : -counts[2]]),
+            list(values[-counts[2] :]),
+        ]
+        joined = tuple(
+            np.stack([lanes_of(value, unit.width) for value in part], axis=1) for part in parts
+        )
+        sums = fragment_product(unit, site, layouts, joined, kind, lambda a: a.astype(np.float32))
+        return tuple(sums[:, number] for number in range(counts[2]))
+
+    return execute
 
 
 @semantics("nvvm.cp.async.shared.global")

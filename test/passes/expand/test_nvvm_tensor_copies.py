@@ -1,7 +1,7 @@
 """Loops of tensor copies in the nvvm dialect: upstream's conversion of our loops, and what other
 front ends write around the same copies. Forms that cannot run ahead are refused with their reason.
 
-Covers: schedule/raised_mbarriers.py, loops/sunk_addresses.py, loops/transactions.py,
+Covers: machine/dialects/nvvm.py, machine/dialects/memref_views.py, schedule/raised_mbarriers.py, loops/sunk_addresses.py, loops/transactions.py,
 expand/write/ring_slots.py, values/memory_roots.py, values/pointers.py
 """
 
@@ -26,6 +26,9 @@ FORMS = {
     "in a branch": replace(LOADS, branch=True, skip=2),
     "in outer loops": replace(LOADS, executions=3, executed="odd", trips=5),
     "carried": replace(LOADS, carried=True, issue="last"),
+    "by ldmatrix": TensorLoop(
+        (Box(32, 64, "swizzle_128b"), Box(8, 64, "swizzle_128b")), reader="matrices"
+    ),
     "no trip": replace(LOADS, trips=0, executions=2),
 }
 

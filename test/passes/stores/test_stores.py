@@ -22,10 +22,7 @@ from helpers.tensor_stores import (
     LOOP,
     PERSISTENT,
     WAIT,
-    epilogue_expected,
-    epilogue_text,
     plain_text,
-    stores_arguments,
     stores_text,
 )
 from mlir_async_pipe import machine, pipeline
@@ -39,15 +36,12 @@ BOTH = f"{WAIT}\ngpu.barrier"
 TRIPS = 7
 ROWS = np.arange(TRIPS * 64, dtype=np.float32)
 
+# Those of all iterations but 1 and 4.
+SOME_ROWS = np.where(ROWS // 64 % 3 == 1, np.float32(0), ROWS)
+
 
 def plain_arguments() -> list[Any]:
     return [np.zeros(TRIPS * 64, np.float32), TRIPS]
-
-
-def persistent_arguments() -> list[Any]:
-    arguments = PERSISTENT.arguments()
-    arguments[1] = np.zeros(PERSISTENT.executions * 64, np.float32)
-    return arguments
 
 
 def in_branch(text: str) -> str:
@@ -65,6 +59,17 @@ def waits_first(text: str) -> str:
     return text.replace("memref.store %value", f"{BOTH}\nmemref.store %value")
 
 
+def now_and_then(text: str) -> str:
+    """Two of three iterations write and store a row."""
+    text = text.replace("memref.store %value", "scf.if %there {\nmemref.store %value")
+    text = text.replace(BOTH, f"{BOTH}\n}}")
+    return text.replace(
+        "%number =",
+        "%three = arith.constant 3 : index\n%left = arith.remui %i, %three : index\n"
+        "%there = arith.cmpi ne, %left, %c1 : index\n%number =",
+    )
+
+
 def subtiles(text: str) -> str:
     """The loop in another one, each of whose executions stores rows of its own."""
     text = text.replace(
@@ -76,24 +81,30 @@ def subtiles(text: str) -> str:
 
 
 FORMS: dict[str, tuple[str, Callable[[], list[Any]], int, Any]] = {
-    "in the loop": (stores_text(), stores_arguments, 1, LOOP.expected(LOOP.arguments())),
-    "after the loop": (epilogue_text(), persistent_arguments, 1, epilogue_expected()),
+    "in the loop": (stores_text(), LOOP.arguments, 1, LOOP.expected(LOOP.arguments())),
+    "after the loop": (
+        stores_text(PERSISTENT),
+        PERSISTENT.arguments,
+        1,
+        PERSISTENT.expected(PERSISTENT.arguments()),
+    ),
     "in the loop, roles": (
         stores_text(replace(LOOP, roles="specialised")),
-        stores_arguments,
+        LOOP.arguments,
         1,
         LOOP.expected(LOOP.arguments()),
     ),
     "after the loop, roles": (
-        epilogue_text(replace(PERSISTENT, roles="specialised")),
-        persistent_arguments,
+        stores_text(replace(PERSISTENT, roles="specialised")),
+        PERSISTENT.arguments,
         1,
-        epilogue_expected(),
+        PERSISTENT.expected(PERSISTENT.arguments()),
     ),
     "without copies": (plain_text(ONE), plain_arguments, 0, ROWS),
     "in a branch": (in_branch(plain_text(ONE)), plain_arguments, 0, ROWS),
     "waits first": (waits_first(plain_text(ONE)), plain_arguments, 0, ROWS),
     "in two loops": (subtiles(plain_text(ONE)), plain_arguments, 0, ROWS),
+    "now and then": (now_and_then(plain_text(ONE)), plain_arguments, 0, SOME_ROWS),
     "two in flight": (plain_text(ONE.replace("1", "2", 1)), plain_arguments, 0, ROWS),
     "three in flight": (plain_text(ONE.replace("1", "3", 1)), plain_arguments, 0, ROWS),
 }

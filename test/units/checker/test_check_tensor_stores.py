@@ -12,7 +12,7 @@ import pytest
 
 from helpers.check_harness import check_module, codes
 from helpers.machine_programs import parse
-from helpers.tensor_stores import LOOP, WAIT, stores_arguments, stores_text
+from helpers.tensor_stores import LOOP, WAIT, stores_text
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
@@ -34,7 +34,7 @@ def raced(text: str, completion: str) -> set[str]:
     schedules = ("lockstep", "backward", "forward")
     results = [
         machine.run(
-            parse(text), None, stores_arguments(), threads=64, completion=completion, schedule=one
+            parse(text), None, LOOP.arguments(), threads=64, completion=completion, schedule=one
         )
         for one in schedules
     ]
@@ -87,7 +87,7 @@ def test_a_loop_with_stores_is_pipelined_right() -> None:
     module = parse(stores_text())
     pipeline(module, check="error")
     for completion in machine.COMPLETIONS:
-        result = machine.run(module, None, stores_arguments(), threads=64, completion=completion)
+        result = machine.run(module, None, LOOP.arguments(), threads=64, completion=completion)
         assert not result.races
         assert np.array_equal(
             result.arrays[1].reshape(LOOP.output), LOOP.expected(LOOP.arguments())
