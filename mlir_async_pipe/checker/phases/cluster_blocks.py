@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
@@ -108,6 +109,7 @@ def landings(
         yield (blocks.own(key[0], rank), key[1]), there
 
 
+@remembered
 def is_of_cluster(memory: Any) -> bool:
     """Whether a pointer leads to what may be the memory of another block."""
     root = root_of(memory).value
