@@ -26,7 +26,8 @@ from mlir_async_pipe.checker.phases.address_numbers import (
     is_address,
     is_number,
 )
-from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, UndecidedError
+from mlir_async_pipe.checker.phases.kinds_of_unknowns import RATIO
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
 from mlir_async_pipe.checker.phases.unknown_products import exact_quotient, product
 from mlir_async_pipe.values.domains import Domain, Typed

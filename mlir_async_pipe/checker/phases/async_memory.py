@@ -126,6 +126,13 @@ class AsyncMemory:
         self.check_write(Touch(region, op, mask), proxy=True)
         self.barriers[key] = arrivals.copy(self.barrier(key, op), op, mask, region, size)
 
+    def forget(self, roots: frozenset[int]) -> None:
+        """Nothing names these mbarriers any more: what is in flight on them is kept."""
+        for key, barrier in tuple(self.barriers.items()):
+            idle = not any(phase.copies or phase.products for phase in barrier.phases)
+            if key[0] in roots and idle:
+                del self.barriers[key]
+
     def running_parity(self, key: Key) -> int | None:
         """The parity of the phase that an arrival of all threads came in."""
         barrier = self.barriers.get(key)

@@ -56,7 +56,8 @@ Rule = Evaluation | None
 @dataclass
 class PathNumbers:
     """The values of one kernel whose block has `size` threads; of an instance of it the unknowns in
-    `chosen` are these numbers. `unknowns`: those that were asked for. `blocks`: those of a cluster
+    `chosen` are these numbers. `unknowns`: those that were asked for; `groups`:
+    those of mbarriers by the op and frame that makes them. `blocks`: those of a cluster
     that have to do with each other."""
 
     flow: Flow
@@ -66,7 +67,7 @@ class PathNumbers:
     unknowns: dict[int, Atom] = field(default_factory=dict)
     blocks: Blocks = Blocks()
     _given: dict[tuple[int, int], Value] = field(default_factory=dict)
-    _groups: dict[Any, int] = field(default_factory=dict)
+    groups: dict[Any, int] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -214,7 +215,7 @@ class PathNumbers:
 
     def _handle(self, run: Run) -> Evaluation:
         if not run.operands:
-            group = self._groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self._groups))
+            group = self.groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self.groups))
             return lambda spot: Place(self.blocks.own(group, self.blocks.rank_of(spot.mask)), 0, 0)
 
         def one(spot: Spot) -> Value:

@@ -25,6 +25,7 @@ from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, is_asked
+from mlir_async_pipe.checker.phases.outlived import Outlived
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
@@ -94,6 +95,7 @@ class PhasePaths:
             | {t for step in block.steps if isinstance(step, Copy) for t, _ in step.assigns}
             for block in flow.blocks
         ]
+        self.outlived = Outlived(flow, self.numbers, self.live)
         self.seen: list[set[Hashable]] = [set() for _ in flow.blocks]
         acting = {
             block.number
@@ -136,6 +138,7 @@ class PhasePaths:
         """Whether a state is new where paths meet."""
         live = self.live[block.number]
         state.env = {n: value for n, value in state.env.items() if n in live}
+        self.outlived.forget(state, block.number)
         key = state.key()
         if key in self.seen[block.number]:
             return False

@@ -18,6 +18,13 @@ from math import gcd, prod
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.kinds_of_unknowns import (
+    OPEN,
+    Range,
+    first_range,
+    is_made_of,
+    stays,
+)
 from mlir_async_pipe.checker.phases.unknown_products import (
     PRODUCT,
     atoms_within,
@@ -27,13 +34,9 @@ from mlir_async_pipe.checker.phases.unknown_products import (
 )
 from mlir_async_pipe.session.light_dataclass import dataclass
 
-Range = tuple[int | None, int | None]
 Direction = frozenset[tuple[Atom, int]]
 # Ends of ranges are told apart up to so many iterations.
 FARTHEST = 128
-OPEN: Range = (None, None)
-# The kind of an atom that is a quotient, rounded down, of a number of 0 or more by one of 1 or more.
-RATIO = "ratio"
 # Slots times two, usually; of larger ones nothing is told.
 LARGEST_MODULUS = 64
 
@@ -65,14 +68,16 @@ def _direction(terms: Direction) -> tuple[Direction, int]:
 
 @dataclass
 class Knowledge:
-    """The ranges and residues of one path."""
+    """The ranges and residues of one path. `past`: ranges that were known of numbers of the kernel
+    that nothing asks for any more."""
 
     ranges: dict[Direction, Range] = field(default_factory=dict)
     residues: dict[Atom, tuple[int, int]] = field(default_factory=dict)
+    past: dict[Direction, Range] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:
         """The same, to be changed on its own."""
-        return Knowledge(dict(self.ranges), dict(self.residues))
+        return Knowledge(dict(self.ranges), dict(self.residues), self.past)
 
     def key(self) -> Hashable:
         """What is equal for the same knowledge."""
@@ -274,6 +279,18 @@ class Knowledge:
             if not any(atom in atoms_within(inner) for inner, _ in direction)
         }
 
+    def keep(self, atoms: set[Atom]) -> None:
+        """Only what is made of some unknowns, and of ids and sizes of the launch, is asked for later."""
+        over = {d for d in self.ranges if not all(is_made_of(atom, atoms) for atom, _ in d)}
+        if over:
+            self.past = {
+                **self.past,
+                **{d: self.ranges[d] for d in over if all(stays(atom) for atom, _ in d)},
+            }
+            self.ranges = {d: known for d, known in self.ranges.items() if d not in over}
+        if not all(is_made_of(atom, atoms) for atom in self.residues):
+            self.residues = {a: r for a, r in self.residues.items() if is_made_of(a, atoms)}
+
     def advance(self, atom: Atom, step: int) -> None:
         """An unknown becomes itself plus `step`."""
         alone = frozenset({(atom, 1)})
@@ -321,22 +338,3 @@ def _larger(one: int | None, other: int) -> int:
 
 def _smaller(one: int | None, other: int) -> int:
     return other if one is None else min(one, other)
-
-
-def first_range(atom: Atom) -> Range:
-    """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
-    loop's number not below the first one."""
-    if atom.kind in ("size", "carried", "loop", RATIO):
-        return 0, None
-    if atom.kind == "trip":
-        trips: int | None = atom.key[1]  # type: ignore[index]
-        return 0, trips
-    if atom.kind == "bit":
-        return 0, 1
-    if atom.kind == "rest":
-        total: int = atom.key[1]  # type: ignore[index]
-        return None, total
-    if atom.kind == "remainder":
-        by: int = atom.key[1]  # type: ignore[index]
-        return 0, by - 1
-    return OPEN

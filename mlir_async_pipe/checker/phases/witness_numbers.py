@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.phases.kinds_of_unknowns import RATIO, Range, first_range
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
-from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Direction, Range, first_range
+from mlir_async_pipe.checker.phases.ranges_of_sums import Direction
 from mlir_async_pipe.checker.phases.unknown_products import factors, mentions, parts_of, product
 
 Numbers = Mapping[Atom, int]
@@ -62,7 +63,7 @@ def _choices(
     made = {number: _made_of(number, atom, state, ratios) for number, atom in given.items()}
     ranges = {
         direction: ends
-        for direction, ends in known.ranges.items()
+        for direction, ends in {**known.past, **known.ranges}.items()
         if all(_is_free(atom) or atom in ratios for atom, _ in direction)
     }
     wanted = {part for form in made.values() for atom, _ in form.terms for part in factors(atom)}
