@@ -43,7 +43,7 @@ class HopperGemm(TensorGemm):
     tile_k: int = 64
     sums: str = ""
     warpgroups: int = 1
-    roles: Literal["together", "specialised"] = "together"
+    roles: Literal["together", "specialised", "ping-pong"] = "together"
 
     @property
     def threads(self) -> int:
@@ -52,8 +52,10 @@ class HopperGemm(TensorGemm):
 
     @property
     def launched(self) -> int:
-        """Those to launch it with when it is pipelined: a warpgroup more that copies."""
-        return self.threads + (WARPGROUP if self.roles == "specialised" else 0)
+        """Those to launch it with when it is pipelined: a warpgroup more that copies, and as many
+        again that compute where two groups take tiles in turn."""
+        more = {"together": 0, "specialised": WARPGROUP, "ping-pong": self.threads + WARPGROUP}
+        return self.threads + more[self.roles]
 
     @property
     def parts(self) -> int:
@@ -89,6 +91,8 @@ class HopperGemm(TensorGemm):
             return ["the columns of the tile are a multiple of 64, at most 256"]
         if self.stages < 1:
             return ["there is one stage at least"]
+        if self.roles == "ping-pong" and not self.persistent:
+            return ["groups that take tiles in turn need several a block (--persistent)"]
         if self.left.panels > 1:
             return ["k of a tile has 128 bytes at most"]
         if self.sums == "f16" and self.types not in ("f16", "e4m3", "e5m2"):
@@ -204,8 +208,9 @@ def main() -> None:
     parser.add_argument("--warpgroups", type=int, default=1)
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument(
-        "--roles", choices=("together", "specialised"), default="together",
-        help="specialised: warps that are added issue the copies",
+        "--roles", choices=("together", "specialised", "ping-pong"), default="together",
+        help="specialised: warps that are added issue the copies; ping-pong: and two groups of the "
+        "threads take tiles in turn",
     )  # fmt: skip
     arguments = parser.parse_args()
     m, n, k = map(int, arguments.tile.split(","))

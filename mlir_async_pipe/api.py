@@ -51,7 +51,7 @@ def pipeline(
     cost: str = "",
     overlap_outer: bool = False,
     assume_noalias_arguments: bool = False,
-    roles: Literal["auto", "together", "specialised"] = "auto",
+    roles: Literal["auto", "together", "specialised", "ping-pong"] = "auto",
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
     cache: bool = True,
@@ -66,8 +66,8 @@ def pipeline(
     `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
     `overlap_outer`: a loop in a sequential loop begins its next execution in this one's epilogue.
     `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
-    `roles`: "specialised" gives tensor copies to warps that are added to the block, "together" to
-    those that are there ("auto" leaves it to the loop).
+    `roles`: "specialised" gives tensor copies to warps that are added to the block, "ping-pong" the tiles
+    around to two groups in turn as well, "together" the copies to warps that are there ("auto" leaves it to the loop).
     `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
     `witnesses`: without them the records of waits have no reason and no path that attains the
     count, which saves time on large modules.

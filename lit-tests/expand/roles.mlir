@@ -154,3 +154,81 @@ func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>, %n
   }
   return
 }
+
+// -----
+
+#wg = #gpu.address_space<workgroup>
+!bars = !nvgpu.mbarrier.group<memorySpace = #wg>
+!map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
+// Two groups of 64 threads take the tiles of the loop around in turn: named barriers 3 and 4 keep their
+// loops in order, 5 iterations of the other group are 1 slot and 2 rounds on 2 slots, and a thread of the second group
+// has the number of one of the first.
+// CHECK-LABEL: func.func @in_turn
+// CHECK-SAME:    known_block_size = array<i32: 160, 1, 1>
+// CHECK-COUNT-2: nvgpu.mbarrier.init %{{.*}}[%{{.*}}], %c2,
+// CHECK:         %[[THREAD:.*]] = gpu.thread_id x
+// CHECK:         %[[COMPUTES:.*]] = arith.cmpi ult, %{{.*}}, %c128
+// CHECK:         scf.if %[[COMPUTES]] {
+// CHECK:           %[[OWN:.*]] = arith.remui %{{.*}}, %c64
+// CHECK:           %[[NUMBER:.*]] = arith.divui %{{.*}}, %c64
+// CHECK:           %[[GROUP:.*]], %{{.*}} = gpu.shuffle idx
+// CHECK:           %[[FIRST:.*]] = arith.cmpi eq, %[[GROUP]], %c0_i32
+// CHECK:           %[[SECOND:.*]] = arith.cmpi eq, %[[GROUP]], %c1_i32
+// CHECK:           %[[MINE:.*]] = arith.addi %[[GROUP]], %c3_i32
+// CHECK:           %[[OTHER:.*]] = arith.subi %c4_i32, %[[GROUP]]
+// CHECK:           scf.if %[[SECOND]] {
+// CHECK-NEXT:        nvvm.barrier.arrive id = %c3_i32 number_of_threads = %c128_i32
+// CHECK:           %[[END:.*]]:4 = scf.for {{.*}} iter_args(%[[SLOT0:.*]] = %c0, %[[PHASE0:.*]] = %false, %[[TURN:.*]] = %[[FIRST]], %[[COUNT:.*]] = %c0)
+// CHECK:             %[[AFTER:.*]]:2 = scf.if %[[TURN]]
+// CHECK:               arith.addi %{{.*}}, %[[NUMBER]]
+// CHECK:               nvvm.barrier id = %[[MINE]] number_of_threads = %c128_i32
+// CHECK-NEXT:          scf.for
+// CHECK:                 nvgpu.mbarrier.try_wait.parity
+// CHECK:                 memref.load %{{.*}}[%[[OWN]]]
+// CHECK:                 nvvm.barrier id = %{{.*}} number_of_threads = %c64_i32
+// CHECK:                 nvgpu.mbarrier.arrive
+// CHECK:               nvvm.barrier.arrive id = %[[OTHER]] number_of_threads = %c128_i32
+// CHECK:             } else {
+// CHECK-NEXT:          %[[ON:.*]] = arith.addi %[[SLOT0]], %c1
+// CHECK-NEXT:          %[[WRAPS:.*]] = arith.cmpi uge, %[[ON]], %c2
+// CHECK:               arith.xori %[[PHASE0]], %[[WRAPS]]
+// CHECK:             %[[FLIP:.*]] = arith.xori %[[TURN]], %true
+// CHECK:             scf.yield %[[AFTER]]#0, %[[AFTER]]#1, %[[FLIP]]
+// CHECK:           scf.if %[[END]]#2 {
+// CHECK-NEXT:        nvvm.barrier id = %[[MINE]] number_of_threads = %c128_i32
+// CHECK:         } else {
+// CHECK-NEXT:      scf.for
+func.func @in_turn(%map_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %n: index)
+    attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %map = builtin.unrealized_conversion_cast %map_ : !llvm.ptr to !map
+  %tile = memref.alloc() : memref<64xf32, #wg>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c64 = arith.constant 64 : index
+  %bytes = arith.constant 256 : index
+  %false = arith.constant false
+  %true = arith.constant true
+  %t = gpu.thread_id x
+  %first = arith.cmpi eq, %t, %c0 : index
+  %full = nvgpu.mbarrier.create -> !bars
+  nvgpu.mbarrier.init %full[%c0], %c1, predicate = %first : !bars
+  gpu.barrier
+  %all = scf.for %e = %c0 to %n step %c1 iter_args(%start = %false) -> (i1) {
+    %row = arith.muli %e, %c5 : index
+    %last = scf.for %i = %c0 to %c5 step %c1 iter_args(%phase = %start) -> (i1) {
+      %at_row = arith.addi %row, %i : index
+      %at = arith.muli %at_row, %c64 : index
+      nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
+      nvgpu.tma.async.load %map[%at], %full[%c0] to %tile, predicate = %first : !map, !bars -> memref<64xf32, #wg>
+      nvgpu.mbarrier.try_wait.parity %full[%c0], %phase, %c64 : !bars
+      %v = memref.load %tile[%t] : memref<64xf32, #wg>
+      memref.store %v, %out[%at_row, %t] : memref<?x64xf32>
+      gpu.barrier
+      %flip = arith.xori %phase, %true : i1
+      scf.yield %flip : i1
+    } {async_pipe.num_stages = 2 : i64, async_pipe.roles = "ping-pong"}
+    scf.yield %last : i1
+  }
+  return
+}

@@ -144,8 +144,9 @@ def _expand_all(
 
 def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
     session.diagnostics.remark(
-        f"the kernel is to be launched with {block.threads + block.added} threads: {block.added} "
-        f"copy, beside the {block.threads} of the input",
+        f"the kernel is to be launched with {block.grown} threads: {block.copying} copy, beside "
+        + (f"{block.groups} groups of " if block.groups > 1 else "")
+        + f"the {block.threads} of the input",
         code="roles-launch",
         at=loop,
     )
@@ -154,7 +155,7 @@ def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
 def _check_roles(loop: Operation) -> None:
     """Only tensor copies leave a warp nothing to do but to name them: 32 lanes that copy by
     cp.async take as many instructions as all did, and wait for what they issued themselves."""
-    if names.ROLES in loop.attributes and names.read_loop(loop).roles == "specialised":
+    if names.ROLES in loop.attributes and names.read_loop(loop).roles in names.APART:
         refuse(
             "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
             loop,

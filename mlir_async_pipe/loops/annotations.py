@@ -105,9 +105,11 @@ CHOICES = {
     STAGE_THROUGH: ("auto", "async", "registers"),
     ISSUE: ("auto", "first", "spread", "last"),
     FRAGMENTS: ("auto", "ahead", "in-place"),
-    ROLES: ("auto", "together", "specialised"),
+    ROLES: ("auto", "together", "specialised", "ping-pong"),
 }
-Roles = Literal["auto", "together", "specialised"]
+Roles = Literal["auto", "together", "specialised", "ping-pong"]
+# Roles that need warps of their own for the copies.
+APART = ("specialised", "ping-pong")
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
 

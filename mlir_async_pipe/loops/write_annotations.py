@@ -35,8 +35,8 @@ def annotate(
     iterations ahead.
     `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
     `short_trip` ("version", "predicate" or "assume"), `stage_through` ("auto", "async" or
-    "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together" or
-    "specialised"), `independent` (True).
+    "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together",
+    "specialised" or "ping-pong"), `independent` (True).
 
     Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations); the loop is as it was then.

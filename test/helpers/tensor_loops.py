@@ -203,15 +203,19 @@ _BLOCK = re.compile(r"known_block_size = array<i32: (\d+)")
 
 def random_loop(seed: int) -> TensorLoop:
     """A loop of loads, of matrices or of loads whose rows are stored by TMA, or (one in four each) of
-    products by nvgpu's op or by descriptors; half of those whose copies thread 0 issues let warps of their own issue them."""
+    products by nvgpu's op or by descriptors; half of those whose copies thread 0
+    issues let warps of their own issue them, and half of these that can let two groups take the executions, of
+    which there are two or more then, in turn."""
     loop = _drawn(seed)
-    apart = loop.leader != "lane" and random.Random(f"roles {seed}").random() < 0.5
+    draw = random.Random(f"roles {seed}")
+    apart = loop.leader != "lane" and draw.random() < 0.5
     loop = replace(loop, roles="specialised") if apart else loop
-    return (
-        _drawn_otherwise(loop, random.Random(f"otherwise {seed}"))
-        if loop.reader == "loads"
-        else loop
-    )
+    if loop.reader == "loads":
+        loop = _drawn_otherwise(loop, random.Random(f"otherwise {seed}"))
+    if not apart or loop.reader == "products" or loop.stored or draw.random() < 0.5:
+        return loop
+    several = max(loop.executions, draw.choice((2, 3)))
+    return replace(loop, roles="ping-pong", executions=several, executed="all")
 
 
 def _drawn_otherwise(loop: TensorLoop, pick: random.Random) -> TensorLoop:

@@ -25,7 +25,8 @@ def one(seed: int) -> tuple[str, list[str]]:
     if seed % 4 == 3:
         return "loads or matrices, in the nvvm dialect", judge_random(seed)
     loop = random_loop(seed)
-    where = "by warps of their own" if loop.roles else loop.issue or "where they are best"
+    by_roles = {"specialised": "by warps of their own", "ping-pong": "for two groups in turn"}
+    where = by_roles.get(loop.roles) or loop.issue or "where they are best"
     rows = {"each": ", rows stored by TMA", "after": ", sums stored by TMA after the loop"}
     kind = f"{loop.reader}{rows.get(loop.stored, '')}, copies {where}"
     try:

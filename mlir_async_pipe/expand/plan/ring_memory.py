@@ -175,15 +175,15 @@ def _is_memory(value: Any) -> bool:
 
 
 def check_independent(
-    body: Body,
+    loop: Operation,
     transactions: tuple[Transaction, ...],
     noalias_arguments: bool,
     meetings: tuple[Operation, ...] = (),
 ) -> None:
-    """Nothing in the loop writes what later iterations copy: what it writes is not global memory,
+    """Nothing in a loop writes what later iterations copy: what it writes is not global memory,
     or apart from what others point to; of a loop without writes `meetings` of the cluster order
     nothing. Raises PipelineError (unproven-independence)."""
-    for op in walk(body.loop):
+    for op in walk(loop):
         if op in meetings:
             continue
         written = [root_of(a.memory) for a in accesses(op) if a.writes]

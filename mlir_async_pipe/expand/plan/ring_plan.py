@@ -86,7 +86,8 @@ def plan_ring(
     ahead, copies_first = _places(body, transactions)
     products = products_of(loop)
     left = in_flight(products, annotations.in_flight, loop)
-    apart = (annotations.roles if roles == "auto" else roles) == "specialised"
+    asked = annotations.roles if roles == "auto" else roles
+    apart = asked in names.APART
     setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
     sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
     undecided = undecided_phases(loop, transactions, outer, sharing)
@@ -98,16 +99,30 @@ def plan_ring(
             refuse_together(multicast)
         cluster, setups = plan_cluster(body, transactions, setups, issue)
     meetings = cluster.dropped if cluster is not None else ()
+    in_turn = asked == "ping-pong"
     if not annotations.independent:
-        check_independent(body, transactions, noalias_arguments, meetings)
+        # Two groups are at two tiles of the loop around at once.
+        whole = outer[0] if in_turn and outer else loop
+        check_independent(whole, transactions, noalias_arguments, meetings)
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or apart, meetings)
     parted = None
     if apart:
         size = around.launch_size(loop)
+        tiles = frozenset(buffer.root.identity for buffer in buffers)
         parted = plan_roles(
-            body, transactions, setups, outer, issue, products, dropped, size, cluster
+            body,
+            transactions,
+            setups,
+            outer,
+            issue,
+            products,
+            dropped,
+            size,
+            tiles,
+            cluster,
+            in_turn=in_turn,
         )
     return RingPlan(
         loop,

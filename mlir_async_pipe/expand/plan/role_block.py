@@ -1,6 +1,7 @@
 """How a block grows by the threads of a producer, and what in the kernel and its launches says so.
 
     known_block_size = 128                       256: threads 128 … 255 are the producer's
+                                                 384 with two groups: 128 … 255 are like the first
     gpu.launch_func … threads in (%c128, …)      %c256
     gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
     gpu.block_dim x                              128
@@ -55,13 +56,14 @@ class Registers:
 
 @dataclass(frozen=True)
 class RoleBlock:
-    """`threads` of the input, and `added` ones. `barriers` are those of the block that the input's
-    threads meet at, which become the one of number `barrier`; `sizes` are values that are the
-    number of threads; `launches` start the kernel."""
+    """`groups` of as many `threads` as the input has, and `copying` ones. `barriers` are those of
+    the block that the threads of a group meet at, which become the one of number `barrier` + the
+    group's; `sizes` are values that are the number of threads; `launches` start the kernel."""
 
     kernel: Operation
     threads: int
-    added: int
+    groups: int
+    copying: int
     registers: Registers | None
     barriers: tuple[Operation, ...]
     barrier: int
@@ -73,6 +75,21 @@ class RoleBlock:
         """Those that give a slot back, by one arrival each."""
         return self.threads // WARP
 
+    @property
+    def order(self) -> int:
+        """The number of the barrier at which the first of two groups waits for its turn."""
+        return self.barrier + self.groups
+
+    @property
+    def computing(self) -> int:
+        """The threads of all groups: those that copy come after them."""
+        return self.threads * self.groups
+
+    @property
+    def grown(self) -> int:
+        """The threads of the block that is made."""
+        return self.computing + self.copying
+
 
 def role_block(
     kernel: Operation,
@@ -80,19 +97,22 @@ def role_block(
     dropped: tuple[Operation, ...],
     products: Products,
     size: tuple[int, int, int] | None,
+    groups: int,
     loop: Operation,
 ) -> RoleBlock:
     """Raises PipelineError (roles-block)."""
     unit = WARPGROUP if products.groups else WARP
-    if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] + unit > MOST_THREADS:
+    most = (MOST_THREADS - unit) // groups // unit * unit
+    if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] > most:
+        more = f"{unit} threads" if groups == 1 else f"as many threads and {unit}"
         refuse(
             f"a block of {'unknown size' if size is None else ' x '.join(map(str, size))} cannot "
-            f"get {unit} threads more",
+            f"get {more} more",
             kernel,
             loop,
             code="roles-block",
             advice=f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
-            f"{MOST_THREADS - unit}",
+            f"{most}",
         )
     threads = size[0]
     for op in walk(kernel):
@@ -105,13 +125,14 @@ def role_block(
             )
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
-    number = _free_number(inside, barriers, loop)
+    number = _free_number(inside, barriers, groups, loop)
     # A gpu.launch hands no attributes on to the kernel that it becomes.
     said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
-    registers = _registers(threads, unit) if products.groups and not said else None
+    registers = _registers(threads * groups, unit) if products.groups and not said else None
     return RoleBlock(
         kernel,
         threads,
+        groups,
         unit,
         registers,
         barriers,
@@ -137,7 +158,9 @@ def _multiple(registers: int) -> int:
     return registers // UNIT * UNIT
 
 
-def _free_number(inside: list[Operation], barriers: tuple[Operation, ...], loop: Operation) -> int:
+def _free_number(
+    inside: list[Operation], barriers: tuple[Operation, ...], groups: int, loop: Operation
+) -> int:
     """That of a named barrier which nobody uses."""
     taken = set[int]()
     for op in inside:
@@ -146,6 +169,14 @@ def _free_number(inside: list[Operation], barriers: tuple[Operation, ...], loop:
                 "this barrier reduces over all threads of the block", op, loop, code="roles-block"
             )
         if op.name in ROWS and ROWS[op.name].whole is not None:
+            if groups > 1 and ROWS[op.name].operands and len(op.operands):
+                refuse(
+                    "threads of another group would meet at this barrier too",
+                    op,
+                    loop,
+                    code="roles-block",
+                    advice="a barrier without a number becomes one of each group",
+                )
             numbers = [constant_value(value) for value in op.operands]
             if None in numbers and op not in barriers:
                 refuse("which barrier this is is not known", op, loop, code="roles-block")
@@ -153,7 +184,7 @@ def _free_number(inside: list[Operation], barriers: tuple[Operation, ...], loop:
     free = set(range(1, NAMED_BARRIERS)) - taken
     if barriers and not free:
         refuse("no named barrier is left", barriers[0], loop, code="roles-block")
-    return min(free, default=0)
+    return min(free, default=1)
 
 
 def _sizes(kernel: Operation) -> list[tuple[Value, LaunchId]]:

@@ -25,6 +25,7 @@ from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.expand.plan.role_block import RoleBlock, role_block
 from mlir_async_pipe.expand.plan.role_nest import Nest, producer_nest
 from mlir_async_pipe.expand.plan.role_refusal import refuse
+from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns, is_free, plan_turns
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.statements import Body
@@ -32,11 +33,10 @@ from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_barrier, is_pure, row_of
+from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
@@ -47,13 +47,15 @@ class RolePlan:
     """`block` says what becomes of the block; `moved` are the ops of the function's block that the
     threads of the input run alone, in textual order, `nest` what the producer runs instead.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
-    `cluster`: which blocks copy into which, if they do."""
+    `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
+    loop around in turn."""
 
     block: RoleBlock
     moved: tuple[Operation, ...]
     nest: Nest
     meets_lanes: bool
     cluster: ClusterPlan | None = None
+    turns: Turns | None = None
 
 
 def plan_roles(
@@ -65,7 +67,10 @@ def plan_roles(
     products: Products,
     dropped: tuple[Operation, ...],
     size: tuple[int, int, int] | None,
-    cluster: ClusterPlan | None = None,
+    tiles: frozenset[object],
+    cluster: ClusterPlan | None,
+    *,
+    in_turn: bool,
 ) -> RolePlan:
     """Decide how a block is parted; raises PipelineError (roles-unsupported, roles-values,
     roles-block)."""
@@ -85,12 +90,24 @@ def plan_roles(
     moved = tuple(
         op for op in _moved(kernel, setups, outer[0] if outer else loop) if op not in meetings
     )
+    turns = None
+    if in_turn:
+        if cluster is not None:
+            refuse(
+                "two groups that take tiles in turn do not copy for other blocks of a cluster",
+                transactions[0].copies[0],
+                loop,
+                code="roles-unsupported",
+            )
+        turns = plan_turns(body, transactions, outer, issue, moved, tiles)
+    groups = GROUPS if in_turn else 1
     return RolePlan(
-        role_block(kernel, moved, (*dropped, *meetings), products, size, loop),
+        role_block(kernel, moved, (*dropped, *meetings), products, size, groups, loop),
         moved,
         producer_nest(body, outer, issue, moved),
         _lanes_read(loop, products),
         cluster,
+        turns,
     )
 
 
@@ -172,17 +189,12 @@ def _moved(
     moved: list[Operation] = []
     made: set[Value] = set()
     for op in order[ready + 1 : -1]:
-        free = _is_free(op) and not made.intersection(op.operands)
+        free = is_free(op) and not made.intersection(op.operands)
         if op != start and free:
             continue
         moved.append(op)
         made.update(op.results)
     return tuple(moved)
-
-
-def _is_free(op: Operation) -> bool:
-    named = is_pure(op) or op.name in VIEW_OPS or op.name in ALLOCATION_OPS
-    return (named or use_of(op) == "handle") and not len(op.regions)
 
 
 def _any_thread_may(op: Operation) -> bool:
@@ -199,7 +211,7 @@ def _any_thread_may(op: Operation) -> bool:
         or op.name in HINTS
     ):
         return True
-    return _is_free(op) or op.name in PROXY_FENCES or is_harmless(op.name)
+    return is_free(op) or op.name in PROXY_FENCES or is_harmless(op.name)
 
 
 def _lanes_read(loop: Operation, products: Products) -> bool:

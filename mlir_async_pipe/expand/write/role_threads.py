@@ -8,9 +8,13 @@ gpu.block_dim x                              %c128
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    Value,
+    attribute,
     before,
     constant,
     create,
@@ -28,7 +32,7 @@ def add_threads(block: RoleBlock) -> None:
     for value, known in block.sizes:
         number = block.threads if known.axis == 0 else 1
         value.replace_all_uses_with(constant(number, value.type, before(entry), entry.location))
-    grown = block.threads + block.added
+    grown = block.grown
     for name in BLOCK_SIZES:
         if name in kernel.attributes:
             kernel.attributes[name] = ir.DenseI32ArrayAttr.get([grown, 1, 1], kernel.context)
@@ -40,13 +44,14 @@ def add_threads(block: RoleBlock) -> None:
         launch.operands[place] = constant(grown, kind, before(launch), launch.location)
 
 
-def name_barriers(block: RoleBlock) -> None:
-    """Let those of the block after the roles part be met at by the threads of the input."""
+def name_barriers(block: RoleBlock, group: Value | None) -> None:
+    """Let those of the block after the roles part be met at by the threads of the input, each
+    `group` at one of its own."""
     for barrier in block.barriers:
-        _name_barrier(barrier, block)
+        _name_barrier(barrier, block, group)
 
 
-def _name_barrier(barrier: Operation, block: RoleBlock) -> None:
+def _name_barrier(barrier: Operation, block: RoleBlock, group: Value | None) -> None:
     """The threads of the input meet; one that has a number and a count is named already."""
     i32 = ir.IntegerType.get_signless(32, barrier.context)
     ip, loc = before(barrier), barrier.location
@@ -54,6 +59,17 @@ def _name_barrier(barrier: Operation, block: RoleBlock) -> None:
         return
     threads = constant(block.threads, i32, ip, loc)
     number = barrier.operands[0] if len(barrier.operands) else constant(block.barrier, i32, ip, loc)
+    if group is not None:
+        number = create("arith.addi", [number, group], [i32], ip=ip, loc=loc).results[0]
     sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0], barrier.context)}
     create("nvvm.barrier", [number, threads], (), sizes, ip=ip, loc=loc)
     barrier.erase()
+
+
+def set_registers(action: str, count: int, ip: Any, loc: Any) -> None:
+    """Registers move between the roles: each warp says how many its threads keep."""
+    attributes = {
+        "action": attribute(f"#nvvm<action {action}>", loc.context),
+        "regCount": ir.IntegerAttr.get(ir.IntegerType.get_signless(32, loc.context), count),
+    }
+    create("nvvm.setmaxregister", (), (), attributes, ip=ip, loc=loc)

@@ -25,9 +25,6 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    after,
-    again,
-    attribute,
     attributes_of,
     before,
     clone,
@@ -40,15 +37,14 @@ from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.plan.role_plan import RolePlan
-from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
-from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
-from mlir_async_pipe.expand.write.ring_slots import show_slot
-from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers
+from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers, set_registers
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
 from mlir_async_pipe.expand.write.write_ring import RingWriter
+from mlir_async_pipe.expand.write.write_turns import TurnsWriter
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
@@ -69,16 +65,17 @@ def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer])
     end = terminator(kernel.regions[0].blocks[0])
     build = IntegerWriter(before(end), plan.loop.location)
     thread = _thread(kernel, build)
-    mine = build.compare("ult", thread, roles.block.threads)
+    mine = build.compare("ult", thread, roles.block.computing)
     branch = write_if(mine, (), (), before(end), plan.loop.location)
     producer = ProducerWriter(plan, roles, buffers, groups, empty)
     producer.write_beside(branch.regions[1], thread)
     inner_end = terminator(branch.regions[0].blocks[0])
     for op in roles.moved:
         op.move_before(inner_end)
-    consumer = ConsumerWriter(plan, roles, buffers, groups, empty, thread, blocks)
+    writer = ConsumerWriter if roles.turns is None else TurnsWriter
+    consumer = writer(plan, roles, buffers, groups, empty, thread, blocks)
     made = consumer.write_here(branch.regions[0])
-    name_barriers(roles.block)
+    name_barriers(roles.block, consumer.group)
     blocks.meet_last(end)
     for setup in setups:
         setup.create.erase()
@@ -92,14 +89,6 @@ def _thread(kernel: Operation, build: IntegerWriter) -> Value:
     axis = {"dimension": axis_attribute("x", kernel.context)}
     made = create("gpu.thread_id", (), [build.index], axis, ip=build.ip, loc=build.location)
     return made.results[0]
-
-
-def _set_registers(action: str, count: int, ip: Any, loc: Any) -> None:
-    attributes = {
-        "action": attribute(f"#nvvm<action {action}>", loc.context),
-        "regCount": ir.IntegerAttr.get(ir.IntegerType.get_signless(32, loc.context), count),
-    }
-    create("nvvm.setmaxregister", (), (), attributes, ip=ip, loc=loc)
 
 
 class ProducerWriter(RingWriter):
@@ -121,10 +110,10 @@ class ProducerWriter(RingWriter):
         """Write all of it at the end of a region; the first warp of those that are added copies."""
         block, loc = self.roles.block, self.plan.loop.location
         if block.registers is not None:
-            _set_registers("decrease", block.registers.producer, at_end_of(region), loc)
-        if block.added > WARP:
+            set_registers("decrease", block.registers.producer, at_end_of(region), loc)
+        if block.copying > WARP:
             build = IntegerWriter(at_end_of(region), loc)
-            first = build.compare("ult", thread, block.threads + WARP)
+            first = build.compare("ult", thread, block.computing + WARP)
             region = write_if(first, (), None, at_end_of(region), loc).regions[0]
         build = IntegerWriter(at_end_of(region), loc)
         i1 = ir.IntegerType.get_signless(1, self.context)
@@ -228,96 +217,3 @@ class ProducerWriter(RingWriter):
 
     def _here(self, value: Value) -> Value:
         return self.outside.get(value, value)
-
-
-class ConsumerWriter(RingWriter):
-    """Writes what the threads of the input run: the loop without its copies."""
-
-    def __init__(
-        self,
-        plan: RingPlan,
-        roles: RolePlan,
-        buffers: list[VersionedBuffer],
-        groups: dict[Value, Value],
-        empty: Value,
-        thread: Value,
-        blocks: BlockWriter,
-    ) -> None:
-        super().__init__(plan, buffers, groups)
-        self.roles = roles
-        self.empty = empty
-        self.thread = thread
-        self.blocks = blocks
-
-    def write_here(self, region: Any) -> Operation:
-        """Write the loop, and slot and phase through those around it, all of them in the region."""
-        start = before(operations(region.blocks[0])[0])
-        loc, registers = self.plan.loop.location, self.roles.block.registers
-        if registers is not None:
-            _set_registers("increase", registers.consumer, start, loc)
-        build = IntegerWriter(start, loc)
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
-        self.blocks.read_rank(build)
-        way = Way((*self.roles.nest.outer, self.kernel), self.write)
-        carry([way], [build.constant(0), build.constant(0, i1)])
-        return drop_idle_values(self.kernel)
-
-    def write(self, slot: Value, phase: Value) -> list[Value]:
-        """The kernel, and what gives back the slots of its last tiles."""
-        plan, loop = self.plan, self.kernel
-        self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
-        carried = [slot, phase, *[slot] * plan.in_flight]
-        kinds = [value.type for value in [*loop.results, *carried]]
-        self.kernel = again(loop, [*loop.operands, *carried], kinds)
-        self._kernel(len(carried))
-        names.forget(self.kernel)
-        names.remove(self.kernel, names.LOOP_NAMES)
-        results = list(self.kernel.results)[-len(carried) :]
-        if plan.in_flight:
-            self._drain(results[0])
-        return results[:2]
-
-    def _drain(self, slot: Value) -> None:
-        """Wait for the last p products and give back their slots, if there are so many: those
-        before the one that comes next. Not as the loop carried them: what it hands on from where
-        it does not run would stand in a block of its own, with the zeros of its accumulators, and
-        ptxas would wait for each product (C7515)."""
-        self.integers.leave(after(self._wait_for_products()))
-        for number in range(self.plan.in_flight):
-            slot = self.integers.slot_before(slot, self.plan.versions)
-            self._give_back(slot, self._has_iteration(number))
-
-    def _kernel(self, carried: int) -> None:
-        block = self.kernel.regions[0].blocks[0]
-        kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
-        slot, phase, *earlier = [block.add_argument(kind, self.kernel.location) for kind in kinds]
-        integers = self.integers
-        end = terminator(block)
-        self._wait_for_tiles(slot, phase)
-        self._drop_input()
-        show_slot(self.buffers, slot, operations(block))
-        self._leave_products()
-        integers.enter(before(end))
-        self._give_back([slot, *earlier][-1], self._has_before(block.arguments[0]))
-        following = self._next_slot(slot)
-        yielded = [following, self._next_phase(phase, following), slot, *earlier]
-        again(end, [*end.operands, *yielded[:carried]])
-
-    def _has_before(self, variable: Value) -> Value | None:
-        """Whether p iterations were before this one, as an i1."""
-        left, integers = self.plan.in_flight, self.integers
-        return integers.has_come_for(variable, left) if left else None
-
-    def _give_back(self, slot: Value, exists: Value | None) -> None:
-        """One lane of each warp arrives for all."""
-        integers = self.integers
-        ip, loc = integers.ip, integers.location
-        if self.roles.meets_lanes:
-            i32 = ir.IntegerType.get_signless(32, self.context)
-            create("nvvm.bar.warp.sync", [integers.constant(-1, i32)], ip=ip, loc=loc)
-        arrives = self.arrives
-        if exists is not None:
-            arrives = integers.binary("arith.andi", exists, arrives)
-        branch = write_if(arrives, (), None, ip, loc)
-        self.blocks.arrive(self.empty, slot, IntegerWriter(at_end_of(branch.regions[0]), loc))

@@ -1,0 +1,137 @@
+"""Writes what the threads of the input run: the loop without its copies.
+
+for k {                                 for k, slot, phase, earlier {
+  expect, copy, wait, use, barrier        wait for full[slot]; use; leave p products
+}                                -->      arrive at empty[earlier] if k has p before it
+store                                   }
+                                        arrive for the last p tiles; store
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    again,
+    before,
+    create,
+    operations,
+    terminator,
+)
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.plan.role_block import WARP
+from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
+from mlir_async_pipe.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.role_threads import set_registers
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_ring import RingWriter
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+
+
+class ConsumerWriter(RingWriter):
+    """Writes what the threads of the input run: the loop without its copies."""
+
+    def __init__(
+        self,
+        plan: RingPlan,
+        roles: RolePlan,
+        buffers: list[VersionedBuffer],
+        groups: dict[Value, Value],
+        empty: Value,
+        thread: Value,
+        blocks: BlockWriter,
+    ) -> None:
+        super().__init__(plan, buffers, groups)
+        self.roles = roles
+        self.empty = empty
+        self.thread = thread
+        self.blocks = blocks
+        # Which group of threads a thread is in, where several take tiles in turn.
+        self.group: Value | None = None
+
+    def write_here(self, region: Any) -> Operation:
+        """Write the loop, and slot and phase through those around it, all of them in the region."""
+        start = before(operations(region.blocks[0])[0])
+        build = self._begin(start)
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        way = Way((*self.roles.nest.outer, self.kernel), self.write)
+        carry([way], [build.constant(0), build.constant(0, i1)])
+        return drop_idle_values(self.kernel)
+
+    def _begin(self, start: Any) -> IntegerWriter:
+        loc, registers = self.plan.loop.location, self.roles.block.registers
+        if registers is not None:
+            set_registers("increase", registers.consumer, start, loc)
+        build = IntegerWriter(start, loc)
+        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
+        self.blocks.read_rank(build)
+        return build
+
+    def write(self, slot: Value, phase: Value) -> list[Value]:
+        """The kernel, and what gives back the slots of its last tiles."""
+        plan, loop = self.plan, self.kernel
+        self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
+        carried = [slot, phase, *[slot] * plan.in_flight]
+        kinds = [value.type for value in [*loop.results, *carried]]
+        self.kernel = again(loop, [*loop.operands, *carried], kinds)
+        self._kernel(len(carried))
+        names.forget(self.kernel)
+        names.remove(self.kernel, names.LOOP_NAMES)
+        results = list(self.kernel.results)[-len(carried) :]
+        if plan.in_flight:
+            self._drain(results[0])
+        return results[:2]
+
+    def _drain(self, slot: Value) -> None:
+        """Wait for the last p products and give back their slots, if there are so many: those
+        before the one that comes next. Not as the loop carried them: what it hands on from where
+        it does not run would stand in a block of its own, with the zeros of its accumulators, and
+        ptxas would wait for each product (C7515)."""
+        self.integers.leave(after(self._wait_for_products()))
+        for number in range(self.plan.in_flight):
+            slot = self.integers.slot_before(slot, self.plan.versions)
+            self._give_back(slot, self._has_iteration(number))
+
+    def _kernel(self, carried: int) -> None:
+        block = self.kernel.regions[0].blocks[0]
+        kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
+        slot, phase, *earlier = [block.add_argument(kind, self.kernel.location) for kind in kinds]
+        integers = self.integers
+        end = terminator(block)
+        self._wait_for_tiles(slot, phase)
+        self._drop_input()
+        show_slot(self.buffers, slot, operations(block))
+        self._leave_products()
+        integers.enter(before(end))
+        self._give_back([slot, *earlier][-1], self._has_before(block.arguments[0]))
+        following = self._next_slot(slot)
+        yielded = [following, self._next_phase(phase, following), slot, *earlier]
+        again(end, [*end.operands, *yielded[:carried]])
+
+    def _has_before(self, variable: Value) -> Value | None:
+        """Whether p iterations were before this one, as an i1."""
+        left, integers = self.plan.in_flight, self.integers
+        return integers.has_come_for(variable, left) if left else None
+
+    def _give_back(self, slot: Value, exists: Value | None) -> None:
+        """One lane of each warp arrives for all."""
+        integers = self.integers
+        ip, loc = integers.ip, integers.location
+        if self.roles.meets_lanes:
+            i32 = ir.IntegerType.get_signless(32, self.context)
+            create("nvvm.bar.warp.sync", [integers.constant(-1, i32)], ip=ip, loc=loc)
+        arrives = self.arrives
+        if exists is not None:
+            arrives = integers.binary("arith.andi", exists, arrives)
+        branch = write_if(arrives, (), None, ip, loc)
+        self.blocks.arrive(self.empty, slot, IntegerWriter(at_end_of(branch.regions[0]), loc))

@@ -1,0 +1,200 @@
+"""Writes what two groups of threads run that take tiles in turn (ping-pong).
+
+                                     scf.for %tile … iter_args(slot, phase, mine, count) {
+    scf.for %tile {                    scf.if %mine {
+      front                              front
+      loop                     -->       order[group]; loop; hand on to order[other]
+      store                              drain; store
+    }                                  } else { slot and phase after the tile of the others }
+                                     }
+                                     if %mine: order[group]
+
+`order[g]` is a named barrier at which group g waits and the other one arrives, so a loop begins
+when the one before has waited for all of its tiles (docs/phases.md). The second group arrives once
+before all tiles; who would be next after all tiles takes the last arrival. The number of a tile is written
+as 2 x + group: from that everybody can see that the groups have tiles of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    before,
+    captured,
+    clone,
+    create,
+    defining_op,
+    operations,
+    parent,
+    source_op,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns
+from mlir_async_pipe.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
+
+
+class TurnsWriter(ConsumerWriter):
+    """Writes the side of both groups."""
+
+    def write_here(self, region: Any) -> Operation:
+        """Write the loop around with both groups in it, slot and phase through it."""
+        turns = self._turns
+        self.loc = self.plan.loop.location
+        start = before(operations(region.blocks[0])[0])
+        loc, block = self.loc, self.roles.block
+        self._begin(start)
+        build = IntegerWriter(start, loc)
+        self._renumber(build.remainder(self.thread, block.threads), start)
+        self.own_group = build.divide(self.thread, block.threads)
+        i32 = ir.IntegerType.get_signless(32, self.context)
+        # Handed around in the warp: so ptxas knows that all lanes have the same.
+        narrow = build.cast("arith.index_cast", self.own_group, i32)
+        self.group = group = _of_first_lane(narrow, start, loc)
+        first = build.compare("eq", group, 0)
+        second = build.compare("eq", group, 1)
+        self.order = build.add(group, block.order)
+        self.other = build.subtract(build.constant(block.order + 1, i32), group)
+        self.meeting = build.constant(block.computing, i32)
+        begins = write_if(second, (), None, start, loc)
+        self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
+        kind = turns.around.regions[0].blocks[0].arguments[0].type
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        state = [build.constant(0), build.constant(0, i1), first, build.constant(0, kind)]
+        mine = carry([Way((turns.around, self.kernel), self.write_tile)], state)[2]
+        around = source_op(mine)
+        ends = write_if(mine, (), None, after(around), loc)
+        self._meet(before(end_of(ends.regions[0])))
+        kernel = drop_idle_values(self.kernel)
+        drop_idle_values(around)
+        return kernel
+
+    @property
+    def _turns(self) -> Turns:
+        turns = self.roles.turns
+        assert turns is not None
+        return turns
+
+    # -- thread ids ----------------------------------------------------------------------------
+
+    def _renumber(self, own: Value, start: Any) -> None:
+        """Threads of the second group get the numbers that the input's threads have."""
+        inside = {op for top in self.roles.moved for op in walk(top)}
+        dropped = set(self.plan.issue.ops)
+        mapping: dict[Value, Value] = {own: own}
+        build = IntegerWriter(start, self.loc)
+
+        def found(value: Value) -> Value:
+            if value in mapping:
+                return mapping[value]
+            known = launch_id(value)
+            if known is not None and known.kind == "thread" and known.axis == 0:
+                same = value.type == own.type
+                mapping[value] = own if same else build.cast("arith.index_cast", own, value.type)
+                return mapping[value]
+            op = defining_op(value)
+            mapping[value] = value
+            if known is None and op is not None and op not in inside and is_pure(op):
+                needed = {v: found(v) for v in captured(op)}
+                if any(new != old for old, new in needed.items()):
+                    copy = clone(op, needed, start)
+                    mapping.update(zip(op.results, copy.results, strict=True))
+            return mapping[value]
+
+        for op in inside:
+            if op not in dropped:
+                for number, value in enumerate(list(op.operands)):
+                    new = found(value)
+                    if new != value:
+                        op.operands[number] = new
+
+    # -- one tile ------------------------------------------------------------------------------
+
+    def write_tile(self, slot: Value, phase: Value, mine: Value, count: Value) -> list[Value]:
+        """What a group runs if the tile is its own, and else."""
+        turns, loc = self._turns, self.loc
+        around = parent(self.kernel)
+        assert around is not None
+        block = around.regions[0].blocks[0]
+        end = terminator(block)
+        for number in turns.idle:
+            end.operands[number] = block.arguments[number + 1]
+        branch = write_if(mine, (slot, phase), (slot, phase), before(end), loc)
+        ours, theirs = (end_of(region) for region in branch.regions)
+        for op in turns.own:
+            op.move_before(ours)
+        self._number_tile(around, count, operations(branch.regions[0].blocks[0]))
+        hand_on(theirs, self._after_others(slot, phase, before(theirs)))
+        hand_on(ours, self.write(slot, phase))
+        self._meet(before(self.kernel))
+        self._arrive(self.other, after(self.kernel))
+        build = IntegerWriter(before(end), loc)
+        i1 = mine.type
+        flipped = build.binary("arith.xori", mine, build.constant(1, i1))
+        return [*branch.results, flipped, build.add(count, 1)]
+
+    def _number_tile(self, around: Operation, count: Value, ops: list[Operation]) -> None:
+        """lower + (2 (count div 2) + group) step, which is the number of a tile of the group."""
+        variable = around.regions[0].blocks[0].arguments[0]
+        using = [op for top in ops for op in walk(top) if variable in list(op.operands)]
+        if not using:
+            return
+        build = IntegerWriter(before(ops[0]), self.loc)
+        lower, _, step = list(around.operands)[:3]
+        group = self.own_group
+        if group.type != count.type:
+            group = build.cast("arith.index_cast", group, count.type)
+        pairs = build.multiply(build.divide(count, GROUPS), GROUPS)
+        tile = build.add(lower, build.multiply(build.add(pairs, group), step))
+        for op in using:
+            for number, value in enumerate(list(op.operands)):
+                if value == variable:
+                    op.operands[number] = tile
+
+    def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
+        """Slot and phase after a tile of n iterations: n mod V slots on, and n div V rounds; one round
+        more where the slots begin anew."""
+        plan, versions = self.plan, self.plan.versions
+        integers = Integers(self.kernel, plan.ahead, 0, plan.trip_count, ip)
+        count = plan.trip_count
+        trips = integers.slot(count) if count is not None else integers.as_index(integers.trips())
+        left = integers.remainder(trips, 2 * versions)
+        odd = integers.compare("uge", left, versions)
+        further = integers.add(slot, integers.remainder(left, versions))
+        wraps = integers.compare("uge", further, versions)
+        following = integers.select(wraps, integers.subtract(further, versions), further)
+        flips = integers.binary("arith.xori", odd, wraps)
+        return [following, integers.binary("arith.xori", phase, flips)]
+
+    # -- order ---------------------------------------------------------------------------------
+
+    def _meet(self, ip: Any) -> None:
+        """Wait for the turn of this group."""
+        sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0], self.context)}
+        numbers = [self.order, self.meeting]
+        create("nvvm.barrier", numbers, (), sizes, ip=ip, loc=self.loc)
+
+    def _arrive(self, number: Value, ip: Any) -> None:
+        loc = self.loc
+        create("nvvm.barrier.arrive", [number, self.meeting], ip=ip, loc=loc)
+
+
+def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
+    context = number.type.context
+    i32, i1 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 1))
+    build = IntegerWriter(ip, loc)
+    operands = [number, build.constant(0, i32), build.constant(32, i32)]
+    mode = {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>", context)}
+    return create("gpu.shuffle", operands, [i32, i1], mode, ip=ip, loc=loc).results[0]
