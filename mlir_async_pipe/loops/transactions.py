@@ -33,7 +33,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import ROWS, Row, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes, is_im2col
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 _BARRIERS = re.compile(r"num_barriers = (\d+)")
@@ -118,7 +118,7 @@ def _check_form(op: Operation) -> None:
     why = ""
     if op.name not in TENSOR_LOADS:
         why = "it has no predicate, which ends the copies"
-    elif "im2col" in named(op) or "im2col" in str(op.attributes.get("mode", "")):
+    elif "im2col" in named(op) or is_im2col(op):
         why = "in im2col mode the box is not what the tile's type says"
     if why:
         raise PipelineError(

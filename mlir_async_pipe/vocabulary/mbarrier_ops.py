@@ -143,6 +143,12 @@ def is_unfollowed(op: Any) -> bool:
     return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
 
 
+def is_im2col(op: Any) -> bool:
+    """Whether a tensor copy is in im2col mode: pixels and channels of the map say what it moves, and
+    the shape of a box does not."""
+    return "mode" in op.attributes and "im2col" in str(op.attributes["mode"])
+
+
 def tensor_map_type(value: Any) -> str:
     """The type of a tensor map, or of that which a pointer is cast from; "" for other values."""
     text = str(value.type)
@@ -160,6 +166,8 @@ _BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 def box_bytes(op: Any) -> int | None:
     """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
     tensor. None where no operand's type says it."""
+    if is_im2col(op):
+        return None
     for operand in op.operands:
         text = tensor_map_type(operand)
         found = _BOX.search(text)

@@ -25,7 +25,7 @@ from mlir_async_pipe.machine.lane_values import MemRef, Tensor, TensorMap, lanes
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.vocabulary import operand_groups
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, is_im2col
 
 Array = np.ndarray
 
@@ -106,7 +106,7 @@ def load(site: Site) -> Execute:
     assert site.row is not None
     groups = operand_groups(site.op, site.row)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
-    if len(groups.get("im2col", ())):
+    if len(groups.get("im2col", ())) or is_im2col(site.op):
         raise site.unsupported("boxes in im2col mode")
 
     def execute(unit: Unit, *given: Any) -> None:
