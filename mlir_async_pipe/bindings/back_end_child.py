@@ -38,8 +38,8 @@ class Request:
 
     `stack` names the bindings. `text` is a module's, or BYTECODE and then base64. `lowering` pipelines run one by one, then `rewrite`, a function of
     the module's op and a text ("package.module:function:text", imported when it is first asked
-    for). Now no op may be left that cannot be translated, and the `binary` pipeline runs, if there
-    is one. `answer` is "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    for). Now no op may be left that cannot be translated, unless who asks has `checked` that there is none,
+    and the `binary` pipeline runs, if there is one. `answer` is "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
     """
 
     stack: str
@@ -48,6 +48,7 @@ class Request:
     binary: str
     answer: Literal["module", "object"]
     rewrite: str = ""
+    checked: bool = False
 
 
 def main(stack: str) -> int:
@@ -61,17 +62,19 @@ def main(stack: str) -> int:
     bindings.without_op_classes()
     for needed in ("ir", "passmanager", _GPU_ATTRIBUTES):
         bindings.load(needed)
+    # A context of its own for each request, made before the request is there.
+    context = bindings.new_context()
     for line in sys.stdin:
         asked = json.loads(line)
         asked["lowering"] = tuple(asked["lowering"])
-        print(json.dumps(_answer(Request(**asked))), file=answers, flush=True)
+        print(json.dumps(_answer(Request(**asked), context)), file=answers, flush=True)
+        context = bindings.new_context()
     return 0
 
 
-def _answer(request: Request) -> dict[str, Any]:
+def _answer(request: Request, context: Any) -> dict[str, Any]:
     """Do what is asked, in the child."""
     ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
-    context = bindings.new_context()
     marks = [("", time.perf_counter())]
     with context, ir.Location.unknown(context):
         module = _parsed(request.text, ir)
@@ -83,11 +86,11 @@ def _answer(request: Request) -> dict[str, Any]:
         if request.rewrite:
             _rewrite(request.rewrite, module)
         marks.append(("back end: lowering", time.perf_counter()))
-        left = _left_over(module, ir) if request.binary else None
-        if left is not None:
-            return left
         if request.binary:
-            failed = _run(passmanager, request.binary, module, ir)
+            failed = None if request.checked else _left_over(module, ir)
+            # Parsing and the pipelines have verified it.
+            verifies = bool(request.rewrite)
+            failed = failed or _run(passmanager, request.binary, module, ir, verifies=verifies)
             if failed is not None:
                 return failed
         data = _object(module) if request.answer == "object" else str(module).encode()
@@ -105,9 +108,13 @@ def _parsed(text: str, ir: Any) -> Any:
     return module
 
 
-def _run(passmanager: Any, pipeline: str, module: Any, ir: Any) -> dict[str, Any] | None:
+def _run(
+    passmanager: Any, pipeline: str, module: Any, ir: Any, *, verifies: bool = True
+) -> dict[str, Any] | None:
+    manager = passmanager.PassManager.parse(pipeline)
+    manager.enable_verifier(verifies)
     try:
-        passmanager.PassManager.parse(pipeline).run(module.operation)
+        manager.run(module.operation)
     except ir.MLIRError as error:
         found = [
             entry for entry in error.error_diagnostics if "failed to legalize" not in str(entry)

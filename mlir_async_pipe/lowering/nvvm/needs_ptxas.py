@@ -23,7 +23,7 @@ from mlir_async_pipe.lowering.nvvm.live_registers import declared_registers, liv
 from mlir_async_pipe.lowering.nvvm.ptx import kernel_texts
 
 _GIVEN = re.compile(r"// begin inline asm(?!\s*// end inline asm)")
-_CALLS = re.compile(r"^(?:\.\w+ )*\.func|\t(?:call|brx)\b|\twgmma\.", re.MULTILINE)
+_KNOWN_TO_PTXAS = (".func", "\tcall", "\tbrx", "\twgmma.")
 _THREADS = re.compile(r"^\.(?:reqntid|maxntid) ([\d, ]+)$", re.MULTILINE)
 _BLOCKS = re.compile(r"^\.minnctapersm (\d+)$", re.MULTILINE)
 _LIMIT = re.compile(r"^\.maxnreg (\d+)$", re.MULTILINE)
@@ -34,7 +34,7 @@ _RESERVE = 16
 
 def needs_ptxas(ptx: str, chip: Chip) -> bool:
     """Whether what ptxas says of this PTX may change it, or is an error or a remark."""
-    if _GIVEN.search(ptx) or _CALLS.search(ptx):
+    if _GIVEN.search(ptx) or any(words in ptx for words in _KNOWN_TO_PTXAS):
         return True
     return any(_may_spill(text, chip) for text in kernel_texts(ptx).values())
 

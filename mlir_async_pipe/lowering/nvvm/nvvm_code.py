@@ -32,7 +32,8 @@ def ptx_text(
         del found.attributes["targets"]
     stack = back_end("nvvm")
     text = back_end_process.handed_over(found, stack)
-    request = Request(stack, text, (), _pipeline(found, chip), "object")
+    # `async-pipe-to-nvvm` leaves no op of another dialect.
+    request = Request(stack, text, (), _pipeline(found, chip), "object", checked=True)
     ptx = (yield from back_end_process.run(request, seconds)).decode().rstrip("\0")
     check_calls(ptx)
     return with_whole_lines(ptx, found)

@@ -33,10 +33,11 @@ class PtxKernel:
 
 
 _KERNEL = re.compile(r"^\.visible \.entry ([\w$.]+)\(.*?^\}", re.DOTALL | re.MULTILINE)
-_WAIT = re.compile(r"\bcp\.async\.wait_group\s+(\d+)|\bcp\.async\.wait_(all)\b")
-_COPY = re.compile(r"\bcp\.async\.c[ag]\b")
-_COMMIT = re.compile(r"\bcp\.async\.commit_group\b")
-_BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.sync\b")
+# They begin with letters that must be there, which Python looks for ten times as fast.
+_WAIT = re.compile(r"cp\.async\.wait_(?:group\s+(\d+)|(all)\b)")
+_COPY = re.compile(r"cp\.async\.c[ag]\b")
+_COMMIT = re.compile(r"cp\.async\.commit_group\b")
+_BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.sync\b")
 _PARAMETER = re.compile(r"\.param (?:\.align \d+ )?\.(\w+)[^,\n[]*(\[\d+\])?")
 _BLOCK = re.compile(r"\.reqntid (\d+)(?:, (\d+))?(?:, (\d+))?")
 _EXTERN_FUNCTION = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$.]+)", re.MULTILINE)
