@@ -72,6 +72,16 @@ def by_roles(kernel: Kernel) -> Kernel:
     return replace(kernel, name=f"{kernel.name}, roles", text=text)
 
 
+def in_turn(tile: tuple[int, int, int], b: str) -> Kernel:
+    """A persistent GEMM whose tiles two groups take in turn; the loop is that of the group. No peer: what
+    Triton makes of a persistent kernel has no such groups."""
+    m, n, k = tile
+    made = HopperGemm(tile_m=m, tile_n=n, tile_k=k, b=b, persistent=True, roles="ping-pong")
+    assert not made.problems(), made.problems()
+    name = f"GEMM {m}x{n}x{k} f16 TMA, B by {b}, persistent, ping-pong"
+    return Kernel(name, SM_90, made.module, m * n * k)
+
+
 def tensors(tile: tuple[int, int, int], b: str, types: str = "f16", groups: int = 1) -> Kernel:
     """A GEMM of `examples/generate_hopper_gemm.py`, and Triton's by tensor descriptors."""
     m, n, k = tile
@@ -132,6 +142,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm(SM_80, (128, 128, 64), "s8", 3),
     *(tensors((128, 128, 64), b) for b in "kn"),
     *(by_roles(tensors((128, 128, 64), b)) for b in "kn"),
+    *(in_turn((m, n, 64), b) for m, n in ((128, 128), (64, 256)) for b in "kn"),
     tensors((128, 128, 64), "k", "bf16"),
     *(tensors((128, 256, 64), b, groups=2) for b in "kn"),
     *(by_roles(tensors((128, 256, 64), b, groups=2)) for b in "kn"),

@@ -121,8 +121,10 @@ def test_the_cluster_goes_to_machine_code():
 
 
 TOGETHER = 'async_pipe.roles = "together"'
+IN_TURN = 'async_pipe.roles = "ping-pong"'
 REFUSALS = {
     "all warps copy": (replace(HALVES, annotations=TOGETHER), "async-op-unsupported"),
+    "two groups in turn": (replace(HALVES, annotations=IN_TURN), "roles-unsupported"),
     "no size": (
         replace(HALVES, changes=((", gpu.known_cluster_size = array<i32: 2, 1, 1>", ""),)),
         "cluster-unsupported",

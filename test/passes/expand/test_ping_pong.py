@@ -399,6 +399,25 @@ REFUSALS = [
 ]
 
 
+ADVICE = {
+    "may read what the tile": ("} {async_pipe.num", "} {async_pipe.independent, async_pipe.num"),
+    "threads of another group": (
+        "nvvm.barrier id = %one32 number_of_threads = %all32",
+        "gpu.barrier",
+    ),
+    "the number of a warp": ("gpu.subgroup_id : index", "arith.divui %t, %i32 : index"),
+}
+
+
+@pytest.mark.parametrize("words", ADVICE)
+def test_the_advice_works(words):
+    (row,) = [row for row in REFUSALS if row.words.startswith(words)]
+    old, new = ADVICE[words]
+    text = row.loop.text().replace(row.old, row.new)
+    assert old in text
+    pipeline(parse(text.replace(old, new)), check="none")
+
+
 @pytest.mark.parametrize("row", REFUSALS, ids=lambda row: f"{row.code}: {row.words}")
 def test_what_is_refused_stays_as_it_was(row):
     text = row.loop.text()
