@@ -249,9 +249,10 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
         known_id = launch_id(value)
         if known_id is not None and known_id.kind != "subgroup":
             continue
-        if not uniform.differs_by_thread(value):
+        if known_id is None and is_pure(made) and not len(made.regions):
+            waiting += captured(made)
             continue
-        if known_id is not None or not is_pure(made) or len(made.regions):
+        if known_id is not None or uniform.differs_by_thread(value):
             refuse(
                 f"'{made.name}' gives threads of the second group numbers that the input's do not have",
                 made,
@@ -259,7 +260,6 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
                 code="roles-values",
                 advice="compute it from gpu.thread_id by arithmetic",
             )
-        waiting += captured(made)
 
 
 def is_free(op: Operation) -> bool:

@@ -91,34 +91,29 @@ class TurnsWriter(ConsumerWriter):
 
     def _renumber(self, own: Value, start: Any) -> None:
         """Threads of the second group get the numbers that the input's threads have."""
-        inside = {op for top in self.roles.moved for op in walk(top)}
         dropped = set(self.plan.issue.ops)
-        mapping: dict[Value, Value] = {own: own}
+        inside = {op: None for top in self.roles.moved for op in walk(top) if op not in dropped}
         build = IntegerWriter(start, self.loc)
-
-        def found(value: Value) -> Value:
-            if value in mapping:
-                return mapping[value]
-            known = launch_id(value)
-            if known is not None and known.kind == "thread" and known.axis == 0:
-                same = value.type == own.type
-                mapping[value] = own if same else build.cast("arith.index_cast", own, value.type)
-                return mapping[value]
-            op = defining_op(value)
-            mapping[value] = value
-            if known is None and op is not None and op not in inside and is_pure(op):
-                needed = {v: found(v) for v in captured(op)}
-                if any(new != old for old, new in needed.items()):
-                    copy = clone(op, needed, start)
-                    mapping.update(zip(op.results, copy.results, strict=True))
-            return mapping[value]
-
+        mapping: dict[Value, Value] = {}
+        before_roles: set[Operation] = set()
+        waiting = [value for op in inside for value in op.operands]
+        while waiting:
+            value = waiting.pop()
+            known, op = launch_id(value), defining_op(value)
+            if known is not None:
+                if known.kind == "thread" and known.axis == 0 and value not in mapping:
+                    mapping[value] = _as_type(own, value.type, build)
+            elif op is not None and op not in inside and op not in before_roles and is_pure(op):
+                before_roles.add(op)
+                waiting += captured(op)
+        for op in operations(self.roles.block.kernel.regions[0].blocks[0]):
+            if op in before_roles and any(value in mapping for value in captured(op)):
+                copy = clone(op, mapping, start)
+                mapping.update(zip(op.results, copy.results, strict=True))
         for op in inside:
-            if op not in dropped:
-                for number, value in enumerate(list(op.operands)):
-                    new = found(value)
-                    if new != value:
-                        op.operands[number] = new
+            for number, value in enumerate(list(op.operands)):
+                if value in mapping:
+                    op.operands[number] = mapping[value]
 
     # -- one tile ------------------------------------------------------------------------------
 
@@ -153,9 +148,7 @@ class TurnsWriter(ConsumerWriter):
             return
         build = IntegerWriter(before(ops[0]), self.loc)
         lower, _, step = list(around.operands)[:3]
-        group = self.own_group
-        if group.type != count.type:
-            group = build.cast("arith.index_cast", group, count.type)
+        group = _as_type(self.own_group, count.type, build)
         pairs = build.multiply(build.divide(count, GROUPS), GROUPS)
         tile = build.add(lower, build.multiply(build.add(pairs, group), step))
         for op in using:
@@ -189,6 +182,12 @@ class TurnsWriter(ConsumerWriter):
     def _arrive(self, number: Value, ip: Any) -> None:
         loc = self.loc
         create("nvvm.barrier.arrive", [number, self.meeting], ip=ip, loc=loc)
+
+
+def _as_type(number: Value, kind: Any, build: IntegerWriter) -> Value:
+    if number.type == kind:
+        return number
+    return build.cast("arith.index_cast", number, kind)
 
 
 def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
