@@ -3,6 +3,7 @@
     python examples/generate_hopper_gemm.py > gemm.mlir
     python examples/generate_hopper_gemm.py --tile=128,256,64 --types=bf16 --b=n --persistent
     python examples/generate_hopper_gemm.py --tile=128,256,128 --types=e4m3 --warpgroups=2
+    python examples/generate_hopper_gemm.py --roles=specialised --cluster=2
 
 C[M, N] = A[M, K] * B, where B is given as N x K (`--b=k`: k along its rows, as weights lie) or as
 K x N (`--b=n`). One thread copies the tiles of an iteration (TMA), whose bytes an mbarrier counts; each
@@ -11,20 +12,23 @@ warpgroup of 128 threads multiplies its rows by `wgmma` from shared memory. Noth
 
 The kernel takes the tensor maps of A and B, and C of f32, i32 or f16 (`--sums`). A line of a tile has 128
 bytes or less of a row, k or n, and is swizzled so (docs/hopper.md). With `--b=n`, for operands of 16 bits,
-the map of B has three dimensions (tensor_gemm.py).
+the map of B has three dimensions (tensor_gemm.py). With `--cluster` blocks that lie below each other have the
+same columns of B: each copies a share of its tile into all of them; the map of B then has the box of a share.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlir_text import Writer
 from tensor_gemm import TensorGemm
 from tensor_tiles import (
     FULL,
+    LINES,
     MMA_M,
+    SHARED,
     SUMS,
     TYPES,
     WARPGROUP,
@@ -44,6 +48,7 @@ class HopperGemm(TensorGemm):
     sums: str = ""
     warpgroups: int = 1
     roles: Literal["together", "specialised", "ping-pong"] = "together"
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
@@ -73,6 +78,11 @@ class HopperGemm(TensorGemm):
         return Tile("B", self.types, self.tile_n, self.tile_k, self.b == "k")
 
     @property
+    def share(self) -> Tile:
+        """What a block of a cluster copies of B, for all of them."""
+        return replace(self.right, rows=self.tile_n // self.cluster)
+
+    @property
     def product(self) -> Product:
         """What each wgmma multiplies."""
         integers = self.types in ("s8", "u8")
@@ -97,19 +107,25 @@ class HopperGemm(TensorGemm):
             return ["k of a tile has 128 bytes at most"]
         if self.sums == "f16" and self.types not in ("f16", "e4m3", "e5m2"):
             return [f"{self.types} is not added up in f16"]
+        if self.cluster > 1 and (self.persistent or self.b == "n" or self.roles != "specialised"):
+            return [
+                "a cluster shares B with k along its rows, by roles, and takes one tile a block"
+            ]
+        if self.cluster < 1 or self.tile_n % (LINES * self.cluster) or self.cluster > 16:
+            return ["the blocks of a cluster share out the columns of the tile, by eight"]
         return self.left.problems() + self.right.problems()
 
     # -- the kernel ----------------------------------------------------------------------------
 
     def _body(self, w: Writer) -> None:
         zero = w.constant(0)
-        tensor_maps(w, self.left, self.right)
+        tensor_maps(w, self.left, self.share)
         w.value("tid", "gpu.thread_id x")
         w.value("first", f"arith.cmpi eq, %tid, {zero} : index")
         w.value("false", "arith.constant false")
         w.value("true", "arith.constant true")
         FULL.create(w)
-        w.line("gpu.barrier")
+        self._meet(w)
         if self.warpgroups > 1:
             warpgroup_number(w)
         w.value("none", f"llvm.mlir.zero : {self.product.struct}")
@@ -130,11 +146,47 @@ class HopperGemm(TensorGemm):
             self._copies(w, at_m, at_n)
             FULL.wait(w, "%phase")
             sums = self._products(w, names)
-            w.line("gpu.barrier")
+            self._meet(w)
             flip = w.value("flip", "arith.xori %phase, %true : i1")
             w.line(f"scf.yield {', '.join([*sums, flip])} : {types}")
         self._store(w, at_m, at_n)
         return f"%total#{self.parts}"
+
+    def _more_attributes(self) -> str:
+        if self.cluster == 1:
+            return ""
+        return f", known_cluster_size = array<i32: 1, {self.cluster}, 1>"
+
+    def _meet(self, w: Writer) -> None:
+        """All threads of the block; of the cluster, where its blocks copy for each other."""
+        if self.cluster == 1:
+            w.line("gpu.barrier")
+            return
+        w.line("nvvm.fence.mbarrier.init")
+        w.line("nvvm.cluster.arrive")
+        w.line("nvvm.cluster.wait")
+
+    def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
+        """In a cluster each block copies its tile of A, and its share of the tile of B for all."""
+        if self.cluster == 1:
+            super()._copies(w, at_m, at_n)
+            return
+        share, every = self.share, (1 << self.cluster) - 1
+        FULL.announce(w, self.left, self.right)
+        self.left.copy(w, ("%k", at_m))
+        rank = w.value("rank", "gpu.cluster_block_id y")
+        first = w.mul("share_n", rank, share.rows)
+        kind = f"memref<{share.box}x{share.element}, strided<[{share.per_line}, 1], offset: ?>, {SHARED}>"
+        to = w.value(
+            "share",
+            f"memref.subview %B_shared[{first}, 0][{share.rows}, {share.per_line}][1, 1] : "
+            f"{self.right.buffer} to {kind}",
+        )
+        mask = w.value("mask", f"arith.constant {every - (every >> 15 << 16)} : i16")
+        w.line(
+            f"nvgpu.tma.async.load %B[%k, {w.add('n_share', at_n, first)}], {FULL.at(w)} to {to} "
+            f"multicast_mask = {mask}, predicate = %first : {share.map}, {FULL.kind} -> {kind}"
+        )
 
     def _annotation(self) -> str:
         roles = f', async_pipe.roles = "{self.roles}"' if self.roles != "together" else ""
@@ -212,6 +264,10 @@ def main() -> None:
         help="specialised: warps that are added issue the copies; ping-pong: and two groups of the "
         "threads take tiles in turn",
     )  # fmt: skip
+    parser.add_argument(
+        "--cluster", type=int, default=1,
+        help="blocks along M that copy the tile of B for each other, by multicast",
+    )  # fmt: skip
     arguments = parser.parse_args()
     m, n, k = map(int, arguments.tile.split(","))
     made = HopperGemm(
@@ -226,6 +282,7 @@ def main() -> None:
         warpgroups=arguments.warpgroups,
         persistent=arguments.persistent,
         roles=arguments.roles,
+        cluster=arguments.cluster,
     )
     if made.problems():
         parser.error("; ".join(made.problems()))

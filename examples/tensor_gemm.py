@@ -66,9 +66,14 @@ class TensorGemm:
             f"  gpu.func @{self.name}(%A_map : !llvm.ptr, %B_map : !llvm.ptr, "
             f"%C : {self.c} {{llvm.noalias}}, %K : i32)\n"
             f"      workgroup({buffers})\n"
-            f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>}} {{\n"
+            f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>"
+            f"{self._more_attributes()}}} {{\n"
             f"{w.text()}\n  }}\n}}\n}}\n"
         )
+
+    def _more_attributes(self) -> str:
+        """What the kernel says beside the size of its blocks."""
+        return ""
 
     def _more_memory(self) -> tuple[str, ...]:
         """Workgroup memory beside that of the tiles."""

@@ -146,6 +146,11 @@ class Launch:
         self.enter(mine)
         return there.base + address - buffer.base
 
+    def workgroup_memory(self, unit: Unit) -> list[Buffer]:
+        """The buffers of the block of a unit that are alive."""
+        mine = self._shared[unit.rank].values()
+        return [buffer for buffer in mine if self.memory.live[buffer.base]]
+
     def leave(self, unit: Unit) -> None:
         """A unit has ended: nobody waits for it where the threads of the cluster meet."""
         if self.cluster_barrier is not None:

@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from helpers.check_harness import check_module, codes, verdict
+from helpers.cluster_mutants import ClusterKernel, cluster_mutant, random_cluster
 from helpers.machine_programs import parse
 from helpers.role_kernels import TwoGroups, random_groups, wrong_groups
 from helpers.tensor_kernels import Ring
@@ -17,7 +18,9 @@ from helpers.tensor_loops import random_loop
 from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, TOGETHER, changed
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.session.diagnostics import MachineError
 
+Kernel = Ring | TwoGroups | ClusterKernel
 # What a mutant may leave out.
 _LINES = re.compile(
     r"nvgpu\.mbarrier\.(?:init|try_wait|arrive)|nvgpu\.tma\.async\.load|gpu\.barrier|nvvm\.fence"
@@ -63,8 +66,11 @@ def random_ring(seed: int, *, specialised: bool = False) -> Ring:
     )
 
 
-def random_right(seed: int) -> Ring | TwoGroups:
-    """A right loop; of three one has roles of its own, every second time with two groups."""
+def random_right(seed: int) -> Kernel:
+    """A right loop; of three one has roles of its own, every second time with two groups; of eight one
+    is of a cluster."""
+    if seed % 8 == 7:
+        return random_cluster(seed)
     if seed % 6 == 5:
         return random_groups(seed)
     return random_ring(seed, specialised=seed % 3 == 2)
@@ -77,7 +83,7 @@ def made_by_the_expander(seed: int) -> str:
     return str(module)
 
 
-def random_mutant(seed: int) -> tuple[str, Ring | TwoGroups, str]:
+def random_mutant(seed: int) -> tuple[str, Kernel, str]:
     """A kind of mutant, the loop, and its text, which parses: enough tiles and executions to fail."""
     draw = random.Random(f"mutant {seed}")
     while True:
@@ -89,7 +95,9 @@ def random_mutant(seed: int) -> tuple[str, Ring | TwoGroups, str]:
         return found
 
 
-def _drawn(seed: int, draw: random.Random) -> tuple[str, Ring | TwoGroups, str]:
+def _drawn(seed: int, draw: random.Random) -> tuple[str, Kernel, str]:
+    if seed % 6 == 5:
+        return cluster_mutant(seed, draw)
     if draw.random() < 0.25:
         groups = random_groups(seed)
         if draw.random() < 0.6:
@@ -138,20 +146,28 @@ def checked(text: str) -> tuple[str, str]:
     )
 
 
-def failure(ring: Ring | TwoGroups, text: str, seed: int) -> str:
+def failure(ring: Kernel, text: str, seed: int) -> str:
     """How the machine makes a kernel fail, "" if it does not: by a race, or by results that depend
-    on the completion. (One that always gives the same wrong numbers reads what it asked for.)"""
+    on the completion. (One that always gives the same wrong numbers reads what it asked for.) Where all of a
+    cluster meet, a wait without an arrival is nothing that the machine runs."""
     results = []
+    grid = ring.grid if isinstance(ring, ClusterKernel) else 1
     schedules = ("lockstep", "forward", "backward", "random")
     for number, completion in enumerate(("late", "eager", f"random:{seed}")):
-        result = machine.run(
-            parse(text),
-            None,
-            ring.arguments(),
-            threads=ring.threads,
-            completion=completion,
-            schedule=schedules[(seed + number) % 4],
-        )
+        try:
+            result = machine.run(
+                parse(text),
+                None,
+                ring.arguments(),
+                grid=grid,
+                threads=ring.threads,
+                completion=completion,
+                schedule=schedules[(seed + number) % 4],
+            )
+        except MachineError as error:
+            if "that have not arrived" not in str(error):
+                raise
+            return str(error.code)
         if result.races:
             return " ".join(sorted(result.race_codes))
         results.append([np.array(array) for array in result.arrays])

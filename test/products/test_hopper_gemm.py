@@ -142,6 +142,45 @@ def test_the_product_of_groups_in_turn_is_numpy_s(in_flight: int, schedule: str)
     assert multiply(made, completion, (3, 2), schedule=schedule, checked=False) == (True, set())
 
 
+CLUSTER = replace(SMALL, roles="specialised", cluster=2)
+CLUSTERS = {
+    "two blocks": (CLUSTER, (2, 1)),
+    "four blocks": (replace(CLUSTER, cluster=4), (4, 1)),
+    "two clusters of two warpgroups": (
+        replace(CLUSTER, tile_m=128, warpgroups=2, stages=2, in_flight=0),
+        (2, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", CLUSTERS)
+def test_the_product_of_a_cluster_is_numpy_s(shape: str) -> None:
+    made, tiles = CLUSTERS[shape]
+    for completion in machine.COMPLETIONS:
+        assert multiply(made, completion, tiles) == (True, set())
+
+
+def test_descriptors_name_memory_of_the_block_alone() -> None:
+    """Two blocks of 160 KiB have more than the 18 bits of an address in a descriptor tell apart."""
+    made = HopperGemm(roles="specialised", cluster=2, stages=5)
+    assert 2 * made.stages * (made.left.bytes + made.right.bytes) > 1 << 18
+    assert multiply(made, "late", (2, 1)) == (True, set())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        replace(CLUSTER, roles="together"),
+        replace(CLUSTER, persistent=True),
+        replace(CLUSTER, b="n"),
+        replace(CLUSTER, cluster=16),
+    ],
+)
+def test_a_cluster_that_cannot_share_is_refused(made: HopperGemm) -> None:
+    assert any("cluster" in problem for problem in made.problems())
+    assert not CLUSTER.problems()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("completion", machine.COMPLETIONS)
 @pytest.mark.parametrize("shape", LARGE)
@@ -197,6 +236,18 @@ def test_the_machine_code_of_roles_is_two_loops(shape: str) -> None:
     assert kernel.resources.registers == (136 if made.launched == 256 else 168)
     # Triton has 76 to 98 (docs/code.md), by hand it is 76.
     assert consumer.instructions < 76
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+def test_the_machine_code_of_a_cluster_copies_into_all_of_it() -> None:
+    kernel = code_of(HopperGemm(roles="specialised", cluster=2))
+    (consumer,) = [found for found in kernel.machine.loops if found.multiplications]
+    (producer,) = [found for found in kernel.machine.loops if found.tensor_copies]
+    assert (consumer.arrivals, consumer.remote_arrivals, consumer.barriers) == (0, 2, 0)
+    assert (producer.tensor_copies, producer.multicasts, producer.expects) == (2, 1, 1)
+    assert kernel.resources.spill_store_bytes == 0
+    # One block alone has 59 (docs/hopper.md).
+    assert consumer.instructions < 68
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

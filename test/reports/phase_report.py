@@ -5,7 +5,7 @@
 A mutant *fails* if the machine finds a race or a deadlock in one of three completions, or if these
 give different results. What fails and is neither `unsafe` nor `unknown` for the checker is *missed*; a right
 loop that it calls unsafe is *accused*. Either makes the exit code 1. Of the right loops every third,
-and of the mutants every second has roles of its own; these are counted apart, too. Pipelines that the expander made of
+and of the mutants every second has roles of its own, and some are of clusters; these are counted apart, too. Pipelines that the expander made of
 random loops (`made`) are judged by the checker alone; `tensor_loops_report.py` runs them.
 """
 
@@ -16,12 +16,14 @@ import json
 import multiprocessing
 import sys
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from helpers.cluster_mutants import ClusterKernel
 from helpers.phase_mutants import (
+    Kernel,
     checked,
     failure,
     made_by_the_expander,
@@ -33,7 +35,8 @@ from helpers.phase_mutants import (
 @dataclass(frozen=True)
 class Judged:
     """One kernel: its kind ("right" of a right one), the checker's verdict and codes, how it fails
-    ("" if it does not), and its text if somebody is wrong."""
+    ("" if it does not), its text if somebody is wrong, and whether blocks of a `cluster` copy for each
+    other."""
 
     kind: str
     seed: int
@@ -42,6 +45,7 @@ class Judged:
     codes: str
     fails: str
     text: str = ""
+    cluster: bool = False
 
     @property
     def missed(self) -> bool:
@@ -57,13 +61,13 @@ class Judged:
 def judge_right(seed: int) -> Judged:
     """A loop that is right by the rules; every third one has roles of its own."""
     ring = random_right(seed)
-    return _judged("right", seed, ring.specialised, ring, ring.text())
+    return _judged("right", seed, ring, ring.text())
 
 
 def judge_mutant(seed: int) -> Judged:
     """A loop with one thing wrong."""
     kind, ring, text = random_mutant(seed)
-    return _judged(kind, seed, ring.specialised, ring, text)
+    return _judged(kind, seed, ring, text)
 
 
 def judge_made(seed: int) -> Judged:
@@ -73,12 +77,13 @@ def judge_made(seed: int) -> Judged:
     return Judged("made", seed, False, verdict, codes, "", "" if verdict == "safe" else text)
 
 
-def _judged(kind: str, seed: int, roles: bool, ring: object, text: str) -> Judged:
+def _judged(kind: str, seed: int, ring: Kernel, text: str) -> Judged:
     verdict, codes = checked(text)
-    fails = failure(ring, text, seed)  # type: ignore[arg-type]
-    found = Judged(kind, seed, roles, verdict, codes, fails)
+    fails = failure(ring, text, seed)
+    cluster = isinstance(ring, ClusterKernel)
+    found = Judged(kind, seed, ring.specialised, verdict, codes, fails, cluster=cluster)
     kept = found.missed or found.accused or (kind == "right" and bool(fails))
-    return Judged(kind, seed, roles, verdict, codes, fails, text) if kept else found
+    return replace(found, text=text) if kept else found
 
 
 def summary(found: list[Judged]) -> dict[str, int]:
@@ -106,6 +111,12 @@ def summary(found: list[Judged]) -> dict[str, int]:
         "mutants with roles, failing": sum(bool(one.fails) for one in apart),
         "mutants with roles, failing, named": sum(
             bool(one.fails) and one.verdict == "unsafe" for one in apart
+        ),
+        "right in clusters, proven": sum(one.verdict == "safe" and one.cluster for one in right),
+        "mutants in clusters": sum(one.cluster for one in mutants),
+        "mutants in clusters, failing": sum(one.cluster for one in failing),
+        "mutants in clusters, failing, named": sum(
+            one.cluster and one.verdict == "unsafe" for one in failing
         ),
         "missed": sum(one.missed for one in mutants),
         "mutants, not failing": len(mutants) - len(failing),

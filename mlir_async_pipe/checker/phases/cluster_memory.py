@@ -149,16 +149,21 @@ class ClusterMemory(RoleMemory):
         self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
         self.met &= ~mask
 
+    def _advance(self, key: Key) -> None:
+        super()._advance(key)
+        barrier = self.shared[key]
+        if key == _MEETING and not barrier.arrived_by:
+            self.shared[key] = barrier._replace(needs=(self.everybody & ~self.ended).bit_count())
+
     # Ends -----------------------------------------------------------------------------------
 
     def leave(self, mask: int) -> None:
         """Threads end: nobody waits for them where all meet. The last ones end their block."""
-        if self.met & mask:
-            raise NotFollowedError("cluster-barrier")
         self.ended |= mask
         barrier = self.shared.get(_MEETING)
         if barrier is not None:
-            self.shared[_MEETING] = barrier._replace(needs=barrier.needs - mask.bit_count())
+            missing = (mask & ~barrier.arrived_by).bit_count()
+            self.shared[_MEETING] = barrier._replace(needs=barrier.needs - missing)
             if barrier.running.arrived:
                 self._advance(_MEETING)
         rank = self.blocks.rank_of(mask)

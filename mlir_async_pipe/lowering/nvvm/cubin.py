@@ -33,7 +33,8 @@ class MachineLoop:
     warpgroups; `barriers`, `copies` (LDGSTS) and `multiplications` (tensor core instructions) are
     numbers of instructions, of all `instructions` that the loop has, and so are `tensor_copies`,
     the `expects` that announce their bytes, and the `phase_waits` for them or for products of tensor
-    memory, which `commits` complete; `arrivals` bring no bytes.
+    memory, which `commits` complete; `arrivals` bring no bytes, `remote_arrivals` go to any block of a
+    cluster; `multicasts` are those of the tensor copies that do.
     """
 
     waits: tuple[int, ...]
@@ -47,6 +48,8 @@ class MachineLoop:
     phase_waits: int = 0
     commits: int = 0
     arrivals: int = 0
+    remote_arrivals: int = 0
+    multicasts: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,4 +214,6 @@ def _loop(body: tuple[str, ...]) -> MachineLoop:
         number("PHASECHK.TRANS64.TRYWAIT"),
         number("UTCBAR"),
         number("SYNCS.ARRIVE.TRANS64.A1T0"),
+        number("SYNCS.ARRIVE.TRANS64.RED.A1T0"),
+        number(".MULTICAST"),
     )

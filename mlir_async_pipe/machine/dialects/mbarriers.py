@@ -144,8 +144,8 @@ def wait(site: Site) -> Execute:
             for chosen in [lanes[parities[lanes] % 2 == parity]]
         ]
 
-        if any(barrier.rank != unit.rank for barrier, _, _ in waiting):
-            raise site.unsupported("a wait for an mbarrier of another block")
+        for barrier, _, _ in waiting:
+            _refuse_of_others(unit, site, barrier)
 
         def passes() -> bool:
             return all(barrier.phase % 2 != parity for barrier, _, parity in waiting)
@@ -172,6 +172,7 @@ def test(site: Site) -> Execute:
         over = np.zeros(unit.width, BOOL.dtype)
         addresses = operands.addresses(unit, given)
         for barrier, chosen in each_mbarrier(unit, site, addresses, unit.active()):
+            _refuse_of_others(unit, site, barrier)
 
             def is_over(barrier: Mbarrier = barrier, chosen: Array = chosen) -> Array:
                 if of_parity:
@@ -187,6 +188,12 @@ def test(site: Site) -> Execute:
         return over
 
     return execute
+
+
+def _refuse_of_others(unit: Unit, site: Site, barrier: Mbarrier) -> None:
+    """Threads wait for mbarriers of their own block (PTX ISA, mbarrier.try_wait: shared::cta)."""
+    if barrier.rank != unit.rank:
+        raise site.unsupported("a wait for an mbarrier of another block")
 
 
 def _pass(unit: Unit, site: Site, barrier: Mbarrier, lanes: Array) -> None:

@@ -33,7 +33,6 @@ from mlir_async_pipe.machine.dialects.warpgroup import (
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
-from mlir_async_pipe.machine.memory import WORKGROUP
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.matrix_descriptors import ADDRESS_BITS, matrix_descriptor
 from mlir_async_pipe.vocabulary.products import ProductForm, product_form
@@ -124,12 +123,10 @@ def operand_addresses(
 
 def _first_byte(unit: Unit, site: Site, low: int) -> int:
     """The address in the block's workgroup memory that ends in these 18 bits."""
-    memory, size = unit.launch.memory, 1 << ADDRESS_BITS
-    found = []
-    for buffer in memory.buffers:
-        if buffer.space == WORKGROUP and memory.live[buffer.base]:
-            first = buffer.base + (low - buffer.base) % size
-            found += list(range(first, buffer.base + buffer.size, size))
+    found, size = [], 1 << ADDRESS_BITS
+    for buffer in unit.launch.workgroup_memory(unit):
+        first = buffer.base + (low - buffer.base) % size
+        found += list(range(first, buffer.base + buffer.size, size))
     if len(found) != 1:
         raise site.unsupported(f"a descriptor that names {len(found)} places in workgroup memory")
     return found[0]

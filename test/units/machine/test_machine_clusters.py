@@ -361,6 +361,28 @@ def test_an_arrival_in_another_block_is_not_taken_for_one_here():
     assert not check_text(here).unknown | check_text(here).unsafe
 
 
+WAITS_THERE = {
+    "wait": "nvvm.mbarrier.try_wait.parity %any, %parity, %ticks : !llvm.ptr, i32, i32",
+    "test": "%over = nvvm.mbarrier.try_wait %any, %parity : !llvm.ptr, i32 -> i1",
+}
+
+
+@pytest.mark.parametrize("name", WAITS_THERE)
+def test_a_wait_for_an_mbarrier_of_another_block_is_refused(name):
+    """The PTX ISA has none: mbarrier.try_wait and test_wait take an address of the block itself."""
+    there = f"""%there_ = nvgpu.mbarrier.get %full[%s] : BARS -> i64
+    %here = llvm.inttoptr %there_ : i64 to !llvm.ptr<3>
+    %its = nvvm.mapa %here, %other : !llvm.ptr<3> -> !llvm.ptr<7>
+    %any = llvm.addrspacecast %its : !llvm.ptr<7> to !llvm.ptr
+    %parity = arith.extui %odd : i1 to i32
+    %ticks = arith.constant 1000 : i32
+    {WAITS_THERE[name]}"""
+    with pytest.raises(MachineError, match="an mbarrier of another block") as caught:
+        cluster_rings.run(wait_full=there)
+    assert caught.value.code == "unsupported-op"
+    assert caught.value.diagnostic.place.line > 0
+
+
 NVVM_COPY = """%base = memref.extract_aligned_pointer_as_index %buffer : memref<2x64xf32, WG> -> index
 %line = arith.muli %s, %c64 : index
 %element = arith.addi %line, %column : index
