@@ -42,6 +42,25 @@ def nvvm_text(loop: TensorLoop, conversion: str, *, typed: bool) -> str:
     return text[: head.end()] + "\n".join(casts) + "\n" + text[head.end() :]
 
 
+def converted(module: Any, conversion: str) -> str:
+    """What upstream makes of a module, with the types of its tensor maps put back as casts."""
+    cast = r"unrealized_conversion_cast (%\w+) : !llvm.ptr to (!nvgpu.tensormap[^\n]*)"
+    kinds, casts = dict(re.findall(cast, str(module))), ""
+    passmanager.PassManager.parse(f"builtin.module({conversion})", module.context).run(
+        module.operation
+    )
+    text = str(module)
+    for pointer, kind in kinds.items():
+        name = pointer[1:]
+        for copy in (r"shared.cluster.global %\w+, ", "global.shared.cta "):
+            text = re.sub(rf"({copy}){pointer}\b", rf"\1%map_{name}", text)
+        casts += (
+            f"%typed_{name} = builtin.unrealized_conversion_cast {pointer} : !llvm.ptr to {kind}\n"
+            f"%map_{name} = builtin.unrealized_conversion_cast %typed_{name} : {kind} to !llvm.ptr\n"
+        )
+    return re.sub(r"(func\.func @\w+.*\{\n)", lambda head: head[1] + casts, text, count=1)
+
+
 def judge_nvvm(loop: TensorLoop, conversion: str, *, typed: bool) -> list[str]:
     """What is wrong with the pipelined form, for the machine or for the checker: it proves the
     kernel if it sees what the maps describe, and says nothing if it does not."""

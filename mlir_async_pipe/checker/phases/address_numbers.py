@@ -58,8 +58,20 @@ def beside_addresses(v: list[Amount]) -> list[Amount]:
     ]
 
 
-def in_units(form: Form) -> Form | None:
-    """An address in units of 16 bytes; buffers that descriptors name begin at whole ones."""
+def in_units(form: Form, shift: int, bits: int) -> Form | None:
+    """An address in units of 16 bytes, as a shift of a number of `bits` bits by `shift` gives it; buffers
+    that descriptors name begin at whole ones.
+
+    %address >> 4        %address << 46 >> 50: no bit of an address is above the 18 that stay
+    """
+    left = shift - (UNIT_BYTES.bit_length() - 1)
+    if left < 0 or (left and bits - left < ADDRESS_BITS):
+        return None
+    scale = 1 << left
+    if form.constant % scale or any(factor % scale for _, factor in form.terms):
+        return None
+    scaled = frozenset((atom, factor // scale) for atom, factor in form.terms)
+    form = Form(form.constant // scale, scaled)
     if not is_address(form):
         return None
     atom, numbers = address_parts(form)

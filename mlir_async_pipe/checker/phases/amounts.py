@@ -158,8 +158,8 @@ class Amounts(Domain[Amount, Knowledge]):
     def shr(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """A quotient by a power of two."""
         a, b = _forms(v)
-        if not b.terms and 1 << b.constant == UNIT_BYTES:
-            units = in_units(a)
+        if not b.terms and (op.row.sign == "u" or 1 << b.constant == UNIT_BYTES):
+            units = in_units(a, b.constant, op.bits)
             if units is not None:
                 return units
         return _opaque(op, a, b) if b.terms else self._divided(op, a, 1 << b.constant, known)

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import DYNAMIC
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, defining_op
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -29,9 +30,13 @@ from mlir_async_pipe.vocabulary.memory_layout import (
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     POINTER_OF_ADDRESS,
+    POINTER_OF_DESCRIPTOR,
     POINTER_STEPS,
     VIEW_OPS,
 )
+
+# Members of a memref's descriptor: two pointers, an offset, sizes and strides.
+_OFFSET = 2
 
 
 class Place(NamedTuple):
@@ -111,9 +116,27 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
     if op.name in POINTER_STEPS:
         return source if POINTER_STEPS[op.name] == "same" else _stepped(op, source, operands)
     try:
+        if op.name == POINTER_OF_DESCRIPTOR:
+            return _of_descriptor(op, source)
         return _viewed(op, source, operands)
     except UnknownLayoutError:
         return Place(source.root, None, None, None)
+
+
+def _of_descriptor(op: Any, source: Place) -> Value:
+    """A member of a memref's descriptor: its pointers lead to where the allocation begins, and what
+    comes then is the number of elements from there to the first one."""
+    (position, *inner) = ir.DenseI64ArrayAttr(op.attributes["position"])
+    made = defining_op(op.operands[0])
+    if made is None or made.name not in CAST_OPS or inner:
+        return None
+    if position < _OFFSET:
+        return Place(source.root, source.base, source.base, source.base)
+    known = source.low is not None and source.low == source.high and source.base is not None
+    if position > _OFFSET or not known:
+        return None
+    assert source.low is not None and source.base is not None
+    return (source.low - source.base) // element_bytes(made.operands[0].type)
 
 
 def _viewed(op: Any, source: Place, operands: Sequence[Value]) -> Place:

@@ -33,11 +33,13 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
+    ADDRESSES_IN,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
     VIEW_OPS,
@@ -114,6 +116,9 @@ class PathNumbers:
             return None
         if is_memory(value.type):
             root, at = root_of(value), self.effects.root(value, frame)
+            if root.kind == "unknown" and is_pointer(value):
+                # It may lead to where another pointer leads.
+                return None
             if root.space == "workgroup":
                 at = self.blocks.own(at, rank)
             return root_place(at, value.type) if root.value == value else None
@@ -168,7 +173,7 @@ class PathNumbers:
             return lambda spot: spot.get(run.operands[0])
         if _loads_the_number(op):
             return self._loaded(run)
-        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, POINTER_OF_ADDRESS):
+        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, *ADDRESSES_IN):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
         if op.name == "memref.dim":
             return lambda spot: self._size(run, spot)
