@@ -11,6 +11,7 @@ Each iteration has one of each for an mbarrier, which is named by a group and a 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from mlir_async_pipe.bindings.memo import remembered
@@ -58,7 +59,12 @@ class Transaction:
 @remembered
 def has_transactions(loop: Operation) -> bool:
     """Whether a loop copies by ops that complete on mbarriers."""
-    return bool(walk_named(loop, lambda name: name in ROWS and _is_of_mbarriers(ROWS[name])))
+    return bool(walk_named(loop, lambda name: complete_on_mbarriers((name,))))
+
+
+def complete_on_mbarriers(names: Iterable[str]) -> bool:
+    """Whether some ops of these names may complete on mbarriers."""
+    return any(name in ROWS and _is_of_mbarriers(ROWS[name]) for name in names)
 
 
 def is_phase_op(op: Operation) -> bool:

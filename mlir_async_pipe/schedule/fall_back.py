@@ -34,7 +34,7 @@ VERSION_CODES = ("smem-limit", "not-privatisable", "escapes", "buffer-not-versio
 def schedule_and_expand(module: Any, scheduling: Any, expanding: Any, session: Session) -> None:
     """Run the two passes, with their options, as one."""
     schedule, expand = passes.find("async-pipe-schedule"), passes.find("async-pipe-expand")
-    hand_inwards(module, session)
+    hand_inwards(find_loops(module), session)
     open_forms = _candidates(module, scheduling.num_stages)
     with session.measured(schedule.name):
         schedule.run(module, scheduling, session)

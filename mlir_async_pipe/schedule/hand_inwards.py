@@ -13,12 +13,10 @@ iterations are what is to be pipelined.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.copy_statements import copies_of, only_reads
-from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
+from mlir_async_pipe.loops.find_loops import reads_global_memory
 from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import read_body
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
@@ -37,13 +35,14 @@ _HANDED = (
 )
 
 
-def hand_inwards(module: Any, session: Session) -> None:
-    """Do so with every annotated loop of a module."""
-    for loop in (asked := find_loops(module)):
-        if names.NUM_STAGES in loop.attributes:
-            inside = [op for op in walk_named(loop, "scf.for".__eq__) if op != loop]
-            if not any(inner in asked for inner in inside):
-                _hand_on(loop, session)
+def hand_inwards(asked: list[Operation], session: Session) -> bool:
+    """Do so with the annotated loops of a module; returns whether these may be other ones now."""
+    counted = [loop for loop in asked if names.NUM_STAGES in loop.attributes]
+    for loop in counted:
+        inside = [op for op in walk_named(loop, "scf.for".__eq__) if op != loop]
+        if not any(inner in asked for inner in inside):
+            _hand_on(loop, session)
+    return bool(counted)
 
 
 def _hand_on(loop: Operation, session: Session) -> None:

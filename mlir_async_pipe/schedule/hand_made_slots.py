@@ -39,7 +39,7 @@ from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.sums import ZERO
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import accesses, is_barrier
+from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
@@ -71,10 +71,16 @@ def _may_have_slots(body: Body) -> bool:
         access.memory
         for statement in body.statements
         for op in walk(statement.op)
+        if _may_write(op)
         for access in accesses(op)
         if access.writes
     }
     return any(_shape_has_slots(root) for root in map(root_of, written) if _is_ours(root))
+
+
+def _may_write(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and any(rule.kind != "read" for rule in row.accesses)
 
 
 def _is_ours(root: Root) -> bool:

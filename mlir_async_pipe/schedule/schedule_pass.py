@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     operations,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
@@ -32,7 +32,7 @@ from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.sunk_addresses import sink_addresses
-from mlir_async_pipe.loops.transactions import has_transactions
+from mlir_async_pipe.loops.transactions import complete_on_mbarriers, has_transactions
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
@@ -246,15 +246,29 @@ def _decide_by_latency(
     return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
 
 
+def _loops(module: Any) -> tuple[list[Operation], set[str]]:
+    """All loops of a module, in the order of the text, and the names of all ops in it."""
+    used: set[str] = set()
+
+    def is_loop(name: str) -> bool:
+        used.add(name)
+        return name == "scf.for" or name in OTHER_LOOPS
+
+    return walk_named(module, is_loop), used
+
+
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
 def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     """Decide every annotated loop, then write all decisions, inner loops first."""
-    write_affine_loops(module)
-    for op in walk(module):
+    found, used = _loops(module)
+    if any(name.startswith("affine.") for name in used):
+        write_affine_loops(module)
+        found, used = _loops(module)
+    for op in found:
         if op.name == "scf.for":
-            # A loop whose only annotation is misspelt would not be found below.
+            # A loop whose only annotation is misspelt is not among those that ask.
             names.check_names(op, names.KNOWN_NAMES)
-        elif op.name in OTHER_LOOPS and names.is_requested(op):
+        elif names.is_requested(op):
             raise InputError(
                 f"only 'scf.for' can be pipelined, this is '{op.name}'",
                 code="not-a-loop",
@@ -262,11 +276,14 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 advice="turn it into 'scf.for' first (--lower-affine, --scf-parallel-for-to-nested-fors, "
                 "--scf-forall-to-for), and annotate that",
             )
-    hand_inwards(module, session)
-    loops = find_loops(module)
-    raise_mbarriers(loops)
+    loops = [op for op in found if op.name == "scf.for" and names.is_requested(op)]
+    if hand_inwards(loops, session):
+        loops = find_loops(module)
+    if complete_on_mbarriers(used):
+        raise_mbarriers(loops)
+        for loop in loops:
+            sink_addresses(loop)
     for loop in loops:
-        sink_addresses(loop)
         if names.NUM_STAGES in loop.attributes:
             predicate_transactions(loop)
             simplify_guards(loop)
