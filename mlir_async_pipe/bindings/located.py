@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation
 
 
 def can_be_placed() -> bool:
@@ -16,14 +16,18 @@ def can_be_placed() -> bool:
 
 def located(op: Operation) -> list[Any]:
     """All from an op down that has a location: ops, and arguments of blocks."""
-    if len(op.regions) == 0:
-        return [op]
     found: list[Any] = []
-    for inner in walk(op):
-        found.append(inner)
-        for region in inner.regions:
+    advance = ir.WalkResult.ADVANCE
+
+    def visit(each: Any) -> Any:
+        raw = each.operation
+        found.append(raw)
+        for region in raw.regions:
             for block in region.blocks:
-                found += block.arguments
+                found.extend(block.arguments)
+        return advance
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
 
 

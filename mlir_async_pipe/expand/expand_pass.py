@@ -231,6 +231,7 @@ def _expand_round(
         loops.write(plan, rooms.of(plan.loop, plan.buffers), family).registers
         for plan, family in zip(plans, families, strict=True)
     ]
+    loops.close()
     for ring in rings:
         buffers = [rooms.of(plan.loop, plan.buffers) for plan in ring]
         if ring[0].roles is None:

@@ -13,6 +13,7 @@ iterations are what is to be pipelined.
 from __future__ import annotations
 
 from collections.abc import Iterator
+
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.copy_statements import copies_of, only_reads

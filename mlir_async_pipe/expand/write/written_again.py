@@ -14,11 +14,21 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.located import can_be_placed, located, put
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, captured, is_used, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    before,
+    captured,
+    clone,
+    create,
+    is_used,
+    parent,
+    walk,
+)
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.write.inner_pipeline import Span
-from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_loop import Written, write_loop
 from mlir_async_pipe.loops import annotations as names
@@ -52,32 +62,44 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What a loop became: `templates` of its ops, `places` the numbers of the locations of these and
-    of the block arguments in them; `outside` numbers what they use, `same` pairs equal locations."""
+    """What a loop became: `held` holds these ops, so that they are cloned together. Of what has a
+    location in it, `places` are the numbers of the locations and `tops` which are ops of the loop's own
+    block; `uses` has each value from outside with its number and its operands (op, operand), `results` what
+    replaced the results: a result (op, number), or a value from outside. `same` pairs equal locations."""
 
     key: Hashable
-    templates: list[Template]
+    held: Operation
     places: list[int]
-    outside: dict[Value, int]
+    tops: list[int]
+    uses: list[tuple[Value, int, list[tuple[int, int]]]]
+    results: list[tuple[int | None, int]]
     same: list[tuple[int, int]]
-    written: Written
+    registers: int
 
     def again(self, loop: Operation, read: _Loop) -> Written | None:
         """Write another loop; None if its locations are equal elsewhere."""
         if any(read.places[a] != read.places[b] for a, b in self.same):
             return None
-        mapping = {value: read.values[number] for value, number in self.outside.items()}
-        ip, places = before(loop), iter(self.places)
-        for template in self.templates:
-            copy = template.clone(mapping, ip)
-            mapping.update(zip(template.results, copy.results, strict=True))
-            for each in located(copy):
-                put(each, read.places[next(places)])
-        results = [mapping[value] for value in self.written.results]
+        copy = self.held.clone(ip=before(loop)).operation
+        _, *made = located(copy)
+        for each, number in zip(made, self.places, strict=True):
+            put(each, read.places[number])
+        for old, number, operands in self.uses:
+            value = read.values[number]
+            if value != old:
+                for place, operand in operands:
+                    made[place].operands[operand] = value
+        results = [
+            read.values[number] if place is None else made[place].results[number]
+            for place, number in self.results
+        ]
+        for place in self.tops:
+            made[place].move_before(copy)
+        copy.erase()
         for old, new in zip(loop.results, results, strict=True):
             old.replace_all_uses_with(new)
         loop.erase()
-        return Written(self.written.registers, results)
+        return Written(self.registers, results)
 
 
 class WrittenLoops:
@@ -108,26 +130,54 @@ class WrittenLoops:
             recipes.append(found)
         return written
 
+    def close(self) -> None:
+        """When all loops are written: what is held uses what it was made of no longer."""
+        for recipes in self._recipes.values():
+            for recipe in recipes:
+                recipe.held.erase()
+
 
 def _recipe(
     read: _Loop, outside: set[Value], ops: list[Operation], written: Written
 ) -> _Recipe | None:
     """How to write a loop again that became `ops`; None if not all of it comes from the loop."""
-    templates = [Template.of(op) for op in ops]
-    made = {result for template in templates for result in template.results}
-    used = {use.value for template in templates for use in template.uses} | {*written.results}
+    held = create("async_pipe.held", regions=1, ip=False, loc=read.places[0])
+    ip = ir.InsertionPoint(held.regions[0].blocks.append())
+    copied: dict[Value, Value] = {}
+    for op in ops:
+        clone(op, copied, ip)
+    _, *made = located(held)
     numbers = {value: n for n, value in enumerate(read.values) if value in outside}
-    needed = used - made
-    if not needed <= numbers.keys():
-        return None
+    uses: dict[Value, list[tuple[int, int]]] = {}
+    makers: dict[Value, tuple[int, int]] = {}
+    for place, each in enumerate(made):
+        if not isinstance(each, ir.Operation):
+            makers[each] = place, 0
+            continue
+        for operand, value in enumerate(each.operands):
+            uses.setdefault(value, []).append((place, operand))
+        makers.update((result, (place, number)) for number, result in enumerate(each.results))
+    replaced = [copied.get(value, value) for value in written.results]
+    needed = {*uses, *replaced} - makers.keys()
     # A location has no hash of its own; its attribute has.
     first: dict[Any, int] = {}
     firsts = [first.setdefault(place.attr, n) for n, place in enumerate(read.places)]
-    found = [first.get(each.location.attr) for op in ops for each in located(op)]
+    found = [first.get(each.location.attr) for each in made]
     places = [number for number in found if number is not None]
-    if len(places) < len(found):
+    if not needed <= numbers.keys() or len(places) < len(found):
+        held.erase()
         return None
     chosen = set(places)
-    same = [(a, b) for b, a in enumerate(firsts) if a < b and a in chosen]
-    outer = {value: numbers[value] for value in needed}
-    return _Recipe(read.key, templates, places, outer, same, written)
+    tops = [
+        n for n, each in enumerate(made) if isinstance(each, ir.Operation) and parent(each) == held
+    ]
+    return _Recipe(
+        read.key,
+        held,
+        places,
+        tops,
+        [(value, numbers[value], uses[value]) for value in needed if value in uses],
+        [makers.get(value) or (None, numbers[value]) for value in replaced],
+        [(a, b) for b, a in enumerate(firsts) if a < b and a in chosen],
+        written.registers,
+    )
