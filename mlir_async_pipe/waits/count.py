@@ -49,6 +49,8 @@ class Analysis:
         self.values = TokenValues(self.graph)
         self.conditions = Conditions(self.graph)
         self.waits: list[Item] = []
+        # Waits with an operand that is a number: their queue, or their count.
+        self.with_numbers: list[Item] = []
         self._follow_tokens()
 
     def _follow_tokens(self) -> None:
@@ -60,10 +62,12 @@ class Analysis:
             if item.rule.form != "token":
                 continue
             operands = {}
+            numbers = False
             for number, operand in enumerate(item.op.operands):
                 kind = operand.type
                 if kind not in tokens:
                     if _is_number(kind, item.op):
+                        numbers = True
                         continue
                     _check_token(kind, item.op)
                     tokens.append(kind)
@@ -71,6 +75,8 @@ class Analysis:
             if operands:
                 item.operands = operands
                 self.waits.append(item)
+            if numbers:
+                self.with_numbers.append(item)
         self.values.follow()
 
     def count(self) -> list[Counted]:

@@ -61,7 +61,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
         session = dataclasses.replace(session, witnesses=True)
     analysis = Analysis(module_op.operation, target)
     counted = analysis.count()
-    with_operands = waits_with_count_operands(analysis.graph.waits)
+    with_operands = waits_with_count_operands(analysis.with_numbers)
     taken = consumer_records(analysis)
     check_depths(analysis, session)
     stays = options.check or options.keep_given

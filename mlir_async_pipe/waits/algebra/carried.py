@@ -25,7 +25,10 @@ def turn(columns: Columns, state: State, iterations: int) -> State:
     """The state after exactly `iterations` iterations."""
     if iterations <= 2 * len(columns) + 16:
         for _ in range(iterations):
-            state = _step(columns, state)
+            before, state = state, _step(columns, state)
+            # A shift register of new tokens holds the same after as many iterations as it has slots.
+            if state == before:
+                break
         return state
     if all(len(column) <= 1 for column in columns.values()):
         return _turn_function(columns, state, iterations)
