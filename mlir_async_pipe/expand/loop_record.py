@@ -3,15 +3,12 @@ barriers and what they separate."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, function_name
-from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.expand.plan.empty_groups import Filling, filling
+from mlir_async_pipe.bindings.raw_ops import function_name
+from mlir_async_pipe.expand.plan.empty_groups import Filling
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -73,17 +70,41 @@ class LoopRecord:
 
 def record_of(plan: Plan, numbering: Any) -> LoopRecord:
     """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
+    summary = plan.summary
     return LoopRecord(
         Place.of(plan.loop),
         function_name(plan.loop),
         plan.last_stage + 1,
-        len(plan.groups),
+        summary.groups,
         plan.trip_count,
         plan.wait_at,
         plan.short_trip,
-        filling(plan.synchronisation),
-        tuple(_buffer(plan, buffer, numbering) for buffer in plan.buffers),
-        _separated(plan),
+        summary.filling,
+        tuple(
+            BufferRecord(
+                buffer.root.describe(numbering),
+                buffer.versions,
+                buffer.slot_bytes,
+                buffer.versions * buffer.slot_bytes,
+                buffer.extra_wait,
+                touches.write_stage,
+                Place.of(touches.write),
+                touches.last_stage,
+                Place.of(touches.last),
+            )
+            for buffer, touches in zip(plan.buffers, summary.touches, strict=True)
+        ),
+        tuple(
+            SeparatedPair(
+                each.first.name,
+                Place.of(each.first),
+                each.second.name,
+                Place.of(each.second),
+                each.lag,
+                each.pairs,
+            )
+            for each in summary.separated
+        ),
     )
 
 
@@ -115,47 +136,3 @@ def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
             for buffer in plan.buffers
         ),
     )
-
-
-def _buffer(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:
-    touched = [(plan.units.unit_of(region.top), region) for region in buffer.regions]
-    first, write = min(
-        (entry for entry in touched if entry[1].writes),
-        key=lambda entry: (entry[0].stage, entry[0].position),
-        default=touched[0],
-    )
-    last, use = max(touched, key=lambda entry: (entry[0].stage, entry[0].position))
-    return BufferRecord(
-        buffer.root.describe(numbering),
-        buffer.versions,
-        buffer.slot_bytes,
-        buffer.versions * buffer.slot_bytes,
-        buffer.extra_wait,
-        first.stage,
-        Place.of(write.op),
-        last.stage,
-        Place.of(use.op),
-    )
-
-
-def _separated(plan: Plan) -> tuple[SeparatedPair, ...]:
-    """The pairs that need a barrier, those of ops of the same names told as one."""
-    ends = [(_end(pair.first), _end(pair.second), pair.lag) for pair in plan.barriers]
-    named = [(first.name, second.name, lag) for first, second, lag in ends]
-    numbers = Counter(named)
-    examples = dict(reversed(list(zip(named, ends, strict=True))))
-    return tuple(
-        SeparatedPair(
-            key[0],
-            Place.of(examples[key][0]),
-            key[1],
-            Place.of(examples[key][1]),
-            key[2],
-            number,
-        )
-        for key, number in numbers.items()
-    )
-
-
-def _end(unit: Unit) -> Operation:
-    return unit.ops[0]

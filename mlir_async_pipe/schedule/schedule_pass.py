@@ -306,14 +306,14 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
             elif not names.in_op_form(loop):
                 single.append(loop)
         turned = [
-            found
+            slots
             for decision in decisions
-            for found in hand_made_slots(decision.body, decision.last_stage, around)
+            for slots in hand_made_slots(decision.body, decision.last_stage, around)
         ]
     for decision in reversed(decisions):
         write(decision)
-    for found in turned:
-        reduce_to_one(found, session)
+    for slots in turned:
+        reduce_to_one(slots, session)
     for loop in single:
         names.remove(loop, names.LOOP_NAMES)
         for op in operations(loop.regions[0].blocks[0]):

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.expand.equal.loop_table import LoopTable
+from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 
 _PLAIN = (int, float, str, bytes, bool, type(None), Enum, range, FunctionType, type)
 _COLLECTIONS: dict[type, Callable[[Any], Any]] = {
@@ -28,6 +29,47 @@ _COLLECTIONS: dict[type, Callable[[Any], Any]] = {
 
 class NotMovableError(Exception):
     """A plan holds something that its loop's table does not."""
+
+
+# What all loops are asked for; the rest, two thirds of a plan, is for those that are written on their own.
+_EARLY = (
+    "loop",
+    "buffers",
+    "boundary",
+    "summary",
+    "wait_at",
+    "epilogue",
+    "short_trip",
+    "trip_count",
+    "last_stage",
+)
+
+
+class MovedPlan(Plan):
+    """The plan of an equal loop: what is not in `_EARLY` is made when it is asked for first."""
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__
+        whole = fields.pop("_whole", None) if not name.startswith("__") else None
+        if whole is None:
+            raise AttributeError(name)
+        for each, value in vars(whole()).items():
+            fields.setdefault(each, value)
+        return getattr(self, name)
+
+
+class PlanRecipe:
+    """How to make the plans of equal loops; raises NotMovableError."""
+
+    def __init__(self, plan: Plan, table: LoopTable) -> None:
+        self._early = Recipe({name: getattr(plan, name) for name in _EARLY}, table)
+        self._whole = Recipe(plan, table)
+
+    def made(self, table: LoopTable) -> Plan:
+        """The plan of the loop that `table` describes."""
+        plan = object.__new__(MovedPlan)
+        plan.__dict__.update(self._early.made(table), _whole=lambda: self._whole.made(table))
+        return plan
 
 
 class Recipe:

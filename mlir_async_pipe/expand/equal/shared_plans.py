@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.equal.asked import AskedSurroundings, Question
 from mlir_async_pipe.expand.equal.loop_table import LoopTable, read_table
-from mlir_async_pipe.expand.equal.moved_plan import NotMovableError, Recipe
+from mlir_async_pipe.expand.equal.moved_plan import NotMovableError, PlanRecipe
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.session.diagnostics import Diagnostics
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -44,10 +44,10 @@ class _Kept:
         return all(ask(around, loop, table.values) == answer for ask, answer in self.answers)
 
     @cached_property
-    def recipe(self) -> Recipe | None:
+    def recipe(self) -> PlanRecipe | None:
         """How to make the plan of an equal loop; None if that cannot be told."""
         try:
-            return Recipe(self.plan, self.table)
+            return PlanRecipe(self.plan, self.table)
         except NotMovableError:
             return None
 
@@ -79,7 +79,7 @@ class SharedPlans:
             variants = self._kept.setdefault(table.key, [])
             for kept in variants:
                 if kept.fits(loop, table, self._around) and kept.recipe is not None:
-                    made: Plan = kept.recipe.made(table)
+                    made = kept.recipe.made(table)
                     self._families[id(made)] = id(kept)
                     return made
             return self._planned(loop, table, variants)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Self
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair, Boundary
@@ -10,6 +11,7 @@ from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.kept_barriers import KeptBarrier
 from mlir_async_pipe.expand.plan.needs import Need
+from mlir_async_pipe.expand.plan.plan_summary import Summary, summary_of
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -54,3 +56,14 @@ class Plan:
     def peeled_epilogue(self) -> int:
         """How many steps stand after the kernel; a predicated kernel runs them itself."""
         return 0 if self.epilogue == "predicate" else self.last_stage
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What is told of it."""
+        return summary_of(self)
+
+    def with_boundary(self, boundary: Boundary) -> Self:
+        """The same with other barriers around it."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, boundary=boundary)
+        return made
