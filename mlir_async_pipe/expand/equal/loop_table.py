@@ -15,6 +15,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, walk
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -74,35 +75,58 @@ class _Reader:
 
     def _number(self, value: Value) -> int:
         """The number of a value; one from outside is described, after those that it is made of."""
-        pending = [] if value in self.numbers else [value]
+        known = self.numbers.get(value)
+        if known is not None:
+            return known
+        pending = [value]
         while pending:
             current = pending[-1]
-            op = defining_op(current)
-            missing = [] if op is None else [v for v in op.operands if v not in self.numbers]
-            if current in self.numbers or (op is not None and len(op.regions)):
-                missing = []
+            alone, op = _described(current)
+            missing = []
+            if op is not None:
+                missing = [v for v in op.operands if v not in self.numbers]
             pending += missing
             if not missing:
                 pending.pop()
                 if current not in self.numbers:
-                    self._describe(current, op)
+                    self._describe(current, alone, op)
         return self.numbers[value]
 
-    def _describe(self, value: Value, op: Operation | None) -> None:
-        if op is not None and len(op.regions) == 0 and op.block is not None:
-            operands = tuple(self.numbers[operand] for operand in op.operands)
-            self.rows.append((op.name, _attributes(op), operands, op.block))
-            self.rows.append(self._add(op.results))
-        elif op is None and _is_plain_attribution(value):
-            self.rows.append(("attribution", *self._add([value])))
-        else:
-            self.rows.append(("itself", value, *self._add([value])))
+    def _describe(self, value: Value, alone: Hashable, op: Operation | None) -> None:
+        if op is None:
+            self.rows.append(alone)
+            self.numbers[value] = len(self.values)
+            self.values.append(value)
+            return
+        operands = tuple(self.numbers[operand] for operand in op.operands)
+        self.rows.append((op.name, _attributes(op), operands, op.block))
+        self.rows.append(self._add(op.results))
+
+
+@remembered
+def _described(value: Value) -> tuple[Hashable, Operation | None]:
+    """The row of a value from outside, which many loops use, or the op that makes it of others."""
+    op, kind = defining_op(value), value.type
+    if op is None and _is_plain_attribution(value):
+        return ("attribution", kind), None
+    if op is None or len(op.regions) or op.block is None:
+        return ("itself", value, kind), None
+    if len(op.operands) or len(op.results) > 1:
+        return None, op
+    return (op.name, _attributes(op), op.block, kind), None
 
 
 def _attributes(op: Operation) -> tuple[tuple[str, Any], ...]:
     attributes = op.attributes
-    names = (getattr(entry, "name", entry) for entry in attributes)
-    return tuple((name, attributes[name]) for name in names)
+    if not len(attributes):
+        return ()
+    # Some stacks hand out names here.
+    return tuple(
+        [
+            (entry, attributes[entry]) if isinstance(entry, str) else (entry.name, entry.attr)
+            for entry in attributes
+        ]
+    )
 
 
 def _is_plain_attribution(value: Value) -> bool:
