@@ -3,7 +3,8 @@
     python bench/compile_peers.py [--loops N] [--runs N] [--tvm PYTHON] [--triton PYTHON] [--json FILE]
 
 Loops: N functions of one loop each, no two of one structure, from text to text (parse, pass, verify,
-print): ours with schedule, expand and count, the same with the check, and upstream's
+print): ours with schedule, expand and count, the same with each function expanded on its own (of those that
+differ in first sizes alone one is), with the check, and upstream's
 `transform.loop.pipeline` through the same bindings. Ours on N equal loops in one function, and, of
 InjectSoftwarePipeline, its own time only (TVM parses Python).
 
@@ -42,6 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORKERS = Path(__file__).with_name("compile_workers.py")
 TARGET = "nvvm:sm_80"
 CHECK = "async-pipe-check"
+EXPAND = "async-pipe-expand"
 Seconds = dict[str, float]
 """Processor and wall seconds."""
 
@@ -110,6 +112,7 @@ def measurements(
     def loop_times() -> dict[str, Seconds]:
         found = {
             "loops: ours": spent(lambda: text_to_text(distinct, names)),
+            "loops: ours, none shared": spent(lambda: text_to_text(distinct, names, share=False)),
             "loops: ours, checked": spent(lambda: text_to_text(distinct, [*names, CHECK])),
             "loops: upstream's transform": spent(lambda: transform(upstream)),
         }
@@ -165,14 +168,15 @@ def _more(loop: str, value: str, last: str, number: int) -> str:
     return f"{head}{made}{store.replace(value, current)}{rest}"
 
 
-def text_to_text(text: str, names: list[str]) -> str:
-    """Parse, run passes of ours, verify and print."""
+def text_to_text(text: str, names: list[str], share: bool = True) -> str:
+    """Parse, run passes of ours, verify and print; without `share` each function is expanded."""
     context = new_context()
     module = ir.Module.parse(text, context)
     session = Session(witnesses=False)
     for name in names:
         found = passes.find(name)
-        found.run(module.operation, found.options(), session)
+        given = {} if share or name != EXPAND else {"share_plans": False}
+        found.run(module.operation, found.options(**given), session)
     assert module.operation.verify()
     return str(module)
 
