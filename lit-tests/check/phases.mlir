@@ -357,6 +357,7 @@ func.func @never_flips(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attribut
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader : !bars
   nvvm.fence.mbarrier.init
   gpu.barrier
+  // expected-note @below {{for example with %arg2 = 2, in iteration 2 of this loop}}
   %last = scf.for %i = %c0 to %n step %c1 iter_args(%phase = %false) -> (i1) {
     nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : !bars
     // expected-note @below {{this belongs to the next phase, which has the other parity}}
@@ -396,6 +397,7 @@ func.func @overtaken(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attributes
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader : !bars
   nvvm.fence.mbarrier.init
   gpu.barrier
+  // expected-note @below {{for example with %arg2 = 2, in iteration 2 of this loop}}
   %last = scf.for %i = %c0 to %n step %c1 iter_args(%phase = %false) -> (i1) {
     // expected-error @below {{'nvgpu.mbarrier.arrive.expect_tx' ends the next phase while other threads may still be at 'nvgpu.mbarrier.try_wait.parity' [phase-overtaken]}}
     nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : !bars

@@ -92,6 +92,7 @@ func.func @wrong_parity(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attri
   %reads = arith.cmpi ult, %t, %c64 : index
   %copies = arith.cmpi eq, %t, %c64 : index
   scf.if %reads {
+    // expected-note @below {{for example with %arg2 = 1, in iteration 1 of this loop}}
     %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%slot = %c0, %phase = %false) -> (index, i1) {
       // expected-error @+1 {{'nvgpu.mbarrier.try_wait.parity' waits for a phase that no arrival ends}}
       nvgpu.mbarrier.try_wait.parity %full[%slot], %phase, %c64 : !bars
@@ -156,6 +157,7 @@ func.func @never_given_back(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) a
   %reads = arith.cmpi ult, %t, %c64 : index
   %copies = arith.cmpi eq, %t, %c64 : index
   scf.if %reads {
+    // expected-note @below {{for example with %arg2 = 3, in iteration 3 of this loop}}
     %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%slot = %c0, %phase = %false) -> (index, i1) {
       // expected-error @+1 {{'nvgpu.mbarrier.try_wait.parity' waits for a phase that no arrival ends}}
       nvgpu.mbarrier.try_wait.parity %full[%slot], %phase, %c64 : !bars

@@ -78,8 +78,19 @@ def _tell(judge: Judge, sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -
     known = judge.findings.get(key)
     if known is None or (fault.certain and not known.certain):
         reason = "" if fault.certain else "undecided-path"
+        example = None
+        if fault.example is not None:
+            text, loop = fault.example
+            example = text, later if loop is None else sites.opaque(loop, 0)
         judge.findings[key] = Finding(
-            later, earlier, fault.code, False, fault.certain, reason, note=fault.note
+            later,
+            earlier,
+            fault.code,
+            False,
+            fault.certain,
+            reason,
+            note=fault.note,
+            example=example,
         )
 
 

@@ -65,7 +65,8 @@ class Finding:
     `age` is the smallest count that some path would have needed at the later access; `wait`
     the wait op in force there and `wait_age` the count that it would have needed (negative:
     the group was committed after it). `certain` False: it cannot be told, for `reason`. `note`: of
-    a fault of phases, what is to be said of the other op.
+    a fault of phases, what is to be said of the other op; `example`: with which numbers it is met, and
+    the site of the loop, or of the op, that this is said of.
     """
 
     later: int
@@ -79,6 +80,7 @@ class Finding:
     wait_age: int | None = None
     barrier: int | None = None
     note: str = ""
+    example: tuple[str, int] | None = None
 
 
 @dataclass

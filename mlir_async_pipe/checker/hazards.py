@@ -168,7 +168,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     if finding.cause in _ONE_ENDED:
         return ()
     if finding.note:
-        return ((finding.note, earlier.op),)
+        example = [(text, sites[place].op) for text, place in filter(None, [finding.example])]
+        return ((finding.note, earlier.op), *example)
     if finding.cause == "divergent-barrier":
         return (("threads go different ways around it: move it out of the branch", later.op),)
     if finding.cause == "uncommitted":

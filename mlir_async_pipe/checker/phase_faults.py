@@ -6,7 +6,8 @@ k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import field
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -42,15 +43,23 @@ class PhaseFault(Exception):
         self.found = FoundFault(code, later, earlier, note, certain)
 
 
+class Example(NamedTuple):
+    """With which numbers a fault is met; in which `loop`, an op (None: in none)."""
+
+    text: str
+    loop: Any
+
+
 @dataclass(frozen=True)
 class FoundFault:
-    """A fault as it is kept."""
+    """A fault as it is kept; of a certain one an `example`, if it needs numbers or iterations."""
 
     code: FaultCode
     later: int
     earlier: int
     note: str
     certain: bool
+    example: Example | None = field(default=None, compare=False)
 
 
 class NotFollowedError(Exception):

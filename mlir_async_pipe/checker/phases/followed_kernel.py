@@ -19,6 +19,7 @@ from math import lcm
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
+from mlir_async_pipe.checker.phases.fault_examples import example_of
 from mlir_async_pipe.checker.phases.loop_turns import COUNTED, CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -97,11 +98,18 @@ def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) 
                 continue
             tried.add(frozenset(chosen.items()))
             one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
-            _, there = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
-            met.update((_ends(other), other) for other in there.faults if other.certain)
-    told = [replace(fault, certain=_ends(fault) in met) for fault in found.faults]
+            there, _ = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
+            for other, (first, *_) in there.taken.items():
+                if _ends(other) not in met:
+                    example = example_of(other, first, flow, chosen)
+                    met[_ends(other)] = replace(other, example=example)
+    told = [_told(fault, met.get(_ends(fault))) for fault in found.faults]
     known = {_ends(fault) for fault in told}
     return replace(found, faults=(*told, *(f for ends, f in met.items() if ends not in known)))
+
+
+def _told(fault: FoundFault, met: FoundFault | None) -> FoundFault:
+    return replace(fault, certain=met is not None, example=met.example if met else None)
 
 
 def _ends(fault: FoundFault) -> tuple[str, int, int]:

@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
 from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
-from mlir_async_pipe.checker.step_graph import Flow
+from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Loops of more iterations are followed as if their number were not known.
@@ -265,6 +265,17 @@ class LoopTurns:
         if residue is not None:
             state.known.residues[atom] = residue, self.modulus
         state.env[target] = forms.of_atom(atom)
+
+
+def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:
+    """The number of the iteration, from 1 on, that a role is in, if it is known."""
+    turn = strand.turns[loop.number]
+    lower, step = (
+        None if n is None else strand.env.get(n, state.given(n)) for n in (loop.lower, loop.step)
+    )
+    if not isinstance(turn.value, int) or not isinstance(lower, int) or not isinstance(step, int):
+        return None
+    return (turn.value - lower) // step + 1
 
 
 def _is_of_one_role(atom: Atom) -> bool:
