@@ -5,7 +5,8 @@
 
 C[M, N] = A[M, K] * B, where B is given as N x K (`--b=k`) or as K x N (`--b=n`). One thread copies the
 tiles of an iteration (TMA) and issues their products, which add up in tensor memory; a commit says when
-they are over. Nothing overlaps yet: `async_pipe.num_stages` asks for it. M and N must be multiples of the
+they are over. Nothing overlaps yet: `async_pipe.num_stages` asks for it, and `--roles=specialised` for warps of
+their own. M and N must be multiples of the
 tile; beyond K zeros are copied.
 
 A box has 128 bytes of a row (or 64, or 32: `--swizzle`) and is swizzled so, and the k of a tile are such
@@ -57,6 +58,7 @@ class BlackwellGemm(TensorGemm):
     """One kernel, whose tiles have a line of `swizzle` bytes of k."""
 
     swizzle: Literal[32, 64, 128] = LINE_BYTES
+    roles: Literal["together", "specialised"] = "together"
 
     @property
     def threads(self) -> int:
@@ -99,6 +101,10 @@ class BlackwellGemm(TensorGemm):
         if self.stages < 1:
             return ["there is one stage at least"]
         return []
+
+    def _annotation(self) -> str:
+        roles = f', async_pipe.roles = "{self.roles}"' if self.roles != "together" else ""
+        return super()._annotation() + roles
 
     def _more_memory(self) -> tuple[str, ...]:
         return (f"%place : memref<1xi32, {SHARED}>",)
@@ -245,6 +251,12 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int)
     parser.add_argument("--swizzle", type=int, choices=tuple(SWIZZLES), default=128)
     parser.add_argument("--persistent", action="store_true")
+    parser.add_argument(
+        "--roles",
+        choices=("together", "specialised"),
+        default="together",
+        help="specialised: warps of their own copy and multiply",
+    )
     arguments = parser.parse_args()
     m, n = map(int, arguments.tile.split(","))
     made = BlackwellGemm(
@@ -256,6 +268,7 @@ def main() -> None:
         in_flight=arguments.in_flight,
         persistent=arguments.persistent,
         swizzle=arguments.swizzle,
+        roles=arguments.roles,
     )
     problems = made.problems()
     if problems:

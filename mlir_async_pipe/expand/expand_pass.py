@@ -40,6 +40,7 @@ from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
+from mlir_async_pipe.expand.write.write_products import write_product_roles
 from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.expand.write.write_roles import write_roles
 from mlir_async_pipe.expand.write.write_store_tiles import mark_stores
@@ -236,8 +237,10 @@ def _expand_round(
         buffers = [rooms.of(plan.loop, plan.buffers) for plan in ring]
         if ring[0].roles is None:
             write_ring(ring, buffers)
-        else:
+        elif ring[0].roles.products is None:
             write_roles(ring[0], ring[0].roles, *buffers)
+        else:
+            write_product_roles(ring[0], ring[0].roles, ring[0].roles.products, *buffers)
     rooms.close(module)
     return carried
 

@@ -45,6 +45,9 @@ LANES, COLUMNS, CELL_BYTES = 128, 512, 4
 # A warp may touch the 32 lanes of its number modulo 4 (PTX ISA, tcgen05 access restrictions).
 LANES_OF_WARP = 32
 SMALLEST_ALLOCATION = 32
+# An address is lane * LANE + column.
+LANE_BITS = 16
+LANE = 1 << LANE_BITS
 K_BYTES = 32
 
 

@@ -33,6 +33,8 @@ SHAPES = {
     "persistent": replace(SMALL, persistent=True),
     "64 bytes": replace(SMALL, swizzle=64),
     "32 bytes by n": replace(SMALL, swizzle=32, b="n", types="bf16"),
+    "roles": replace(SMALL, roles="specialised", tile_m=256),
+    "persistent roles": replace(SMALL, roles="specialised", persistent=True, stages=2),
 }
 LARGE = {
     "128x128": BlackwellGemm(),
@@ -73,6 +75,39 @@ def test_the_machine_code_has_each_product_once_and_one_commit(shape):
     assert loop.phase_waits == 2
     assert loop.instructions < 100 + 8 * (gemm.parts - 1)
     assert kernel.resources.spill_store_bytes == 0
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        BlackwellGemm(tile_m=256, tile_n=256),
+        BlackwellGemm(persistent=True),
+        BlackwellGemm(tile_n=256, types="bf16", b="n", stages=4, persistent=True),
+    ],
+    ids=repr,
+)
+def test_warps_of_their_own_copy_and_multiply(gemm):
+    module = parse(replace(gemm, roles="specialised").module())
+    pipeline(module, target="nvvm:sm_100a", check="none")
+    (kernel,) = lower(module, target="nvvm:sm_100a", emit="cubin").kernels
+    loops = kernel.machine.loops
+    (copies,) = [found for found in loops if found.tensor_copies]
+    (products,) = [found for found in loops if found.multiplications]
+    assert (copies.tensor_copies, copies.expects, copies.phase_waits, copies.commits) == (
+        2,
+        1,
+        1,
+        0,
+    )
+    assert (products.multiplications, products.commits) == (4 * gemm.parts, 1)
+    assert (products.phase_waits, products.barriers, products.arrivals) == (1, 0, 0)
+    assert copies.instructions < 30
+    assert products.instructions < 52 + 12 * (gemm.parts - 1)
+    assert kernel.resources.spill_store_bytes == 0
+    if gemm.persistent:
+        (loads,) = [found for found in loops if found.arrivals]
+        assert (loads.phase_waits, loads.arrivals, loads.commits) == (1, 1, 0)
 
 
 @NEEDS_PTXAS

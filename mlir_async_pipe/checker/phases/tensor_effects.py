@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
@@ -20,13 +20,13 @@ from mlir_async_pipe.checker.phases.byte_places import Place, Region
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.values.tensor_columns import columns_after
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
-from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
-from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     K_BYTES,
+    LANE,
     TENSOR_OPS,
     fence_side,
     product_kind,
@@ -36,8 +36,6 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 )
 
 Effect = Callable[[Spot], None]
-_LANE_BITS = 16
-_LANE = 1 << _LANE_BITS
 
 
 def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
@@ -129,7 +127,7 @@ def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
     """The cells from the address on that is operand 0: by its number where that is known, else by
     the ops that it is made of."""
     size = COLUMNS if columns is None else columns
-    base, offset = _parts(run.op.operands[0])
+    base, offset = columns_after(run.op.operands[0])
     written = Cells() if base is None else Cells(base, offset, offset + size)
 
     def cells(spot: Spot) -> Cells:
@@ -137,7 +135,7 @@ def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
         if not isinstance(address, Form) or not is_address(address):
             return written
         atom, numbers = address_parts(address)
-        found = {number % _LANE for number in numbers}
+        found = {number % LANE for number in numbers}
         return Cells(atom.key, min(found), max(found) + size)
 
     return cells
@@ -146,39 +144,6 @@ def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
 def columns_of(op: int) -> Form:
     """The address of the columns that an op takes, as a number of its own."""
     return address_of(-1 - op, 0)
-
-
-def _parts(address: Any) -> tuple[Any, int]:
-    """The value that an address is made of, and the columns added to it; lanes do not count. None if
-    it is made of more."""
-    op = defining_op(address)
-    while op is not None and (op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast")):
-        address = op.operands[0]
-        op = defining_op(address)
-    if op is None or not is_operator(op.name, "add"):
-        return address, 0
-    base, columns = None, 0
-    for operand in op.operands:
-        number = constant_value(operand)
-        if number is not None:
-            columns += number % _LANE
-        elif not _is_lane(operand):
-            if base is not None:
-                return None, 0
-            base, more = _parts(operand)
-            columns += more
-    return base, columns
-
-
-def _is_lane(value: Any) -> bool:
-    """Whether a number is whole lanes."""
-    op = defining_op(value)
-    factor = None if op is None or len(op.operands) != 2 else constant_value(op.operands[1])
-    if op is None or factor is None:
-        return False
-    if is_operator(op.name, "shl"):
-        return factor >= _LANE_BITS
-    return is_operator(op.name, "mul") and factor % _LANE == 0
 
 
 def _not_followed(spot: Spot) -> None:

@@ -102,9 +102,11 @@ def role_block(
 ) -> RoleBlock:
     """Raises PipelineError (roles-block)."""
     unit = WARPGROUP if products.groups else WARP
-    most = (MOST_THREADS - unit) // groups // unit * unit
+    # One warp copies; of products in tensor memory another one issues them.
+    copying = 2 * WARP if products.completions else unit
+    most = (MOST_THREADS - copying) // groups // unit * unit
     if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] > most:
-        more = f"{unit} threads" if groups == 1 else f"as many threads and {unit}"
+        more = f"{copying} threads" if groups == 1 else f"as many threads and {copying}"
         refuse(
             f"a block of {'unknown size' if size is None else ' x '.join(map(str, size))} cannot "
             f"get {more} more",
@@ -133,7 +135,7 @@ def role_block(
         kernel,
         threads,
         groups,
-        unit,
+        copying,
         registers,
         barriers,
         number,

@@ -22,10 +22,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
+from mlir_async_pipe.expand.plan.product_role import ProductRole, plan_products
 from mlir_async_pipe.expand.plan.role_block import RoleBlock, role_block
 from mlir_async_pipe.expand.plan.role_nest import Nest, producer_nest
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns, is_free, plan_turns
+from mlir_async_pipe.expand.plan.sum_versions import address_loads, takes_columns
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.statements import Body
@@ -48,7 +50,9 @@ class RolePlan:
     threads of the input run alone, in textual order, `nest` what the producer runs instead.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
     `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
-    loop around in turn."""
+    loop around in turn;
+    `cluster`: which blocks copy into which, if they do.
+    `products`: what a warp of its own runs that issues products of tensor memory."""
 
     block: RoleBlock
     moved: tuple[Operation, ...]
@@ -56,6 +60,7 @@ class RolePlan:
     meets_lanes: bool
     cluster: ClusterPlan | None = None
     turns: Turns | None = None
+    products: ProductRole | None = None
 
 
 def plan_roles(
@@ -78,18 +83,10 @@ def plan_roles(
     kernel = parent(setups[0].create)
     assert kernel is not None
     _check_kernel(kernel, loop)
-    if products.completions:
-        refuse(
-            "products in tensor memory complete on mbarriers, by which no slot is given back yet",
-            products.completions[0].ops[0],
-            loop,
-            code="roles-unsupported",
-        )
     _check_issuer(issue, transactions, (*outer, loop))
     meetings = cluster.ops if cluster is not None else ()
-    moved = tuple(
-        op for op in _moved(kernel, setups, outer[0] if outer else loop) if op not in meetings
-    )
+    found = _moved(kernel, setups, outer[0] if outer else loop, size[0] if size else 0)
+    moved = tuple(op for op in found if op not in meetings)
     turns = None
     if in_turn:
         if cluster is not None:
@@ -101,6 +98,16 @@ def plan_roles(
             )
         turns = plan_turns(body, transactions, outer, issue, moved, tiles)
     groups = GROUPS if in_turn else 1
+    issuer = None
+    if products.completions:
+        if cluster is not None or in_turn:
+            refuse(
+                "the commits of products give slots back to one block, and one group of loads",
+                products.completions[0].commit,
+                loop,
+                code="roles-unsupported",
+            )
+        issuer = plan_products(body, transactions, outer, issue, products, dropped, moved, kernel)
     return RolePlan(
         role_block(kernel, moved, (*dropped, *meetings), products, size, groups, loop),
         moved,
@@ -108,6 +115,7 @@ def plan_roles(
         _lanes_read(loop, products),
         cluster,
         turns,
+        issuer,
     )
 
 
@@ -169,7 +177,7 @@ def _check_issuer(
 
 
 def _moved(
-    kernel: Operation, setups: tuple[MbarrierSetup, ...], start: Operation
+    kernel: Operation, setups: tuple[MbarrierSetup, ...], start: Operation, threads: int
 ) -> tuple[Operation, ...]:
     """The ops of the kernel's block from the first mbarriers' barrier on that only the threads of
     the input run: all but what is pure, and needs nothing of these."""
@@ -177,7 +185,7 @@ def _moved(
     ready = max(order.index(setup.meeting or setup.last_init) for setup in setups)
     for op in order[: ready + 1]:
         for inner in walk(op):
-            if not _any_thread_may(inner):
+            if not (_any_thread_may(inner) or takes_columns(inner, threads)):
                 refuse(
                     f"'{inner.name}' comes before the barrier that follows the mbarriers' "
                     "initialisation, and threads that are added would run it too",
@@ -186,10 +194,11 @@ def _moved(
                     code="roles-unsupported",
                     advice="initialise the mbarriers before it",
                 )
+    addresses = address_loads(kernel)
     moved: list[Operation] = []
     made: set[Value] = set()
     for op in order[ready + 1 : -1]:
-        free = is_free(op) and not made.intersection(op.operands)
+        free = (is_free(op) or op in addresses) and not made.intersection(op.operands)
         if op != start and free:
             continue
         moved.append(op)

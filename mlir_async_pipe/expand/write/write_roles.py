@@ -39,7 +39,11 @@ from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.plan.role_plan import RolePlan
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_mbarriers
+from mlir_async_pipe.expand.write.ring_mbarriers import (
+    mbarrier_of,
+    write_empty,
+    write_mbarriers,
+)
 from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers, set_registers
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
@@ -55,31 +59,46 @@ TICKS = 10_000_000
 
 def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer]) -> Operation:
     """Write one planned loop; returns that of the consumers."""
-    add_threads(roles.block)
     setups = plan.setups
     blocks = BlockWriter(roles.cluster, roles.block.warps)
     blocks.meet_first(setups)
     empty = write_empty(setups[0], plan.versions, blocks.arrivals)
     groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in setups}
+    branch, thread = part_threads(plan, roles)
+    producer = ProducerWriter(plan, roles, buffers, groups, empty)
+    producer.write_beside(branch.regions[1], thread)
+    move_into(branch.regions[0], roles)
+    writer = ConsumerWriter if roles.turns is None else TurnsWriter
+    consumer = writer(plan, roles, buffers, groups, empty, thread, blocks)
+    made = consumer.write_here(branch.regions[0])
+    finish(plan, roles, consumer.group)
+    blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
+    return made
+
+
+def part_threads(plan: RingPlan, roles: RolePlan) -> tuple[Operation, Value]:
+    """The branch of the threads of the input, which grow by others, and the number of a thread."""
+    add_threads(roles.block)
     kernel = roles.block.kernel
     end = terminator(kernel.regions[0].blocks[0])
     build = IntegerWriter(before(end), plan.loop.location)
     thread = _thread(kernel, build)
     mine = build.compare("ult", thread, roles.block.computing)
-    branch = write_if(mine, (), (), before(end), plan.loop.location)
-    producer = ProducerWriter(plan, roles, buffers, groups, empty)
-    producer.write_beside(branch.regions[1], thread)
-    inner_end = terminator(branch.regions[0].blocks[0])
+    return write_if(mine, (), (), before(end), plan.loop.location), thread
+
+
+def move_into(region: Any, roles: RolePlan) -> None:
+    """What the threads of the input run alone goes into their region."""
+    inner_end = terminator(region.blocks[0])
     for op in roles.moved:
         op.move_before(inner_end)
-    writer = ConsumerWriter if roles.turns is None else TurnsWriter
-    consumer = writer(plan, roles, buffers, groups, empty, thread, blocks)
-    made = consumer.write_here(branch.regions[0])
-    name_barriers(roles.block, consumer.group)
-    blocks.meet_last(end)
-    for setup in setups:
+
+
+def finish(plan: RingPlan, roles: RolePlan, group: Value | None = None) -> None:
+    """Name the barriers of the input's threads, and drop its mbarriers."""
+    name_barriers(roles.block, group)
+    for setup in plan.setups:
         setup.create.erase()
-    return made
 
 
 def _thread(kernel: Operation, build: IntegerWriter) -> Value:
@@ -104,22 +123,37 @@ class ProducerWriter(RingWriter):
     ) -> None:
         super().__init__(plan, buffers, groups)
         self.roles = roles
+        self.nest = roles.nest
         self.empty = empty
+        # The first mbarrier of the group that says when slots are free.
+        self.first_empty = 0
 
-    def write_beside(self, region: Any, thread: Value) -> None:
-        """Write all of it at the end of a region; the first warp of those that are added copies."""
+    def write_beside(self, region: Any, thread: Value) -> Any:
+        """Write all of it at the end of a region; the first warp of those that are added copies.
+        Returns the region of the others, if there are some."""
         block, loc = self.roles.block, self.plan.loop.location
         if block.registers is not None:
             set_registers("decrease", block.registers.producer, at_end_of(region), loc)
-        if block.copying > WARP:
-            build = IntegerWriter(at_end_of(region), loc)
-            first = build.compare("ult", thread, block.computing + WARP)
-            region = write_if(first, (), None, at_end_of(region), loc).regions[0]
+        if block.copying == WARP:
+            self.write_at_end(region)
+            return None
         build = IntegerWriter(at_end_of(region), loc)
+        first = build.compare("ult", thread, block.computing + WARP)
+        others = () if self.roles.products is not None else None
+        branch = write_if(first, (), others, at_end_of(region), loc)
+        self.write_at_end(branch.regions[0])
+        return branch.regions[1]
+
+    def write_at_end(self, region: Any) -> None:
+        """Write the nest and the copies at the end of a region."""
+        build = IntegerWriter(at_end_of(region), self.plan.loop.location)
+        chain = [*self.nest.outer, self.plan.loop]
+        self._copy_block(self.roles.moved, chain, self._start(build), at_end_of(region))
+
+    def _start(self, build: IntegerWriter) -> list[Value]:
+        """The first slot, and the parity that passes at once."""
         i1 = ir.IntegerType.get_signless(1, self.context)
-        state = [build.constant(0), build.constant(1, i1)]
-        chain = [*self.roles.nest.outer, self.plan.loop]
-        self._copy_block(self.roles.moved, chain, state, at_end_of(region))
+        return [build.constant(0), build.constant(1, i1)]
 
     def _copy_block(
         self, ops: Any, chain: list[Operation], state: list[Value], ip: Any
@@ -128,7 +162,7 @@ class ProducerWriter(RingWriter):
         for op in ops:
             if op == chain[0]:
                 state = self._copy_outer(op, chain[1:], state, ip)
-            elif op in self.roles.nest.ops:
+            elif op in self.nest.ops:
                 clone(op, self.outside, ip)
         return state
 
@@ -139,13 +173,13 @@ class ProducerWriter(RingWriter):
             return self._copy_loop(state, ip)
         if op.name == "scf.if":
             return self._copy_branch(op, inner, state, ip)
-        numbers = self.roles.nest.advanced.get(op, ())
+        numbers = self.nest.advanced.get(op, ())
         made, body = self._begin_loop(op, numbers, state, ip)
-        inside = list(made.regions[0].blocks[0].arguments)[-2:]
+        inside = list(made.regions[0].blocks[0].arguments)[-len(state) :]
         inside = self._copy_block(operations(op.regions[0].blocks[0]), inner, inside, body)
         yielded = terminator(op.regions[0].blocks[0]).operands
         following = [self._here(yielded[number]) for number in numbers]
-        return self._end_loop(op, made, numbers, [*following, *inside], body)
+        return self._end_loop(op, made, numbers, following, inside, body)
 
     def _begin_loop(
         self, op: Operation, numbers: tuple[int, ...], state: list[Value], ip: Any
@@ -171,12 +205,13 @@ class ProducerWriter(RingWriter):
         made: Operation,
         numbers: tuple[int, ...],
         following: list[Value],
+        state: list[Value],
         ip: Any,
     ) -> list[Value]:
-        create("scf.yield", following, ip=ip, loc=op.location)
+        create("scf.yield", [*following, *state], ip=ip, loc=op.location)
         for place, number in enumerate(numbers):
             self.outside[op.results[number]] = made.results[place]
-        return list(made.results)[-2:]
+        return list(made.results)[-len(state) :]
 
     def _copy_branch(
         self, op: Operation, inner: list[Operation], state: list[Value], ip: Any
@@ -202,12 +237,13 @@ class ProducerWriter(RingWriter):
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
         self.integers.enter(body)
         ticks = self.integers.constant(TICKS)
-        wait = [self.empty, phase, ticks, slot]
+        number = mbarrier_of(self.integers, self.first_empty, slot, plan.versions)
+        wait = [self.empty, phase, ticks, number]
         create("nvgpu.mbarrier.try_wait.parity", wait, ip=body, loc=loop.location)
         advanced = self._issue(arguments[0], arguments[1 : 1 + len(numbers)], slot, None)
         following = self._next_slot(slot)
         state = [following, self._next_phase(phase, following)]
-        return self._end_loop(loop, made, numbers, [*advanced, *state], body)
+        return self._end_loop(loop, made, numbers, advanced, state, body)
 
     def _in_one_thread(self, exists: Value | None) -> Value | None:
         """One of this warp."""

@@ -109,14 +109,6 @@ def test_a_loop_that_loads_what_it_adds_up_leaves_no_product_in_flight():
     assert raised.value.code == "products-in-use"
 
 
-def test_warps_of_their_own_do_not_copy_for_products_that_commits_complete():
-    text = SMALL.module()
-    apart = text.replace("async_pipe.num", 'async_pipe.roles = "specialised", async_pipe.num')
-    with pytest.raises(AsyncPipeError) as raised:
-        pipeline(parse(apart))
-    assert raised.value.code == "roles-unsupported"
-
-
 REFUSED = {
     "no wait": (r"\n *nvgpu.mbarrier.try_wait.parity %done.*", "", "commit-incomplete"),
     "a number that varies": (

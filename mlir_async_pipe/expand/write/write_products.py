@@ -1,0 +1,281 @@
+"""Writes a loop of tensor copies whose products add up in tensor memory as three: copies, products, loads.
+
+                                          scf.if %thread < threads {
+                                            for tile, sums, phase {
+    for tile {                                wait for filled[sums]; load; arrive at drained[sums]; store
+      for k {                               }
+        expect, copy, wait,               } else if the first warp of the others {
+        product, commit, wait     -->       for tile { for k, slot { wait for empty[slot]; expect, copy } }
+      }                                   } else {
+      load; store                           for tile, sums {
+    }                                         wait for drained[sums]
+                                              for k, slot { wait for full[slot]; product, commit empty[slot] }
+                                              commit filled[sums]
+                                            } }
+
+The commit of an iteration gives its slot back, so the input's mbarrier of products is `empty`. Of two
+versions the sums of one are loaded while the other adds up (docs/phases.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    attribute,
+    before,
+    clone,
+    constant,
+    create,
+    defining_op,
+    operations,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.expand.plan.product_role import ProductRole
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.plan.role_block import WARP
+from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.plan.sum_versions import SumVersions
+from mlir_async_pipe.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.ring_mbarriers import (
+    name_mbarrier,
+    write_empty,
+    write_mbarriers,
+)
+from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_roles import (
+    TICKS,
+    ProducerWriter,
+    finish,
+    move_into,
+    part_threads,
+)
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number, use_of
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
+from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, tensor_use
+
+
+class Sums:
+    """The mbarriers of the versions of the sums, and what slots of them are."""
+
+    def __init__(self, plan: RingPlan, roles: RolePlan, versions: SumVersions) -> None:
+        self.plan, self.columns = plan, versions.columns
+        self.versions = versions.versions
+        self.filled = write_empty(plan.setups[0], self.versions, lambda write: write.constant(1))
+        self.drained = write_empty(
+            plan.setups[0], self.versions, lambda write: write.constant(roles.block.warps)
+        )
+        if self.versions > 1:
+            for op in versions.sized:
+                count = op.operands[1]
+                grown = self.versions * self.columns
+                op.operands[1] = constant(grown, count.type, before(op), op.location)
+
+    def wait(self, barriers: Value, slot: Value, phase: Value, write: IntegerWriter) -> None:
+        """Wait for a version; what others did to it counts from here on."""
+        ip, loc = write.ip, write.location
+        wait = [barriers, phase, write.constant(TICKS), slot]
+        create("nvgpu.mbarrier.try_wait.parity", wait, ip=ip, loc=loc)
+        fence("after", ip, loc)
+
+    def offset(self, slot: Value, write: IntegerWriter) -> Value | None:
+        """The columns before a version, None where there is one."""
+        if self.versions == 1:
+            return None
+        i32 = ir.IntegerType.get_signless(32, write.context)
+        number = write.cast("arith.index_cast", slot, i32)
+        return write.multiply(number, write.constant(self.columns, i32))
+
+    def following(self, slot: Value, phase: Value, write: IntegerWriter) -> list[Value]:
+        """The next version, and the phase, which flips where they begin anew; a power of two of them."""
+        if self.versions == 1:
+            return [slot, write.binary("arith.xori", phase, write.constant(1, phase.type))]
+        last = write.constant(self.versions - 1)
+        following = write.binary("arith.andi", write.add(slot, 1), last)
+        wraps = write.compare("eq", following, 0)
+        return [following, write.binary("arith.xori", phase, wraps)]
+
+
+def fence(side: str, ip: Any, loc: Any) -> None:
+    """What others did counts for tensor ops `after` it, or what these did for others `before`."""
+    kind = {"kind": attribute(f"#nvvm.tcgen05_fence<{side}>", loc.context)}
+    create(FENCE_OP, (), (), kind, ip=ip, loc=loc)
+
+
+def show_version(op: Operation, offset: Value | None) -> None:
+    """Let an op use the columns of a version."""
+    if offset is None:
+        return
+    address, write = op.operands[0], IntegerWriter(before(op), op.location)
+    made = defining_op(address)
+    if (
+        made is not None
+        and made.name == POINTER_OF_ADDRESS
+        and made.operands[0].type == offset.type
+    ):
+        number = made.operands[0]
+    else:
+        number = write.cast("llvm.ptrtoint", address, offset.type)
+    op.operands[0] = write.cast(POINTER_OF_ADDRESS, write.add(number, offset), address.type)
+
+
+def write_product_roles(
+    plan: RingPlan, roles: RolePlan, role: ProductRole, buffers: list[VersionedBuffer]
+) -> None:
+    """Write one planned loop."""
+    sums = Sums(plan, roles, role.sums)
+    groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in plan.setups}
+    branch, thread = part_threads(plan, roles)
+    empty = groups[role.completion.barriers]
+    producer = ProducerWriter(plan, roles, buffers, groups, empty)
+    producer.first_empty = role.completion.number * plan.versions
+    others = producer.write_beside(branch.regions[1], thread)
+    ProductWriter(plan, roles, role, buffers, groups, sums).write_at_end(others)
+    move_into(branch.regions[0], roles)
+    LoadWriter(plan, roles, role, sums, thread).write_here(branch.regions[0])
+    finish(plan, roles)
+
+
+class ProductWriter(ProducerWriter):
+    """Writes what the warp runs that issues products: the nest around the loop, and the products."""
+
+    def __init__(
+        self,
+        plan: RingPlan,
+        roles: RolePlan,
+        role: ProductRole,
+        buffers: list[VersionedBuffer],
+        groups: dict[Value, Value],
+        sums: Sums,
+    ) -> None:
+        super().__init__(plan, roles, buffers, groups, groups[role.completion.barriers])
+        self.nest, self.role, self.sums = role.nest, role, sums
+
+    def _start(self, build: IntegerWriter) -> list[Value]:
+        """The first slot and its phase; the first version, which is free."""
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        zero = build.constant(0)
+        return [zero, build.constant(0, i1), zero, build.constant(1, i1)]
+
+    def _copy_loop(self, state: list[Value], ip: Any) -> list[Value]:
+        """The products of one tile of the loop around, into a version that was loaded."""
+        slot, phase, version, turn = state
+        plan, loop = self.plan, self.plan.loop
+        # Not the constants of the input's loop, which stand with other threads.
+        around = IntegerWriter(ip, loop.location)
+        self.sums.wait(self.sums.drained, version, turn, around)
+        offset = self.sums.offset(version, around)
+        numbers = self.role.slice.advanced
+        made, body = self._begin_loop(loop, numbers, [slot, phase], ip)
+        inside = list(made.regions[0].blocks[0].arguments)[-2:]
+        self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
+        self.integers.enter(body)
+        advanced = self._products(inside, offset, body)
+        following = self._next_slot(inside[0])
+        inside = [following, self._next_phase(inside[1], following)]
+        slot, phase = self._end_loop(loop, made, numbers, advanced, inside, body)
+        after_loop = IntegerWriter(ip, loop.location)
+        self._commit_sums(version, after_loop)
+        return [slot, phase, *self.sums.following(version, turn, after_loop)]
+
+    def _products(self, state: list[Value], offset: Value | None, ip: Any) -> list[Value]:
+        """Wait for the tiles of an iteration, and multiply them in one thread; returns what the loop
+        carries on."""
+        slot, phase = state
+        copies = {op: clone(op, self.outside, ip) for op in self.role.slice.ops}
+        for transaction in self.plan.transactions:
+            wait = copies[transaction.wait]
+            self._name_mbarrier(wait, transaction, slot)
+            wait.operands[operand_number(wait, "phase")] = phase
+        branch = copies[self.role.branch]
+        names.remove(branch, names.OP_NAMES)
+        branch.operands[0] = self._elect(before(branch))
+        for op in list(walk(branch)):
+            if tensor_use(op) == "product":
+                show_version(op, offset)
+            elif use_of(op) == "commit":
+                self._name_commit(op, slot)
+        show_slot(self.buffers, slot, list(copies.values()))
+        yielded = list(terminator(self.plan.loop.regions[0].blocks[0]).operands)
+        return [self._here(yielded[number]) for number in self.role.slice.advanced]
+
+    def _elect(self, ip: Any) -> Value:
+        i1 = ir.IntegerType.get_signless(1, self.context)
+        return create("nvvm.elect.sync", (), [i1], ip=ip, loc=self.plan.loop.location).results[0]
+
+    def _name_commit(self, commit: Operation, slot: Value) -> None:
+        """It gives the slot back."""
+        pointer = defining_op(commit.operands[0])
+        name_mbarrier(commit, self.role.completion, self.groups, slot, self.plan.versions)
+        if pointer is not None:
+            handle = defining_op(pointer.operands[0])
+            pointer.erase()
+            if handle is not None:
+                handle.erase()
+
+    def _commit_sums(self, version: Value, write: IntegerWriter) -> None:
+        """The sums are there when all products of the thread are over."""
+        elected = self._elect(write.ip)
+        branch = write_if(elected, (), None, write.ip, write.location)
+        inside = IntegerWriter(at_end_of(branch.regions[0]), write.location)
+        made = clone(self.role.completion.commit, {}, inside.ip)
+        kind = made.operands[0].type
+        made.operands[0] = mbarrier_pointer(
+            IntegerWriter(before(made), write.location), self.sums.filled, version, kind
+        )
+
+
+class LoadWriter:
+    """Writes what the threads of the input run: all but the loop, after waits for its sums."""
+
+    def __init__(
+        self, plan: RingPlan, roles: RolePlan, role: ProductRole, sums: Sums, thread: Value
+    ) -> None:
+        self.plan, self.roles, self.role, self.sums = plan, roles, role, sums
+        self.thread = thread
+
+    def write_here(self, region: Any) -> None:
+        """Write the waits, and carry version and phase through the loops around."""
+        start = before(operations(region.blocks[0])[0])
+        build = IntegerWriter(start, self.plan.loop.location)
+        i1 = ir.IntegerType.get_signless(1, start.block.owner.context)
+        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
+        way = Way((*self.roles.nest.outer, self.plan.loop), self.write)
+        carry([way], [build.constant(0), build.constant(0, i1)])
+
+    def write(self, version: Value, phase: Value) -> list[Value]:
+        """The wait in the place of the loop, and the arrivals after the loads."""
+        loop, role = self.plan.loop, self.role
+        write = IntegerWriter(before(loop), loop.location)
+        self.sums.wait(self.sums.filled, version, phase, write)
+        offset = self.sums.offset(version, write)
+        for op in role.loads:
+            show_version(op, offset)
+        write = IntegerWriter(after(role.last or loop), loop.location)
+        self._arrive(version, write)
+        following = self.sums.following(version, phase, write)
+        for number, result in enumerate(loop.results):
+            result.replace_all_uses_with(loop.operands[3 + number])
+        loop.erase()
+        return following
+
+    def _arrive(self, version: Value, write: IntegerWriter) -> None:
+        """One lane of each warp arrives for all."""
+        ip, loc, context = write.ip, write.location, write.context
+        fence("before", ip, loc)
+        i32 = ir.IntegerType.get_signless(32, context)
+        create("nvvm.bar.warp.sync", [write.constant(-1, i32)], ip=ip, loc=loc)
+        branch = write_if(self.arrives, (), None, ip, loc)
+        token = ir.Type.parse("!nvgpu.mbarrier.token", context)
+        inside = at_end_of(branch.regions[0])
+        create("nvgpu.mbarrier.arrive", [self.sums.drained, version], [token], ip=inside, loc=loc)
