@@ -50,9 +50,7 @@ class RolePlan:
     threads of the input run alone, in textual order, `nest` what the producer runs instead.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
     `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
-    loop around in turn;
-    `cluster`: which blocks copy into which, if they do.
-    `products`: what a warp of its own runs that issues products of tensor memory."""
+    loop around in turn; `products`: what a warp of its own runs that issues products of tensor memory."""
 
     block: RoleBlock
     moved: tuple[Operation, ...]
