@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 Kernel = Ring | TwoGroups | ClusterKernel
+# An argument in the note of an error: "for example with %arg2 = 5, in iteration 3".
+_NUMBER = re.compile(r"%arg(\d+) = (-?\d+)")
+SCHEDULES = ("lockstep", "forward", "backward", "random")
 # What a mutant may leave out.
 _LINES = re.compile(
     r"nvgpu\.mbarrier\.(?:init|try_wait|arrive)|nvgpu\.tma\.async\.load|gpu\.barrier|nvvm\.fence"
@@ -137,12 +141,44 @@ def _without_a_line(
     return f"no {name}", ring, "\n".join([*lines[:number], *left, *lines[number + 1 :]])
 
 
-def checked(text: str) -> tuple[str, str]:
-    """What the checker says ("safe", "unknown", "unsafe"), and with which codes or reasons."""
+@dataclass(frozen=True)
+class Said:
+    """What the checker says of a kernel: "safe", "unknown" or "unsafe", with which codes or reasons, and
+    the arguments, by number, with which an error says that it is met."""
+
+    verdict: str
+    codes: str
+    example: dict[int, int]
+
+
+def checked(text: str) -> Said:
+    """Run the checker."""
     report = check_module(parse(text)).report
     found, (summary,) = verdict(report), report.of("checks")
-    return found, " ".join(
-        sorted({"unsafe": codes(report), "unknown": summary.reasons}.get(found, ()))
+    why = {"unsafe": codes(report), "unknown": summary.reasons}.get(found, ())
+    notes = [
+        note.message
+        for one in report.diagnostics
+        if one.severity == "error"
+        for note in one.notes
+        if note.message.startswith("for example")
+    ]
+    example = {int(at): int(number) for at, number in _NUMBER.findall(" ".join(notes[:1]))}
+    return Said(found, " ".join(sorted(set(why))), example)
+
+
+def with_numbers(ring: Kernel, example: dict[int, int]) -> Kernel:
+    """The same kernel run with other arguments; one that has none of these is as it was."""
+    if isinstance(ring, ClusterKernel):
+        given = [example.get(at, one) for at, one in enumerate(ring.given)]
+        return dataclasses.replace(ring, given=given)
+    if ring.counted or not example:
+        return ring
+    # The scalars are the last arguments.
+    names = ("tiles", "executions") if isinstance(ring, TwoGroups) else ("tiles",)
+    first = len(ring.arguments()) - len(names)
+    return dataclasses.replace(
+        ring, **{name: example[first + n] for n, name in enumerate(names) if first + n in example}
     )
 
 
@@ -153,7 +189,6 @@ def failure(ring: Kernel, text: str, seed: int) -> str:
     grid that is not made of clusters."""
     results = []
     grid = ring.grid if isinstance(ring, ClusterKernel) else 1
-    schedules = ("lockstep", "forward", "backward", "random")
     for number, completion in enumerate(("late", "eager", f"random:{seed}")):
         try:
             result = machine.run(
@@ -163,7 +198,7 @@ def failure(ring: Kernel, text: str, seed: int) -> str:
                 grid=grid,
                 threads=ring.threads,
                 completion=completion,
-                schedule=schedules[(seed + number) % 4],
+                schedule=SCHEDULES[(seed + number) % len(SCHEDULES)],
             )
         except (MachineError, UsageError) as error:
             if not isinstance(ring, ClusterKernel):

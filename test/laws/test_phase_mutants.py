@@ -14,6 +14,9 @@ import sys
 import pytest
 
 from helpers.paths import ROOT
+from helpers.phase_mutants import checked, failure, random_mutant, with_numbers
+from helpers.role_kernels import TwoGroups
+from helpers.tensor_kernels import Ring
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from reports import nightly_table
@@ -46,6 +49,36 @@ def test_no_failing_mutant_is_missed(seed: int) -> None:
         assert found.verdict == "unsafe", (found.kind, found.fails, found.text)
 
 
+# Without a tile the first is copied for twice; of 3 tiles the second execution begins in their slots; one
+# tile is copied to the slot after that from which it is read.
+ONLY_WITH_OTHER_NUMBERS = {
+    9_000_018: (0, "too-many-arrivals"),
+    20261122_000_098: (3, "missing-barrier"),
+    20261122_000_131: (1, "deadlock"),
+}
+
+
+@pytest.mark.parametrize("seed", ONLY_WITH_OTHER_NUMBERS)
+def test_an_error_is_met_with_the_numbers_that_it_names(seed: int) -> None:
+    tiles, code = ONLY_WITH_OTHER_NUMBERS[seed]
+    _, ring, text = random_mutant(seed)
+    said = checked(text)
+    assert (said.verdict, said.codes, list(said.example.values())) == ("unsafe", code, [tiles])
+    assert all(not failure(ring, text, order) for order in range(4))
+    assert code in failure(with_numbers(ring, said.example), text, 0)
+    found = judge_mutant(seed)
+    assert code in found.fails and not found.accused
+
+
+def test_numbers_stand_for_arguments_only() -> None:
+    counted = Ring(counted=True)
+    assert with_numbers(counted, {2: 7}) is counted
+    assert with_numbers(Ring(counted=False), {2: 7}).tiles == 7
+    assert with_numbers(Ring(counted=False, reader="products"), {2: 7}).tiles == 5
+    groups = with_numbers(TwoGroups(counted=False), {2: 7, 3: 1})
+    assert (groups.tiles, groups.executions) == (7, 1)
+
+
 # With 106 and 122 warps of their own copy, and the products' fences stand between no barriers.
 @pytest.mark.parametrize("seed", [106, 122, *range(7000, 7012)])
 def test_pipelines_of_the_expander_are_proven(seed: int) -> None:
@@ -64,8 +97,13 @@ def test_the_figures_count_what_is_wrong() -> None:
     assert is_clean(figures) and figures["mutants, failing, named"] == 2
     assert figures["mutants with roles, failing, named"] == 1
     missed = Judged("slots", 4, False, "safe", "", "source-overwritten", "module {}")
-    accused = Judged("made", 5, False, "unsafe", "deadlock", "", "module {}")
-    for wrong, name in ((missed, "missed"), (accused, "made by the expander, accused")):
+    made = Judged("made", 5, False, "unsafe", "deadlock", "", "module {}")
+    accused = Judged("no wait", 6, False, "unsafe", "deadlock", "", "module {}")
+    for wrong, name in (
+        (missed, "missed"),
+        (made, "made by the expander, accused"),
+        (accused, "mutants, accused"),
+    ):
         figures = summary([*found, wrong])
         assert not is_clean(figures) and figures[name] == 1
     assert dict(nightly_table.phases({"figures": figures}))["missed"] == "0"

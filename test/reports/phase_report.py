@@ -4,7 +4,8 @@
 
 A mutant *fails* if the machine finds a race or a deadlock in one of three completions, or if these
 give different results. What fails and is neither `unsafe` nor `unknown` for the checker is *missed*; a right
-loop that it calls unsafe is *accused*. Either makes the exit code 1. Of the right loops every third,
+loop that it calls unsafe is *accused*, and so is a mutant that fails neither with the numbers of its kind nor with
+those that the error itself names. Either makes the exit code 1. Of the right loops every third,
 and of the mutants every second has roles of its own, and some are of clusters; these are counted apart, too. Pipelines that the expander made of
 random loops (`made`) are judged by the checker alone; `tensor_loops_report.py` runs them.
 """
@@ -23,12 +24,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.cluster_mutants import ClusterKernel
 from helpers.phase_mutants import (
+    SCHEDULES,
     Kernel,
     checked,
     failure,
     made_by_the_expander,
     random_mutant,
     random_right,
+    with_numbers,
 )
 
 
@@ -54,8 +57,9 @@ class Judged:
 
     @property
     def accused(self) -> bool:
-        """Whether the checker calls a right loop unsafe."""
-        return self.kind in ("right", "made") and self.verdict == "unsafe"
+        """Whether the checker calls unsafe what is right, or does not fail with the error's own numbers."""
+        right = self.kind in ("right", "made")
+        return self.verdict == "unsafe" and (right or not self.fails)
 
 
 def judge_right(seed: int) -> Judged:
@@ -73,15 +77,21 @@ def judge_mutant(seed: int) -> Judged:
 def judge_made(seed: int) -> Judged:
     """A pipeline that the expander made."""
     text = made_by_the_expander(seed)
-    verdict, codes = checked(text)
-    return Judged("made", seed, False, verdict, codes, "", "" if verdict == "safe" else text)
+    said = checked(text)
+    kept = "" if said.verdict == "safe" else text
+    return Judged("made", seed, False, said.verdict, said.codes, "", kept)
 
 
 def _judged(kind: str, seed: int, ring: Kernel, text: str) -> Judged:
-    verdict, codes = checked(text)
+    said = checked(text)
     fails = failure(ring, text, seed)
+    if said.verdict == "unsafe" and not fails:
+        named = with_numbers(ring, said.example)
+        fails = next(
+            filter(None, (failure(named, text, seed + n) for n in range(len(SCHEDULES)))), ""
+        )
     cluster = isinstance(ring, ClusterKernel)
-    found = Judged(kind, seed, ring.specialised, verdict, codes, fails, cluster=cluster)
+    found = Judged(kind, seed, ring.specialised, said.verdict, said.codes, fails, cluster=cluster)
     kept = found.missed or found.accused or (kind == "right" and bool(fails))
     return replace(found, text=text) if kept else found
 
@@ -120,17 +130,16 @@ def summary(found: list[Judged]) -> dict[str, int]:
         ),
         "missed": sum(one.missed for one in mutants),
         "mutants, not failing": len(mutants) - len(failing),
-        "mutants, not failing, unsafe": sum(
-            one.verdict == "unsafe" and not one.fails for one in mutants
-        ),
+        "mutants, accused": sum(one.accused for one in mutants),
     }
 
 
 def is_clean(figures: dict[str, int]) -> bool:
-    """Whether nothing was missed, and no right loop accused or found wrong."""
+    """Whether nothing was missed or accused, and no right loop found wrong."""
     wrong = (
         "missed",
         "right, accused",
+        "mutants, accused",
         "right, but the machine finds something",
         "made by the expander, accused",
     )
