@@ -27,7 +27,8 @@ from mlir_async_pipe.checker.phases.address_numbers import (
     is_number,
 )
 from mlir_async_pipe.checker.phases.kinds_of_unknowns import RATIO
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, UndecidedError
+from mlir_async_pipe.checker.phases.open_questions import UndecidedError
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
 from mlir_async_pipe.checker.phases.unknown_products import exact_quotient, product
 from mlir_async_pipe.values.domains import Domain, Typed
@@ -86,7 +87,7 @@ def _take_apart(form: Form, by: int) -> None:
     if len(form.terms) != 1:
         return
     ((atom, coefficient),) = form.terms
-    if coefficient == 1 and atom.kind == "size" and isinstance(atom.key, int):
+    if coefficient == 1 and atom.kind in ("size", "unknown") and isinstance(atom.key, int):
         quotient, rest = (Atom(kind, (atom, by)) for kind in ("quotient", "remainder"))
         terms = frozenset({(quotient, by), (rest, 1)})
         raise TakeApartError(atom, Form(-form.constant, terms), quotient)
@@ -200,6 +201,7 @@ class Amounts(Domain[Amount, Knowledge]):
         found = known.parts(a, by)
         if found is not None and found[1] // by == found[2] // by:
             return normal(forms.subtract(a, forms.scale(found[0], by)))
+        known.ask_residue(a, by)
         return call("rem", a, by)
 
     @_numbers_first

@@ -22,9 +22,10 @@ from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.fault_examples import example_of
 from mlir_async_pipe.checker.phases.loop_turns import COUNTED, CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
+from mlir_async_pipe.checker.phases.open_questions import ModulusError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
-from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS, ModulusError
+from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS
 from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.phases.witness_numbers import witnesses

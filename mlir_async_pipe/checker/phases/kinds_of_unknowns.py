@@ -13,6 +13,8 @@ from mlir_async_pipe.checker.phases.unknown_products import atoms_within
 Range = tuple[int | None, int | None]
 OPEN: Range = (None, None)
 RATIO = "ratio"
+# Ends of ranges are told apart up to so many iterations.
+FARTHEST = 128
 
 
 def first_range(atom: Atom) -> Range:
@@ -55,3 +57,24 @@ def stays(atom: Atom) -> bool:
         or atom.kind in ("quotient", "remainder")
         or (atom.kind == "size" and isinstance(atom.key, tuple))
     )
+
+
+def near(low: int | None, high: int | None, by: int) -> Range:
+    """A range moved; ends that are far away are the same for all that are further, so that there is an
+    end to states where k goes on beyond what it is compared with."""
+    far = FARTHEST * abs(by)
+    low, high = (None if end is None else end + by for end in (low, high))
+    return (
+        None if low is None or (far and low < -far) else min(low, far) if far else low,
+        None if high is None or (far and high > far) else max(high, -far) if far else high,
+    )
+
+
+def larger(one: int | None, other: int) -> int:
+    """The larger of two lower ends."""
+    return other if one is None else max(one, other)
+
+
+def smaller(one: int | None, other: int) -> int:
+    """The smaller of two upper ends."""
+    return other if one is None else min(one, other)

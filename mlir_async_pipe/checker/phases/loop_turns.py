@@ -17,8 +17,8 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.open_questions import ModulusError, UndecidedError
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
-from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
 from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
@@ -55,6 +55,11 @@ class LoopTurns:
     roles: bool = False
     counted: int = COUNTED
     some_long: bool = False
+
+    def check_modulus(self, by: int) -> None:
+        """Numbers are known modulo a multiple of `by`. Raises ModulusError."""
+        if self.modulus % by:
+            raise ModulusError(by)
 
     def check_bounds(self, state: PathState, number: int) -> None:
         """Threads of a role that run a loop between bounds of their own are roles of their own.

@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.checker.phases.unknown_products import mentions
-from mlir_async_pipe.checker.step_graph import Edge
+from mlir_async_pipe.checker.step_graph import Edge, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 
@@ -198,3 +198,16 @@ class PathState:
             for number, value in strand.env.items():
                 if isinstance(value, Form) and mentions(value, atom):
                     strand.env[number] = None
+
+
+def fresh(run: Run, state: PathState, number: int) -> Form | None:
+    """What a pure op gives of which no rule is known: a number that all threads share, if they
+    share those that it is made of."""
+    values = [state.get(n) for n in run.operands]
+    if not run.makes_values or not values:
+        return None
+    if not all(isinstance(value, int | Form) for value in values):
+        return None
+    atom = Atom("unknown", ("made", number))
+    state.forget(atom)
+    return forms.of_atom(atom)

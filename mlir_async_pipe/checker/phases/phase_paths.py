@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field, replace
 
-from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
@@ -25,11 +24,12 @@ from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, is_asked
+from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
 from mlir_async_pipe.checker.phases.outlived import Outlived
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState, Strand
-from mlir_async_pipe.checker.phases.ranges_of_sums import UndecidedError
+from mlir_async_pipe.checker.phases.path_state import PathState, Strand, fresh
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
@@ -66,6 +66,10 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
+# So many times that where there is a path for each remainder of a number.
+BY_RESIDUES = 2
+# The first step of a block that a state has arrived at before.
+ARRIVED = -1
 
 Plan = Callable[[PathState, Spot], None]
 
@@ -120,15 +124,16 @@ class PhasePaths:
             blocks = self.numbers.blocks
             kind = ClusterMemory if blocks.threads else RoleMemory
             memory = kind(everybody, clocks=clocks, log=self.log, blocks=blocks)
-        start = PathState(self.numbers.given, memory, everybody)
+        known = Knowledge(beside_roles=self.classes is not None)
+        start = PathState(self.numbers.given, memory, everybody, known=known)
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        steps = 0
+        self.steps, steps = STEPS, 0
         while self.work:
             number, position, state = self.work.pop()
-            steps += len(self.plans[number]) + 4
-            if steps > STEPS:
+            steps += len(self.plans[number]) - max(position, 0) + 4
+            if steps > self.steps:
                 raise NotFollowedError("budget")
             block = self.flow.blocks[number]
             if position or not block.merges or self._arrive(block, state):
@@ -147,7 +152,7 @@ class PhasePaths:
 
     def _block(self, block: Block, first: int, state: PathState) -> None:
         spot, plans = state.spot(), self.plans[block.number]
-        position = first
+        position = first = max(first, 0)
         try:
             for position in range(first, len(plans)):
                 plans[position](state, spot)
@@ -158,7 +163,12 @@ class PhasePaths:
             self.loops.check_open(state, open_condition.form)
             state.doubtful |= self.witness and not is_asked(open_condition.form)
             for half in state.known.halves(open_condition.form):
-                self.work.append((block.number, position, state.copy(half)))
+                self.work.append((block.number, position or ARRIVED, state.copy(half)))
+        except ResiduesError as wanted:
+            self.loops.check_modulus(wanted.by)
+            self.steps = BY_RESIDUES * STEPS
+            for known in state.known.with_residues(wanted.atom, self.loops.modulus):
+                self.work.append((block.number, position or ARRIVED, state.copy(known)))
         except TakeApartError as better:
             state.take_apart(better.atom, better.form, better.quotient)
             self.work.append((block.number, position, state))
@@ -255,7 +265,7 @@ class PhasePaths:
                 if rule is not None:
                     state.env[number] = rule(spot)
                 else:
-                    state.env[number] = _fresh(run, state, number)
+                    state.env[number] = fresh(run, state, number)
 
         return execute
 
@@ -327,19 +337,6 @@ class PhasePaths:
             self._next_role(state, self._suspended(state, way.target, 0))
             return
         self.work.append((way.target, 0, state))
-
-
-def _fresh(run: Run, state: PathState, number: int) -> Form | None:
-    """What a pure op gives of which no rule is known: a number that all threads share, if they
-    share those that it is made of."""
-    values = [state.get(n) for n in run.operands]
-    if not run.makes_values or not values:
-        return None
-    if not all(isinstance(value, int | Form) for value in values):
-        return None
-    atom = Atom("unknown", ("made", number))
-    state.forget(atom)
-    return forms.of_atom(atom)
 
 
 def _lost(state: PathState, spot: Spot) -> None:

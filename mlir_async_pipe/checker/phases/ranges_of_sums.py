@@ -23,7 +23,15 @@ from mlir_async_pipe.checker.phases.kinds_of_unknowns import (
     Range,
     first_range,
     is_made_of,
+    larger,
+    near,
+    smaller,
     stays,
+)
+from mlir_async_pipe.checker.phases.open_questions import (
+    ModulusError,
+    ResiduesError,
+    UndecidedError,
 )
 from mlir_async_pipe.checker.phases.unknown_products import (
     PRODUCT,
@@ -35,26 +43,10 @@ from mlir_async_pipe.checker.phases.unknown_products import (
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 Direction = frozenset[tuple[Atom, int]]
-# Ends of ranges are told apart up to so many iterations.
-FARTHEST = 128
 # Slots times two, usually; of larger ones nothing is told.
 LARGEST_MODULUS = 64
-
-
-class UndecidedError(Exception):
-    """Whether `form` is 1 or more decides what comes next, and a path does not know it."""
-
-    def __init__(self, form: Form) -> None:
-        super().__init__(str(form))
-        self.form = form
-
-
-class ModulusError(Exception):
-    """The numbers of loops must be known modulo `modulus`, which is more than is kept of them."""
-
-    def __init__(self, modulus: int) -> None:
-        super().__init__(str(modulus))
-        self.modulus = modulus
+# A path for each remainder by slots times two.
+MOST_RESIDUES = 16
 
 
 @lru_cache(maxsize=1 << 14)
@@ -69,15 +61,17 @@ def _direction(terms: Direction) -> tuple[Direction, int]:
 @dataclass
 class Knowledge:
     """The ranges and residues of one path. `past`: ranges that were known of numbers of the kernel
-    that nothing asks for any more."""
+    that nothing asks for any more. `beside_roles`: what one role knows of a number decides where another
+    one finds it."""
 
     ranges: dict[Direction, Range] = field(default_factory=dict)
     residues: dict[Atom, tuple[int, int]] = field(default_factory=dict)
     past: dict[Direction, Range] = field(default_factory=dict)
+    beside_roles: bool = False
 
     def copy(self) -> Knowledge:
         """The same, to be changed on its own."""
-        return Knowledge(dict(self.ranges), dict(self.residues), self.past)
+        return Knowledge(dict(self.ranges), dict(self.residues), self.past, self.beside_roles)
 
     def key(self) -> Hashable:
         """What is equal for the same knowledge."""
@@ -192,16 +186,24 @@ class Knowledge:
         others = [other for other in self.ranges if len(other) > 1 and atom in dict(other)]
         for other in [] if more else others:
             self.ranges[other] = self._within(other)
-        return not any(
-            low is not None and high is not None and low > high
-            for low, high in map(self.ranges.__getitem__, [direction, *others])
-        )
+        return not any(map(self._is_empty, [direction, *others]))
+
+    def _is_empty(self, direction: Direction) -> bool:
+        """Whether no number of the residue of a direction is in its range."""
+        low, high = self.ranges[direction]
+        if low is None or high is None:
+            return False
+        for modulus in {modulus for _, modulus in self.residues.values()}:
+            residue = self.residue(Form(0, direction), modulus)
+            if residue is not None and low + (residue - low) % modulus > high:
+                return True
+        return low > high
 
     def _within(self, direction: Direction) -> Range:
         """The range of a direction, and what its unknowns leave of it."""
         (low, high), (first, last) = self.ranges[direction], self._sum(direction)
-        low = low if first is None else _larger(low, first)
-        return low, high if last is None else _smaller(high, last)
+        low = low if first is None else larger(low, first)
+        return low, high if last is None else smaller(high, last)
 
     def suppose(self, form: Form) -> None:
         """A form is 1 or more, for else nobody says what happens."""
@@ -216,9 +218,9 @@ class Knowledge:
         # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
         least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
         if factor > 0:
-            ways = [(_larger(low, least), high), (low, _smaller(high, least - 1))]
+            ways = [(larger(low, least), high), (low, smaller(high, least - 1))]
         else:
-            ways = [(low, _smaller(high, least)), (_larger(low, least + 1), high)]
+            ways = [(low, smaller(high, least)), (larger(low, least + 1), high)]
         return direction, ways
 
     def learn(self, form: Form, low: int | None, high: int | None) -> None:
@@ -257,6 +259,26 @@ class Knowledge:
             return self.residue(operand, modulus) if by % modulus == 0 else None
         inner = self.residue(operand, by * modulus)
         return None if inner is None else inner // by % modulus
+
+    def ask_residue(self, form: Form, by: int) -> None:
+        """The remainder of a number of iterations says how many slots another role is on: it is not kept
+        as an unknown. Raises ResiduesError."""
+        if not self.beside_roles or by > MOST_RESIDUES or len(form.terms) != 1:
+            return
+        ((atom, factor),) = form.terms
+        if abs(factor) == 1 and atom.kind in ("size", "quotient") and atom not in self.residues:
+            raise ResiduesError(atom, by)
+
+    def with_residues(self, atom: Atom, modulus: int) -> list[Knowledge]:
+        """What is known for each residue that an unknown may have."""
+        alone, found = frozenset({(atom, 1)}), []
+        for residue in range(modulus):
+            one = self.copy()
+            one.ranges[alone] = self._atom(atom)
+            one.residues[atom] = residue, modulus
+            if not one._is_empty(alone):
+                found.append(one)
+        return found
 
     def learn_residue(self, form: Form, modulus: int) -> None:
         """A form is one number: of the unknown in it whose residue is not known it says it."""
@@ -305,7 +327,7 @@ class Knowledge:
                 continue
             if direction == alone and atom.kind != "rest":
                 continue
-            moved[direction] = _near(low, high, by)
+            moved[direction] = near(low, high, by)
         self.ranges = moved
         own = self.residues.get(atom)
         self._drop_residues(atom)
@@ -319,22 +341,3 @@ class Knowledge:
             for other, known in self.residues.items()
             if atom not in atoms_within(other)
         }
-
-
-def _near(low: int | None, high: int | None, by: int) -> Range:
-    """A range moved; ends that are far away are the same for all that are further, so that there is an
-    end to states where k goes on beyond what it is compared with."""
-    far = FARTHEST * abs(by)
-    low, high = (None if end is None else end + by for end in (low, high))
-    return (
-        None if low is None or (far and low < -far) else min(low, far) if far else low,
-        None if high is None or (far and high > far) else max(high, -far) if far else high,
-    )
-
-
-def _larger(one: int | None, other: int) -> int:
-    return other if one is None else max(one, other)
-
-
-def _smaller(one: int | None, other: int) -> int:
-    return other if one is None else min(one, other)

@@ -119,16 +119,16 @@ class RoleMemory(AsyncMemory):
 
     def _asked(self) -> Iterator[tuple[int, int]]:
         """The limits that some clock may be compared with."""
+        done = {*self.over.values(), *(one.done for one in self.generic.values())}
         for one in self.shared.values():
             yield from ((one.column, one.over), (one.column, one.over - 1))
             events = (one.born, one.arrivals, *(end.arrivals for end in one.ends))
-            yield from ((number, tick + 1) for event in events for number, tick in event)
+            done.update(events)
             yield from ((wait.number, wait.tick + 1) for wait in one.waits)
             if one.shown is not None:
                 yield one.shown[0], one.shown[1] + 1
         yield from ((one.column, one.phase + 1) for one in self.brought.values())
-        for event in (*self.over.values(), *(one.done for one in self.generic.values())):
-            yield from ((number, tick + 1) for number, tick in event)
+        yield from ((number, tick + 1) for event in done for number, tick in event)
         yield from self.cores.asked()
 
     # mbarriers ----------------------------------------------------------------------------

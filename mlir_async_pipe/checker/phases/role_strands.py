@@ -11,8 +11,10 @@ alone. Where nobody can go on all that wait hang, in this order of the roles and
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
+from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -25,6 +27,8 @@ from mlir_async_pipe.checker.step_graph import Edge
 
 # More roles of one kind than any kernel has.
 LARGEST_SPLIT = 8
+# Iterations of a loop around that a role begins before others have.
+MOST_AHEAD = 1
 
 
 class NextRoleError(Exception):
@@ -56,7 +60,9 @@ def resume(state: PathState) -> Strand | None:
         for number, role in enumerate(state.others)
         if role.handed is None and (role.blocked is None or role.blocked[1] != memory.progress)
     ]
-    ready += [number for number, role in enumerate(state.others) if role.handed is not None]
+    ready = [number for number in ready if not _is_ahead(number, ready, state)] + [
+        number for number, role in enumerate(state.others) if role.handed is not None
+    ]
     if not ready:
         return None
     number = ready[0]
@@ -70,6 +76,29 @@ def resume(state: PathState) -> Strand | None:
         state.sides = state.sides[:-1]
         role.edge = Edge(role.block, tuple((target, target) for target, _ in role.handed))
     return role
+
+
+def _is_ahead(number: int, ready: list[int], state: PathState) -> bool:
+    """Whether a role is iterations of an outermost loop ahead of one that may go on as well: where nobody
+    lets it wait, else more and more lie between them."""
+    mine = _outermost(state.others[number])
+    theirs = (_outermost(state.others[other]) for other in ready)
+    return mine is not None and any(
+        one is not None and mine[0] == one[0] and mine[1] - one[1] > MOST_AHEAD for one in theirs
+    )
+
+
+def _outermost(role: Strand) -> tuple[Hashable, int] | None:
+    """What the number of an iteration of the outermost loop is made of, if its number is not known, and
+    how many are over beside that."""
+    turn = next(iter(role.turns.values()), None)
+    if turn is None:
+        return None
+    if turn.over >= 0:
+        return None, turn.over
+    if not isinstance(turn.value, Form) or not turn.step:
+        return None
+    return (turn.value.terms, turn.step), turn.value.constant // turn.step
 
 
 def begin_blocks(state: PathState, numbers: PathNumbers) -> None:

@@ -201,6 +201,7 @@ class Ranks:
     """Numbers by how many of those that are still asked for they reach, column by column."""
 
     limits: list[list[int]]
+    _events: dict[Event, Event] = field(default_factory=dict)
 
     @classmethod
     def of(cls, columns: int, asked: Iterable[tuple[int, int]]) -> Ranks:
@@ -224,4 +225,6 @@ class Ranks:
 
     def of_event(self, event: Event) -> Event:
         """The ranks of what one has to know to see an event."""
-        return tuple((number, self.of_one(number, tick + 1)) for number, tick in event)
+        if event not in self._events:
+            self._events[event] = tuple((n, self.of_one(n, tick + 1)) for n, tick in event)
+        return self._events[event]

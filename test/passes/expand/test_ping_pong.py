@@ -20,7 +20,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant,
     constant_value,
+    create,
     is_block_argument,
+    operations,
     source_op,
     terminator,
     walk,
@@ -145,6 +147,20 @@ def test_the_checker_proves_it(loop):
     assert (found.unsafe, found.unknown) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        PRODUCTS,
+        replace(PRODUCTS, in_flight=0, stages=2, executions=4),
+        replace(PRODUCTS, in_flight=2, stages=3, executions=2),
+    ],
+)
+def test_the_checker_proves_it_for_any_number_of_iterations(loop):
+    report = pipeline(parse(replace(loop, static=False).text()))
+    (found,) = report.of("checks")
+    assert (found.unsafe, found.unknown) == (0, 0)
+
+
 def test_the_checker_proves_it_for_any_number_of_tiles():
     """Of the loop around nobody knows how often it runs."""
     loop = replace(LOADS, trips=2, stages=2, executions=4)
@@ -158,6 +174,17 @@ def test_the_checker_proves_it_for_any_number_of_tiles():
     (found,) = report.of("checks")
     assert (found.unsafe, found.unknown) == (0, 0)
     assert wrong(loop, module, ORDERS[::2]) == []
+
+
+def test_the_checker_proves_it_for_any_number_of_tiles_and_iterations():
+    """With no iterations nothing holds the threads that copy: they go on in step even so."""
+    text = replace(PRODUCTS, static=False, in_flight=0, stages=2, executions=4).text()
+    of_tiles = "%end = scf.for %e = %i0 to %i4"
+    assert of_tiles in text
+    many = "%all = memref.dim %out, %i0 : memref<?x8xf32>\n%many = arith.divui %all, %i2 : index\n"
+    report = pipeline(parse(text.replace(of_tiles, f"{many}{of_tiles[:-2]}many")))
+    (found,) = report.of("checks")
+    assert (found.unsafe, found.unknown) == (0, 0)
 
 
 def test_a_barrier_after_all_tiles_is_one_of_each_group():
@@ -234,7 +261,8 @@ def _parity(which: int) -> Callable:
 
 def _order(module):
     """Where a group waits for its turn, where it waits in the end."""
-    threads = 2 * LOADS.threads
+    first = ops(module, "nvvm.barrier.arrive")[0]
+    threads = constant_value(first.operands[1])
     return [op for op in ops(module, "nvvm.barrier") if constant_value(op.operands[1]) == threads]
 
 
@@ -256,7 +284,7 @@ def _swapped(module) -> None:
 
 def _fewer_meet(module) -> None:
     for op in [*_order(module), *ops(module, "nvvm.barrier.arrive")]:
-        _set(op, 1, LOADS.threads)
+        _set(op, 1, (constant_value(op.operands[1]) or 0) // 2)
 
 
 def _branch(module):
@@ -318,6 +346,60 @@ def test_a_change_of_one_part_goes_wrong(mutant):
         MUTANTS[mutant](module)
     assert module.operation.verify()
     assert any(wrong(loop, module, [order]) for order in ORDERS)
+    (found,) = check(module).of("checks")
+    assert found.unsafe
+
+
+def _skipped(name: str, which: int, more: int) -> Callable:
+    """A number in what finds slot and phase after a tile of the other group is another one."""
+
+    def change(module) -> None:
+        block = _branch(module).regions[1].blocks[0]
+        op = [op for op in operations(block) if op.name == name][which]
+        _set(op, 1, (constant_value(op.operands[1]) or 0) + more)
+
+    return change
+
+
+def _one_more(module) -> None:
+    """The other group's tile is skipped as one of an iteration more."""
+    block = _branch(module).regions[1].blocks[0]
+    first = next(op for op in operations(block) if op.name == "arith.remui")
+    one = constant(1, first.operands[0].type, before(first), first.location)
+    more = create(
+        "arith.addi", [first.operands[0], one], [one.type], ip=before(first), loc=first.location
+    )
+    first.operands[0] = more.results[0]
+
+
+UNKNOWN = replace(PRODUCTS, static=False, stages=2, executions=3)
+SKIPS: dict[str, Callable] = {
+    "rounds are skipped modulo 1": _skipped("arith.remui", 0, -2),
+    "slots are skipped modulo V + 1": _skipped("arith.remui", 1, 1),
+    "a round too late": _skipped("arith.cmpi", 1, 1),
+    "slots begin anew too early": _skipped("arith.cmpi", 2, -1),
+    "one iteration more is skipped": _one_more,
+}
+AGAIN = [
+    "no arrival",
+    "nobody begins",
+    "not handed on",
+    "handed on to itself",
+    "barriers of the groups are swapped",
+    "one group meets alone",
+    "no order",
+    "the second group begins",
+    "the slot of others' tiles is not skipped",
+    "the phase of others' tiles is not skipped",
+]
+
+
+@pytest.mark.parametrize("mutant", [*SKIPS, *AGAIN])
+def test_a_change_is_not_proven_for_any_number_of_iterations(mutant):
+    module, _ = pipelined(UNKNOWN)
+    with module.context:
+        {**MUTANTS, **SKIPS}[mutant](module)
+    assert module.operation.verify()
     (found,) = check(module).of("checks")
     assert found.unsafe
 

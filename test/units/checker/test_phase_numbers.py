@@ -2,7 +2,7 @@
 
 Covers: checker/phases/amounts.py, checker/phases/ranges_of_sums.py, checker/phases/byte_places.py,
 checker/phases/path_numbers.py, checker/phases/thread_numbers.py, checker/phases/address_numbers.py,
-checker/phases/spot.py
+checker/phases/spot.py, checker/phases/open_questions.py, checker/phases/kinds_of_unknowns.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, TakeApartError
 from mlir_async_pipe.checker.phases.byte_places import Place, region_of_view, value_of
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, ModulusError, UndecidedError
+from mlir_async_pipe.checker.phases.open_questions import (
+    ModulusError,
+    ResiduesError,
+    UndecidedError,
+)
+from mlir_async_pipe.checker.phases.ranges_of_sums import MOST_RESIDUES, Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, of_array
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.numbers import NUMBERS
@@ -138,6 +143,36 @@ OPS = {
     **dict.fromkeys("addi subi muli divui remui andi minui maxsi".split(), "index"),
     **{f"cmpi {p}": "index" for p in "eq ne slt sle sgt sge ult ule ugt uge".split()},
 }
+
+
+ANY = forms.of_atom(Atom("size", 7))
+
+
+@pytest.mark.parametrize(("low", "high", "left"), [(1, None, [0, 1, 2, 3]), (2, 4, [0, 2, 3])])
+def test_a_path_for_each_residue_that_a_number_in_its_range_has(low, high, left) -> None:
+    known = Knowledge(beside_roles=True)
+    known.learn(ANY, low, high)
+    with pytest.raises(ResiduesError) as asked:
+        known.ask_residue(ANY, 4)
+    made = known.with_residues(asked.value.atom, asked.value.by)
+    assert [one.residue(ANY, 4) for one in made] == left
+    for one in made:
+        one.ask_residue(ANY, 4)
+
+
+def test_threads_that_go_one_way_are_not_asked_for_residues() -> None:
+    Knowledge().ask_residue(ANY, 4)
+    Knowledge(beside_roles=True).ask_residue(ANY, MOST_RESIDUES + 1)
+
+
+@pytest.mark.parametrize("residue", range(6))
+def test_no_number_is_left_where_residue_and_range_are_apart(residue: int) -> None:
+    """n from 3 to 4: each half has the numbers of the residue, or is none."""
+    known = Knowledge()
+    known.learn(ANY, 3, None)
+    known.residues[Atom("size", 7)] = residue, 6
+    halves = known.halves(forms.add(ANY, Form(-4)))
+    assert len(halves) == 1 + (residue in (3, 4))
 
 
 @pytest.mark.parametrize("name", OPS)
