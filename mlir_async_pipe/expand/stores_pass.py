@@ -84,8 +84,7 @@ def run(module: Any, options: StoresOptions, session: Session) -> None:
     for loop in loops:
         remove(loop, (STORES_IN_FLIGHT,))
     rooms = Rooms([(plan.wait, plan.buffers) for plan in plans])
-    for plan in plans:
-        write_stores(plan, rooms.of(plan.wait, plan.buffers))
+    write_stores(plans, rooms)
     rooms.close(module)
 
 

@@ -6,7 +6,8 @@ taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for wh
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
 Covers: expand/plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
-checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py
+checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py,
+expand/plan/store_tiles.py, expand/plan/same_each_time.py, expand/write/carried_ring.py
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import pytest
 
+from helpers.many_stores import stored_loop, stores_kernel
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import Operation, Value
+from mlir_async_pipe.expand.write import carried_ring
 from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -239,6 +244,76 @@ def test_twice_the_loops_of_tensor_copies_take_twice_the_calls() -> None:
 
     calls_of(1)
     one, two, four = (calls_of(10 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
+STORED: dict[str, Callable[[int], str]] = {
+    "loops": lambda n: stores_kernel(n, "".join(stored_loop(range(k, k + 1)) for k in range(n))),
+    "stores": lambda n: stores_kernel(n, stored_loop(range(n))),
+    "statements": lambda n: stores_kernel(1, stored_loop(range(1), n)),
+    "stores-and-statements": lambda n: stores_kernel(n, stored_loop(range(n), n)),
+}
+
+
+@pytest.mark.parametrize("shape", STORED)
+def test_twice_the_tensor_stores_take_twice_the_calls(shape: str) -> None:
+    def calls_of(size: int) -> int:
+        with new_context():
+            module, session = ir.Module.parse(STORED[shape](size)), Session()
+            return calls_in(partial(run, "async-pipe-stores", module, session))
+
+    calls_of(1)
+    one, two, four = (calls_of(10 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
+def test_an_op_around_stored_loops_is_written_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the slots of all loops in it: what it carries counts in no call."""
+    carried: list[int] = []
+    written = carried_ring.again
+
+    def counted(op: Operation, operands: list[Value], *rest: Any) -> Operation:
+        if op.name == "scf.for":
+            carried.append(len(operands) - 3)
+        return written(op, operands, *rest)
+
+    monkeypatch.setattr(carried_ring, "again", counted)
+    with new_context():
+        module = ir.Module.parse(STORED["loops"](5))
+        run("async-pipe-stores", module, Session())
+        assert module.operation.verify()
+    assert carried == [5]
+
+
+def functions_of(bodies: list[str]) -> str:
+    """A module of a function for each body."""
+    made = []
+    for number, body in enumerate(bodies):
+        whole = kernel(1, body).replace("@f", f"@f{number}")
+        made.append(whole[whole.index("gpu.func") : whole.rindex("}")])
+    return "gpu.module @m {\n" + "\n".join(made) + "}"
+
+
+FUNCTIONS: dict[str, tuple[Callable[[int], str], int]] = {
+    "equal": (lambda n: functions_of([loop()] * n), 15),
+    "different": (lambda n: functions_of([different_loop(k) for k in range(n)]), 8),
+    "without-loops": (lambda n: functions_of([loop(), loop(), *[""] * n]), 15),
+    "two-of-many-ops": (lambda n: functions_of([loop(n)] * 2), 50),
+}
+
+
+@pytest.mark.parametrize("shape", FUNCTIONS)
+def test_twice_the_functions_take_twice_the_calls(shape: str) -> None:
+    build, size = FUNCTIONS[shape]
+
+    def calls_of(functions: int) -> int:
+        with new_context():
+            module, session = ir.Module.parse(build(functions)), Session()
+            run("async-pipe-schedule", module, session)
+            return calls_in(partial(run, "async-pipe-expand", module, session))
+
+    calls_of(1)
+    one, two, four = (calls_of(size * times) for times in (1, 2, 4))
     assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 

@@ -71,7 +71,7 @@ class Function:
         """The unknown location, which views of slots have, and those of all that has one."""
         return [ir.Location.unknown(self.op.context), *(each.location for each in self.located)]
 
-    @property
+    @cached_property
     def arguments(self) -> list[Value]:
         """What the function is handed."""
         return list(self.op.regions[0].blocks[0].arguments)

@@ -73,11 +73,13 @@ def tile_buffers(
     """The buffers that tensor copies fill, or read, with so many versions each.
 
     Raises PipelineError (buffer-not-versionable)."""
-    regions = [_of_window(region) for region in regions]
+    of_roots: dict[Any, list[Region]] = {}
+    for region in map(_of_window, regions):
+        if region.root is not None:
+            of_roots.setdefault(region.root.identity, []).append(region)
     asked = tensor_alignments(function)
     buffers = []
-    for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
-        found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
+    for found in map(tuple, of_roots.values()):
         root = found[0].root
         assert root is not None
         _check_memory(root, found)

@@ -24,30 +24,38 @@ from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, names_memory
 
 
-def what_changes(values: Iterable[Value], loop: Operation) -> Operation | None:
-    """The op, or the holder of a block argument, by which one of `values` may differ from one
-    iteration of the loop to the next, or take other values in inner loops; None if none does."""
-    pending, seen = list(values), set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if is_block_argument(value):
-            argument = ir.BlockArgument(value)
-            holder = argument.owner.owner.operation
-            if loop not in (holder, *ancestors(holder)):
+class SameEachTime:
+    """Asked of a loop; each value is looked at once, whoever uses it."""
+
+    def __init__(self, loop: Operation) -> None:
+        self._loop = loop
+        self._seen: set[Value] = set()
+
+    def what_changes(self, values: Iterable[Value]) -> Operation | None:
+        """The op, or the holder of a block argument, by which one of `values` may differ from one
+        iteration of the loop to the next, or take other values in inner loops; None if none does.
+        Not asked again once something changes."""
+        loop, pending = self._loop, list(values)
+        while pending:
+            value = pending.pop()
+            if value in self._seen:
                 continue
-            if holder == loop or holder.name != "scf.for" or argument.arg_number:
-                return holder
-            pending += list(holder.operands)[:3]
-            continue
-        op = defining_op(value)
-        assert op is not None
-        if loop not in ancestors(op) or names_memory(op):
-            continue
-        named = is_pure(op) or op.name in VIEW_OPS or op.name in ADDRESS_OPS
-        if (not named and use_of(op) != "handle") or len(op.regions):
-            return op
-        pending += list(op.operands)
-    return None
+            self._seen.add(value)
+            if is_block_argument(value):
+                argument = ir.BlockArgument(value)
+                holder = argument.owner.owner.operation
+                if loop not in (holder, *ancestors(holder)):
+                    continue
+                if holder == loop or holder.name != "scf.for" or argument.arg_number:
+                    return holder
+                pending += list(holder.operands)[:3]
+                continue
+            op = defining_op(value)
+            assert op is not None
+            if loop not in ancestors(op) or names_memory(op):
+                continue
+            named = is_pure(op) or op.name in VIEW_OPS or op.name in ADDRESS_OPS
+            if (not named and use_of(op) != "handle") or len(op.regions):
+                return op
+            pending += list(op.operands)
+        return None

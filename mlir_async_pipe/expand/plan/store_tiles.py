@@ -29,7 +29,7 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
-from mlir_async_pipe.expand.plan.same_each_time import what_changes
+from mlir_async_pipe.expand.plan.same_each_time import SameEachTime
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
@@ -67,16 +67,16 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     assert function is not None
     buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)
     places = {op: place for place, op in enumerate(walk(loop))}
-    of_tiles = [_writes(loop, buffer, function, stores) for buffer in buffers]
-    parts = [*stores, commit, wait, *(access.op for writes in of_tiles for access in writes)]
-    holder = _holder(loop, parts)
+    of_tiles = _writes(loop, buffers, function, stores)
+    parts = {*stores, commit, wait, *(access.op for writes in of_tiles for access in writes)}
+    holder, same = _holder(loop, parts), SameEachTime(loop)
     for op in (*stores, commit, wait):
-        _check_conditions(op, holder, loop)
+        _check_conditions(op, holder, loop, same)
     for buffer, writes in zip(buffers, of_tiles, strict=True):
         _check_order(places, writes, stores, commit, wait)
-        _check_met(holder, wait, writes[0].op)
         if not declared_private(buffer.root):
-            _check_the_same(holder, loop, writes)
+            _check_the_same(holder, loop, writes, same)
+    _check_met(holder, wait, [writes[0].op for writes in of_tiles])
     depth = list(ancestors(wait)).index(holder)
     planned = {buffer.root.identity for buffer in buffers}
     free = None if limit is None else limit - around.workgroup_bytes_beside(loop, planned)
@@ -134,7 +134,7 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
     return stores, commit, wait
 
 
-def _holder(loop: Operation, parts: list[Operation]) -> Operation:
+def _holder(loop: Operation, parts: set[Operation]) -> Operation:
     """The loop, or the innermost branch in it, in one block of which all of these stand."""
     holder = loop
     while True:
@@ -153,14 +153,16 @@ def _child(op: Operation, holder: Operation) -> Operation:
     return next(each for each in (op, *ancestors(op)) if parent(each) == holder)
 
 
-def _check_conditions(op: Operation, holder: Operation, loop: Operation) -> None:
+def _check_conditions(
+    op: Operation, holder: Operation, loop: Operation, same: SameEachTime
+) -> None:
     """An op happens whenever the holder's block is run, or never: for each thread."""
     for above in ancestors(op):
         if above == holder:
             return
         if above.name != "scf.if":
             raise _refused(f"it stands inside of '{above.name}'", op, loop)
-        if what_changes(above.operands[:1], loop) is not None:
+        if same.what_changes(above.operands[:1]) is not None:
             raise _refused("it stands under a condition that changes in the loop", op, loop)
 
 
@@ -174,30 +176,34 @@ def _check_around(loop: Operation, wait: Operation) -> None:
 
 
 def _writes(
-    loop: Operation, buffer: BufferPlan, function: Operation, stores: list[Operation]
-) -> list[Access]:
-    """The writes of a tile; all else that uses it is the stores, and views in the loop."""
-    identity = buffer.root.identity
-    for op in users_of_memory(function).get(identity, ()):
+    loop: Operation,
+    buffers: tuple[BufferPlan, ...],
+    function: Operation,
+    stores: list[Operation],
+) -> list[list[Access]]:
+    """The writes of each tile; all else that uses it is the stores, and views in the loop."""
+    writes: dict[object, list[Access]] = {buffer.root.identity: [] for buffer in buffers}
+    for op in (op for tile in writes for op in users_of_memory(function).get(tile, ())):
         if loop not in ancestors(op):
             if op.name in DEALLOCATION_OPS:
                 continue
             raise _refused(f"'{op.name}' uses its tile outside of the loop", op, loop)
         if not shows_slots(op):
             raise _refused(f"'{op.name}' names its tile in a way that cannot take a slot", op, loop)
-    writes = []
-    for op in walk(loop):
+    storing = set(stores)
+    for op in (op for op in walk(loop) if op not in storing):
         for access in accesses(op):
-            if op in stores or root_of(access.memory).identity != identity:
+            of_tile = writes.get(root_of(access.memory).identity)
+            if of_tile is None:
                 continue
             row = row_of(op)
             if access.kind != "write" or access.asynchronous or row is None or row.by_proxy:
                 why = f"'{op.name}' does more to its tile than to write it before the store"
                 raise _refused(why, op, loop)
-            writes.append(access)
-    if not writes:
+            of_tile.append(access)
+    if not all(writes.values()):
         raise _refused("nothing in the loop writes its tile", stores[0], loop)
-    return writes
+    return list(writes.values())
 
 
 def _check_order(
@@ -218,13 +224,15 @@ def _check_order(
         )
 
 
-def _check_met(holder: Operation, wait: Operation, write: Operation) -> None:
-    """Threads meet after the wait, before one of them writes again."""
-    start, end = (_child(each, holder) for each in (wait, write))
+def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> None:
+    """Threads meet after the wait, before one of them writes a tile again."""
+    start = _child(wait, holder)
     order = operations(start.block)
-    first, last = order.index(start), order.index(end)
-    between = order[first:last] if first < last else [*order[first:], *order[:last]]
-    if not any(map(_meets, between)):
+    first = order.index(start)
+    since = {op: number for number, op in enumerate([*order[first:], *order[:first]])}
+    met = next((number for op, number in since.items() if _meets(op)), len(since))
+    # 0: the wait and the write stand in one op, and the next iteration's comes after all others.
+    if any(met >= (since[_child(write, holder)] or len(since)) for write in writes):
         why = "no barrier stands between its wait and the next iteration's writes"
         raise _refused(why, wait, holder)
 
@@ -234,7 +242,9 @@ def _meets(op: Operation) -> bool:
     return row is not None and row.barrier is not None and "workgroup" in row.barrier(op)
 
 
-def _check_the_same(holder: Operation, loop: Operation, writes: Iterable[Access]) -> None:
+def _check_the_same(
+    holder: Operation, loop: Operation, writes: Iterable[Access], same: SameEachTime
+) -> None:
     """Each iteration writes the same elements."""
     for access in writes:
         row = ROWS[access.op.name]
@@ -251,7 +261,7 @@ def _check_the_same(holder: Operation, loop: Operation, writes: Iterable[Access]
             if not carries_slots(above):
                 raise _refused("a write of its tile stands inside of it", above, loop)
             where += list(above.operands)[: 3 if above.name == "scf.for" else 1]
-        changing = what_changes(where, loop)
+        changing = same.what_changes(where)
         if changing is not None:
             raise PipelineError(
                 f"cannot leave its stores in flight: which elements '{access.op.name}' writes may "

@@ -1,4 +1,5 @@
-"""Takes slot and phase through the ops around the loops of a ring, from one loop to the next.
+"""Takes slot and phase through the ops around the loops of a ring, from one loop to the next; and what
+several rings carry through the ops around all of them at once.
 
 scf.for %tile = … {                         %slot, %phase = scf.for %tile = … iter_args(%s = 0, %p = 0) {
   scf.for %k = … { a loop of the ring }       %s1, %p1 = scf.for %k = … iter_args(%s, %p) { … }
@@ -13,6 +14,7 @@ scf.for %tile = … {                         %slot, %phase = scf.for %tile = �
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -28,11 +30,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 
 
 class Way(NamedTuple):
-    """The ops down to a loop of the ring, outermost first, that loop last; `write` writes it from
-    slot and phase, and returns those after it."""
+    """The ops down to a loop of a ring, outermost first, that loop last; `write` writes it from the
+    values of the state that are the ring's, by their numbers, and returns those after it."""
 
     ops: tuple[Operation, ...]
     write: Callable[..., list[Value]]
+    values: tuple[int, ...] = (0, 1)
 
 
 def between(outer: Operation, loop: Operation) -> list[Operation]:
@@ -47,18 +50,30 @@ def between(outer: Operation, loop: Operation) -> list[Operation]:
 
 def carry(ways: list[Way], state: list[Value]) -> list[Value]:
     """Write the loops, which stand in this order below one block; returns `state` after them."""
-    while ways:
-        op, *inner = ways[0].ops
-        together = [way for way in ways if way.ops[0] == op]
-        ways = ways[len(together) :]
-        if inner:
-            state = _through(op, [Way(way.ops[1:], way.write) for way in together], state)
+    held = dict(enumerate(state))
+    _carry(ways, held)
+    return list(held.values())
+
+
+def _carry(ways: list[Way], held: dict[int, Value]) -> None:
+    """Write the loops; `held` has each value of the state by its number, before and then after."""
+    # Grouped before anything is written: what is written again cannot be asked any more.
+    for together in [list(group) for _, group in groupby(ways, lambda way: way.ops[0])]:
+        if len(together[0].ops) == 1:
+            ((_, write, numbers),) = together
+            after = write(*(held[number] for number in numbers))
         else:
-            state = together[0].write(*state)
-    return state
+            inner = [way._replace(ops=way.ops[1:]) for way in together]
+            numbers = tuple(dict.fromkeys(n for way in inner for n in way.values))
+            after = _through(
+                together[0].ops[0], inner, {number: held[number] for number in numbers}
+            )
+        held.update(zip(numbers, after, strict=True))
 
 
-def _through(op: Operation, ways: list[Way], state: list[Value]) -> list[Value]:
+def _through(op: Operation, ways: list[Way], held: dict[int, Value]) -> list[Value]:
+    """The op, through which the values go that loops in it take part in; returns those after it."""
+    state = list(held.values())
     made = _with_values(op, state)
     # Asked before anything is written: a loop that is written is another op.
     by_region = [
@@ -70,9 +85,11 @@ def _through(op: Operation, ways: list[Way], state: list[Value]) -> list[Value]:
             create("scf.yield", state, ip=ip, loc=op.location)
             continue
         block = region.blocks[0]
-        after = carry(own, state if made.name == "scf.if" else list(block.arguments)[-len(state) :])
+        begin = state if made.name == "scf.if" else list(block.arguments)[-len(state) :]
+        inside = dict(zip(held, begin, strict=True))
+        _carry(own, inside)
         end = terminator(block)
-        again(end, [*end.operands, *after])
+        again(end, [*end.operands, *inside.values()])
     return list(made.results)[-len(state) :]
 
 

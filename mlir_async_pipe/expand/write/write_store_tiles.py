@@ -14,6 +14,7 @@ outermost of them.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import dropwhile, takewhile
 
 from mlir_async_pipe.bindings import ir
@@ -35,7 +36,7 @@ from mlir_async_pipe.expand.plan.store_tiles import StorePlan, carries_slots, wa
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
-from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.loops.annotations import DRAIN, STORES_IN_FLIGHT
 from mlir_async_pipe.vocabulary import ROWS
 
@@ -49,19 +50,19 @@ def mark_stores(tops: list[Operation]) -> None:
                 loop.attributes[STORES_IN_FLIGHT] = ir.UnitAttr.get(loop.context)
 
 
-def write_stores(plan: StorePlan, buffers: list[VersionedBuffer]) -> None:
-    """Write one planned loop."""
-    chain = _chain(plan)
-    integers = Integers(chain[0], 0, 0, None, before(chain[0]))
-    first = integers.slot(0)
-
-    def write(slot: Value) -> list[Value]:
-        return [_write_holder(plan, buffers, slot)]
-
-    (last,) = carry([Way(tuple(chain), write)], [first])
-    top = source_op(last)
-    left = _count(plan.wait.clone(ip=after(top)).operation, 0)
-    left.attributes[DRAIN] = ir.UnitAttr.get(top.context)
+def write_stores(plans: list[StorePlan], rooms: Rooms) -> None:
+    """Write the planned loops, in the order of the text. An op around several of them is written again
+    once, with the slots of all."""
+    ways, slots = [], list[Value]()
+    for plan in plans:
+        chain = _chain(plan)
+        write = partial(_write_holder, plan, rooms.of(plan.wait, plan.buffers))
+        ways.append(Way(tuple(chain), write, (len(slots),)))
+        slots.append(Integers(chain[0], 0, 0, None, before(chain[0])).slot(0))
+    for plan, last in zip(plans, carry(ways, slots), strict=True):
+        top = source_op(last)
+        left = _count(plan.wait.clone(ip=after(top)).operation, 0)
+        left.attributes[DRAIN] = ir.UnitAttr.get(top.context)
 
 
 def _chain(plan: StorePlan) -> list[Operation]:
@@ -70,7 +71,7 @@ def _chain(plan: StorePlan) -> list[Operation]:
     return list(dropwhile(lambda op: op.name != "scf.for", reversed(list(found))))
 
 
-def _write_holder(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) -> Value:
+def _write_holder(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) -> list[Value]:
     """The loop, or the branch in it, with a slot more; returns the slot after it."""
     holder = list(ancestors(plan.wait))[plan.depth]
     number = len(holder.results)
@@ -95,7 +96,7 @@ def _write_holder(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) 
             integers = Integers(loop, 0, 0, None, before(end))
             following = integers.next_slot(slot, plan.in_flight + 1)
         again(end, [*end.operands, following])
-    return made.results[number]
+    return [made.results[number]]
 
 
 def _count(wait: Operation, left: int) -> Operation:

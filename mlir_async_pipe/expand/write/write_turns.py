@@ -73,7 +73,7 @@ class TurnsWriter(ConsumerWriter):
         kind = turns.around.regions[0].blocks[0].arguments[0].type
         i1 = ir.IntegerType.get_signless(1, self.context)
         state = [build.constant(0), build.constant(0, i1), first, build.constant(0, kind)]
-        mine = carry([Way((turns.around, self.kernel), self.write_tile)], state)[2]
+        mine = carry([Way((turns.around, self.kernel), self.write_tile, (0, 1, 2, 3))], state)[2]
         around = source_op(mine)
         ends = write_if(mine, (), None, after(around), loc)
         self._meet(before(end_of(ends.regions[0])))

@@ -80,6 +80,26 @@ def subtiles(text: str) -> str:
     return text.replace("\n  return", "\n}\n  return")
 
 
+def two_tiles(text: str) -> str:
+    """Two loops in one, one for rows of even numbers, one for the others, each with a tile of its own."""
+    start, end = text.index("  scf.for %i"), text.index("  return")
+    even, odd = (
+        text[start:end].replace("%o ", f"{o} ").replace("%o[", f"{o}[") for o in ("%o", "%p")
+    )
+    even = even.replace("%i = %c0 to %n", "%i = %from to %next")
+    odd = odd.replace("%i = %c0 to %n", "%i = %next to %last")
+    return f"""{text[:start]}
+  %p = memref.alloc() : memref<64xf32, WG>
+  %c2 = arith.constant 2 : index
+  scf.for %from = %c0 to %n step %c2 {{
+    %next = arith.addi %from, %c1 : index
+    %after = arith.addi %from, %c2 : index
+    %last = arith.minui %after, %n : index
+    {even}{odd}
+  }}
+{text[end:]}"""
+
+
 FORMS: dict[str, tuple[str, Callable[[], list[Any]], int, Any]] = {
     "in the loop": (stores_text(), LOOP.arguments, 1, LOOP.expected(LOOP.arguments())),
     "after the loop": (
@@ -146,6 +166,17 @@ def test_stores_stay_in_flight_and_are_proven_and_right(name: str) -> None:
     assert made.bytes == (made.in_flight + 1) * 256
     assert f"memref<{made.in_flight + 1}x64xf32, #gpu" in str(module)
     assert wrong_runs(module, *how) == []
+
+
+def test_loops_in_one_loop_go_on_with_slots_of_their_own() -> None:
+    module = parse(two_tiles(plain_text(ONE)))
+    report = pipeline(module, check="error")
+    (check,) = report.of("checks")
+    assert (check.unsafe, check.unknown) == (0, 0)
+    assert [made.slots for made in report.of("stores")] == [2, 2]
+    # One wait after the loop around is enough for both.
+    assert waits(module) == [1, 1, 0]
+    assert wrong_runs(module, plain_arguments, 0, ROWS) == []
 
 
 WRONG = {
