@@ -83,7 +83,7 @@ _SENTENCES = {
     "barrier-not-initialised": "'{op}' uses an mbarrier that is not initialised",
     "init-not-visible": "'{op}' may run before '{other}' of another thread",
     "block-ended": "'{op}' may come when the block that it reaches has ended",
-    "out-of-bounds": "'{op}' names a block that is not in the cluster",
+    "out-of-bounds": "'{op}' is out of bounds",
     "unwaited-copy": "'{op}' may still use workgroup memory when the block ends",
 }
 PHASE_SENTENCES = _SENTENCES

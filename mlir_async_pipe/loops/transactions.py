@@ -10,9 +10,7 @@ Each iteration has one of each for an mbarrier, which is named by a group and a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
 
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
@@ -36,8 +34,6 @@ from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import ROWS, Row, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes, is_im2col
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
-
-_BARRIERS = re.compile(r"num_barriers = (\d+)")
 
 
 @dataclass(frozen=True)
@@ -102,12 +98,6 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
         _check_bytes(transaction)
     places = {op: place for place, op in enumerate(top)}
     return tuple(sorted(made, key=lambda transaction: places[transaction.wait]))
-
-
-def number_of_mbarriers(kind: Any) -> int:
-    """The mbarriers of a group of this type."""
-    found = _BARRIERS.search(str(kind))
-    return int(found[1]) if found else 1
 
 
 def _completes_on_mbarrier(op: Operation) -> bool:

@@ -28,7 +28,7 @@ from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 
-# Bytes of an mbarrier, and what it is aligned to.
+# Bytes of an mbarrier, and what it is aligned to (PTX ISA: an object of 64 bits).
 MBARRIER_BYTES = 8
 
 Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
@@ -141,6 +141,15 @@ def is_unfollowed(op: Any) -> bool:
     """Whether an op has to do with mbarriers, clusters or bulk copies, and no rule says what."""
     name = op.name
     return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
+
+
+_GROUP = re.compile(r"num_barriers = (\d+)")
+
+
+def number_of_mbarriers(group: Any) -> int:
+    """How many mbarriers a type of groups says that it has; one where it says nothing."""
+    given = _GROUP.search(str(group))
+    return int(given[1]) if given else 1
 
 
 def is_im2col(op: Any) -> bool:

@@ -19,8 +19,8 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Report, Session
 
-# What the machine reports and the checker proves; the rest (bounds, reads of memory that
-# nobody wrote, other blocks) is none of the checker's business.
+# What the machine reports and the checker proves of kernels without mbarriers; the rest (bounds,
+# reads of memory that nobody wrote, other blocks) is none of its business there.
 RACES = frozenset(
     "read-in-flight overwrite-in-flight source-overwritten atomic-in-flight not-visible "
     "missing-barrier".split()

@@ -110,7 +110,11 @@ def _drawn(seed: int, draw: random.Random) -> tuple[str, Kernel, str]:
         return _without_a_line(groups, draw)
     ring = random_ring(seed, specialised=draw.random() < 0.4)
     ring = dataclasses.replace(ring, tiles=2 * ring.slots + 1, executions=2)
-    kind = draw.choice(("part", "line", "change", "slots"))
+    kind = draw.choice(("part", "line", "change", "slots", "beyond"))
+    if kind == "beyond":
+        number = "%slots = arith.constant {} : index"
+        wrong = ring.text().replace(number.format(ring.slots), number.format(ring.slots + 1))
+        return "a slot beyond the ring", ring, wrong
     if kind == "slots" and ring.slots > 1:
         fewer = dataclasses.replace(ring, slots=ring.slots - 1)
         return kind, fewer, fewer.text()

@@ -6,6 +6,7 @@
     arrivals       mbarriers: arrivals, bytes and phases; async_memory: who may touch which bytes
     role_phases    the same between roles, role_memory, by warp_clocks: what warps know of each other
     cluster_blocks blocks of a cluster as such roles; cluster_memory: what they do to each other's
+    memory_ends    what is surely beyond its group, buffer or columns
     amounts        numbers on a path: exact ones, one for each thread, or sums of unknowns
 
 May import what the checker may, and of the checker its graph, forms and sites. Public:

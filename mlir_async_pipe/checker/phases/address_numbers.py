@@ -10,7 +10,7 @@ import numpy as np
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
+from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, threads_of
 
 # An address in units of 16 bytes, as descriptors of products hold it.
 UNIT_BYTES = 16
@@ -38,13 +38,16 @@ def is_address(form: Form) -> bool:
     )
 
 
-def address_parts(form: Form) -> tuple[Atom, list[int]]:
-    """The buffer of an address, and all numbers that threads add to it."""
+def address_parts(form: Form, mask: int | None = None) -> tuple[Atom, list[int]]:
+    """The buffer of an address, and all numbers that threads add to it, those of a mask if one is
+    given."""
     (atom,) = (atom for atom, _ in form.terms if atom.kind != EACH)
     numbers = np.asarray(form.constant, np.int64)
     for each, coefficient in form.terms:
         if each.kind == EACH:
             numbers = numbers + coefficient * np.frombuffer(each.key, np.int64)
+    if mask is not None and numbers.ndim:
+        numbers = numbers[list(threads_of(mask))]
     return atom, sorted({int(number) for number in numbers.reshape(-1)})
 
 

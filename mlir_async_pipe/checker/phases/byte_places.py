@@ -274,7 +274,7 @@ def region_of_access(
         strides, _ = strides_and_offset(memref)
         size = element_bytes(memref)
     except ValueError:
-        return _bytes_from(place, extent)
+        return _extent_from(place, extent)
     except UnknownLayoutError:
         return Region(place.root)
     if len(indices) != len(strides) or len(extent) > len(strides):
@@ -303,8 +303,15 @@ def _is_dense(value: Value, span: int) -> bool:
     return bool((np.diff(np.unique(value.numbers)) <= span).all())
 
 
-def _bytes_from(place: Place, extent: tuple[int, ...]) -> Region:
-    """Bytes after a pointer."""
+def bytes_from(place: Place, size: int | None) -> Region:
+    """The bytes from a pointer on that a copy moves."""
+    if place.low is None or place.low != place.high or size is None:
+        return Region(place.root)
+    return Region(place.root, place.low, place.low + size, True)
+
+
+def _extent_from(place: Place, extent: tuple[int, ...]) -> Region:
+    """Bytes after a pointer that threads access."""
     if place.low is None or place.high is None or len(extent) != 1:
         return Region(place.root)
     return Region(place.root, place.low, place.high + extent[0], place.low == place.high)

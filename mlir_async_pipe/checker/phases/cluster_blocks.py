@@ -89,6 +89,11 @@ class Blocks:
             raise PhaseFault("out-of-bounds", op, op, told)
 
 
+def named_root(root: int) -> int:
+    """A piece of memory as it is named, in whichever block it is."""
+    return root % _ROOTS
+
+
 def block_of(root: int) -> int:
     """The block of a piece of memory; -1 of what is of no block."""
     return root // _ROOTS - 1

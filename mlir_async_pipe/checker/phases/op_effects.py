@@ -24,10 +24,12 @@ from mlir_async_pipe.checker.phases.byte_places import (
     Described,
     Place,
     Region,
+    bytes_from,
     region_of_access,
     region_of_view,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
+from mlir_async_pipe.checker.phases.memory_ends import Bounds
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
@@ -43,7 +45,6 @@ from mlir_async_pipe.vocabulary import (
     row_of,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
-    MBARRIER_BYTES,
     MBARRIER_OPS,
     PROXY_FENCES,
     MbarrierRule,
@@ -71,6 +72,9 @@ class OpEffects:
     ops: list[Run] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.bounds = Bounds(self.sites, self.number)
+
     def number(self, run: Run) -> int:
         """The number of a step."""
         if id(run) not in self._numbers:
@@ -82,7 +86,11 @@ class OpEffects:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
         op = run.op
         if tensor_use(op) is not None:
-            return None if run.makes_values else tensor_effect(run, self.number(run), self.touched)
+            return (
+                None
+                if run.makes_values
+                else tensor_effect(run, self.number(run), self.touched, self.bounds)
+            )
         if is_unfollowed(op):
             return _not_followed
         if run.makes_values:
@@ -145,7 +153,7 @@ class OpEffects:
         self, spot: Spot, run: Run, rule: MbarrierRule, at: dict[str, int], number: int
     ) -> None:
         memory, mask = spot.memory, spot.threads()
-        key = _barrier(spot, at)
+        key = self.bounds.mbarrier(spot, at, number)
         match rule.use:
             case "init":
                 memory.init(key, number, mask, spot.exact(at["arrivals"]))
@@ -162,7 +170,7 @@ class OpEffects:
                 region, size = self._box(spot, run, at)
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
-                    memory.issue_copy(there, number, mask, lands, size)
+                    memory.issue_copy(there, number, mask, self.bounds.check(lands, number), size)
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -191,7 +199,7 @@ class OpEffects:
         at = operands_of(run, MBARRIER_OPS[run.op.name])
         if spot.mask != spot.memory.everybody:
             return None
-        return spot.memory.running_parity(_barrier(spot, at))
+        return spot.memory.running_parity(self.bounds.mbarrier(spot, at, self.number(run)))
 
     def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
         """Where a copy writes, and how many bytes."""
@@ -200,7 +208,7 @@ class OpEffects:
         kind = run.op.operands[0].type
         if str(kind).startswith("memref<"):
             return region_of_view(place, kind), size
-        return _bytes_from(place, size), size
+        return bytes_from(place, size), size
 
     # Queues -------------------------------------------------------------------------------
 
@@ -237,7 +245,7 @@ class OpEffects:
             if isinstance(value, Described):
                 regions = [value.region]
             elif isinstance(value, Form) and is_address(value):
-                atom, numbers = address_parts(value)
+                atom, numbers = address_parts(value, spot.mask)
                 regions = [
                     Region(int(str(atom.key)), low, high, True)
                     for descriptor in numbers
@@ -246,6 +254,7 @@ class OpEffects:
             else:
                 regions = []
             for region in regions or spot.memory.blocks.anywhere(self.touched, spot.mask):
+                self.bounds.check(region, number)
                 spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
 
     def _store(self, run: Run, row: Row, spot: Spot) -> None:
@@ -261,7 +270,8 @@ class OpEffects:
         region = region_of_view(place, kind)
         size = box_bytes(run.op)
         if not str(kind).startswith("memref<") and size is not None:
-            region = _bytes_from(place, size)
+            region = bytes_from(place, size)
+        self.bounds.check(region, self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
 
     # Generic accesses ---------------------------------------------------------------------
@@ -283,6 +293,7 @@ class OpEffects:
                     region = region_of_access(value, access.memory.type, indices, access.extent)
                 else:
                     region = Region(self.root(access.memory, run.frame))
+                self.bounds.check(region, number)
                 if access.kind != "read" or access.over_lanes:
                     spot.memory.write(Touch(region, number, spot.mask))
                 if access.kind != "write":
@@ -324,13 +335,6 @@ def is_asked(form: Form) -> bool:
     )
 
 
-def _bytes_from(place: Place, size: int | None) -> Region:
-    """The bytes from a pointer on."""
-    if place.low is None or place.low != place.high or size is None:
-        return Region(place.root)
-    return Region(place.root, place.low, place.low + size, True)
-
-
 def _not_followed(spot: Spot) -> None:
     raise NotFollowedError("async-proxy")
 
@@ -340,11 +344,3 @@ def _fence_of(op: Any) -> Effect | None:
     if everything and "async" not in str(op.attributes["kind"]):
         return None
     return lambda spot: spot.memory.fence(spot.threads(), everything=everything)
-
-
-def _barrier(spot: Spot, at: dict[str, int]) -> tuple[int, int]:
-    place = spot.get(at["barrier"])
-    index = spot.exact(at["index"]) if "index" in at else 0
-    if not isinstance(place, Place) or place.low is None or place.low != place.high:
-        raise NotFollowedError("unknown-mbarrier")
-    return place.root, place.low + MBARRIER_BYTES * index

@@ -221,6 +221,7 @@ class PathNumbers:
     def _handle(self, run: Run) -> Evaluation:
         if not run.operands:
             group = self.groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self.groups))
+            self.effects.bounds.add_group(group, run)
             return lambda spot: Place(self.blocks.own(group, self.blocks.rank_of(spot.mask)), 0, 0)
 
         def one(spot: Spot) -> Value:

@@ -17,6 +17,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.async_memory import Touch
 from mlir_async_pipe.checker.phases.byte_places import Place, Region
+from mlir_async_pipe.checker.phases.memory_ends import Bounds
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.step_graph import Run
@@ -38,7 +39,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 Effect = Callable[[Spot], None]
 
 
-def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
+def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect | None:
     """The effect of an op of the table, None if it has none here; `number` is the op's, `touched` are
     the roots that a product with an unknown descriptor may read."""
     op = run.op
@@ -46,11 +47,11 @@ def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
         case "permit" | "dealloc":
             return None
         case "alloc":
-            return _allocation(run, number)
+            return _allocation(run, number, bounds)
         case "product" if TENSOR_OPS[op.name].plain:
-            return _product(run, number, touched)
+            return _product(run, number, touched, bounds)
         case "load" if TENSOR_OPS[op.name].plain:
-            cells = _cells(run, _loaded(op))
+            cells = _cells(run, number, bounds, *_loaded(op))
             return lambda spot: spot.memory.load_tensor(cells(spot), number, spot.threads())
         case "wait" if waits_for(op) == "load":
             return lambda spot: spot.memory.tensor_step("landed", spot.threads())
@@ -60,12 +61,12 @@ def tensor_effect(run: Run, number: int, touched: set[int]) -> Effect | None:
     return _not_followed
 
 
-def _product(run: Run, number: int, touched: set[int]) -> Effect:
+def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect:
     op = run.op
     groups = operand_groups(op, TENSOR_OPS[op.name])
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
-    sums = _cells(run, None if shape is None else shape.n)
+    sums = _cells(run, number, bounds, None if shape is None else shape.n)
     in_tensor = str(op.operands[groups["matrix_a"][0]].type).startswith("!llvm.ptr")
     if in_tensor:
         return _not_followed
@@ -81,9 +82,9 @@ def _product(run: Run, number: int, touched: set[int]) -> Effect:
             value = spot.get(run.operands[operand])
             regions: list[Region] = []
             if isinstance(value, Form) and is_address(value) and rows:
-                atom, numbers = address_parts(value)
+                atom, numbers = address_parts(value, spot.mask)
                 regions = [
-                    Region(int(str(atom.key)), low, high, True)
+                    bounds.check(Region(int(str(atom.key)), low, high, True), number)
                     for bits in numbers
                     for low, high in _described(bits, rows, by_k)
                 ]
@@ -100,8 +101,9 @@ def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]]:
     return [] if found is None else found.spans(rows, K_BYTES, by_k)
 
 
-def _allocation(run: Run, number: int) -> Effect:
+def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
     """The first lane of a warp writes where its columns begin."""
+    bounds.add_columns(run)
 
     def execute(spot: Spot) -> None:
         place = spot.get(run.operands[0])
@@ -111,22 +113,26 @@ def _allocation(run: Run, number: int) -> Effect:
         region = Region(place.root)
         if place.low is not None and place.low == place.high:
             region = Region(place.root, place.low, place.low + 4, True)
-        spot.memory.allocate(Touch(region, number, lowest))
+        spot.memory.allocate(Touch(bounds.check(region, number), number, lowest))
 
     return execute
 
 
-def _loaded(op: Any) -> int:
-    """The columns that a load touches, at most."""
+def _loaded(op: Any) -> tuple[int, bool]:
+    """The columns that a load touches, at most; whether it touches all of them."""
     kind = op.results[0].type
     registers = kind.shape[0] if str(kind).startswith("vector<") else 1
-    return int(registers) * (1 if "32x32b" in str(op.attributes["shape"]).lower() else 4)
+    by_lane = "32x32b" in str(op.attributes["shape"]).lower()
+    return int(registers) * (1 if by_lane else 4), by_lane
 
 
-def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
+def _cells(
+    run: Run, number: int, bounds: Bounds, columns: int | None, all_of_them: bool = True
+) -> Callable[[Spot], Cells]:
     """The cells from the address on that is operand 0: by its number where that is known, else by
     the ops that it is made of."""
     size = COLUMNS if columns is None else columns
+    sure = 1 if columns is None or not all_of_them else columns
     base, offset = columns_after(run.op.operands[0])
     written = Cells() if base is None else Cells(base, offset, offset + size)
 
@@ -134,8 +140,9 @@ def _cells(run: Run, columns: int | None) -> Callable[[Spot], Cells]:
         address = spot.get(run.operands[0])
         if not isinstance(address, Form) or not is_address(address):
             return written
-        atom, numbers = address_parts(address)
-        found = {number % LANE for number in numbers}
+        atom, numbers = address_parts(address, spot.mask)
+        found = {at % LANE for at in numbers}
+        bounds.check_columns(-1 - int(str(atom.key)), min(found), sure, number)
         return Cells(atom.key, min(found), max(found) + size)
 
     return cells

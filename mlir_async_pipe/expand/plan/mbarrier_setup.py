@@ -24,14 +24,13 @@ from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import (
     Transaction,
     handle_of,
-    number_of_mbarriers,
     operand,
     use_of,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import is_barrier
-from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES, number_of_mbarriers
 
 
 @dataclass(frozen=True)

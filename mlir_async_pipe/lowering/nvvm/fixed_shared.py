@@ -6,17 +6,12 @@ llvm.mlir.addressof @g, a global in address space 3                      what it
 
 from __future__ import annotations
 
-import re
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.memory_roots import space_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import TypeLayout, UnknownLayoutError, layout_of
-
-_BARRIERS = re.compile(r"num_barriers = (\d+)")
-# An mbarrier is an object of 64 bits (PTX ISA, mbarrier).
-_BARRIER_BYTES = 8
 
 
 def fixed_layout(op: Operation, globals_: dict[str, Operation]) -> TypeLayout | None:
@@ -25,9 +20,8 @@ def fixed_layout(op: Operation, globals_: dict[str, Operation]) -> TypeLayout | 
     Raises LoweringError (element-layout).
     """
     if op.name == "nvgpu.mbarrier.create":
-        given = _BARRIERS.search(str(op.results[0].type))
-        size = _BARRIER_BYTES * (int(given[1]) if given else 1)
-        return TypeLayout(8 * size, size, _BARRIER_BYTES)
+        size = MBARRIER_BYTES * number_of_mbarriers(op.results[0].type)
+        return TypeLayout(8 * size, size, MBARRIER_BYTES)
     if op.name != "llvm.mlir.addressof" or space_of(op.results[0]) != "workgroup":
         return None
     declared = globals_.get(str(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value))

@@ -6,7 +6,6 @@ number in a group. What an operand is stands in the vocabulary (`mbarrier_ops`).
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES, number_of_mbarriers
 
 Array = np.ndarray
-_COUNT = re.compile(r"num_barriers = (\d+)")
 
 
 class Operands:
@@ -51,8 +49,7 @@ class Operands:
 @semantics("nvgpu.mbarrier.create")
 def create(site: Site) -> Execute:
     """A group of mbarriers, once a block."""
-    count = _COUNT.search(str(site.result_type()))
-    size = BYTES * (int(count[1]) if count else 1)
+    size = BYTES * number_of_mbarriers(site.result_type())
 
     def execute(unit: Unit) -> Array:
         buffer = unit.launch.shared_buffer(unit, site.number, size, "mbarriers", site.place)

@@ -293,10 +293,12 @@ def test_a_struct_of_accumulators_may_be_made_while_they_are_filled(
 
 
 def test_descriptors_of_several_warpgroups() -> None:
-    """Each of two warpgroups multiplies its half of the tile: its descriptor has the number of the
-    warpgroup in it."""
+    """Each of two warpgroups multiplies from its half of the tile on: its descriptor has the number of
+    the warpgroup in it, and the buffer goes on after the tile."""
     text = filled_gemm({})
-    two = text.replace("array<i32: 128, 1, 1>", "array<i32: 256, 1, 1>").replace(
+    assert "<1x64x64xf16, WG>" in text
+    two = text.replace("<1x64x64xf16, WG>", "<2x64x64xf16, WG>")
+    two = two.replace("array<i32: 128, 1, 1>", "array<i32: 256, 1, 1>").replace(
         "%at = arith.addi %base, %from : index",
         """%c128 = arith.constant 128 : index
     %half = arith.constant 4096 : index
@@ -308,6 +310,10 @@ def test_descriptors_of_several_warpgroups() -> None:
     assert verdict(check_module(parse(two)).report) == "safe"
     further = two.replace("constant 4096 : index", "constant 8192 : index")
     assert verdict(check_module(parse(further)).report) == "safe", "memory that nobody copies to"
+    ended = two.replace("constant 4096 : index", "constant 9216 : index")
+    assert codes(check_module(parse(ended)).report) == {"out-of-bounds"}, (
+        "1024 bytes beyond its end"
+    )
     early = two.replace("wait.group.sync.aligned 0\n    gpu", "wait.group.sync.aligned 1\n    gpu")
     assert codes(check_module(parse(early)).report) <= {"missing-barrier", "source-overwritten"}
     assert verdict(check_module(parse(early)).report) == "unsafe"

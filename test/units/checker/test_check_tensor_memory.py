@@ -100,3 +100,12 @@ def test_a_wrong_kernel_is_named_and_fails(kernel, name):
 def test_columns_are_compared_where_they_are_known(one, other, meets):
     assert one.meets(other) is meets
     assert other.meets(one) is meets
+
+
+def test_columns_beyond_those_taken_are_named_and_fail():
+    gemm = KERNELS["two accumulators"]
+    text = pipelined(gemm)
+    small = text.replace("%c64_i32 = arith.constant 64 : i32", "%c64_i32 = arith.constant 32 : i32")
+    assert small != text
+    assert found(small) == ({"out-of-bounds"}, 0)
+    assert fails(small, gemm)

@@ -1,0 +1,147 @@
+"""What is surely beyond its group of mbarriers, its buffer or its columns is named; the rest is as it was.
+
+Covers: checker/phases/memory_ends.py, checker/phases/address_numbers.py, vocabulary/mbarrier_ops.py
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from helpers.check_harness import check_module, codes, verdict
+from helpers.cluster_rings import text as cluster_ring
+from helpers.machine_programs import parse
+from helpers.phase_mutants import failure
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe.session.report import Report
+
+LOADS = Ring(tiles=5)
+PRODUCTS = Ring(slots=3, ahead=2, in_flight=1, tiles=7, reader="products")
+ROLES = Ring(slots=2, tiles=5, specialised=True)
+ANY = Ring(tiles=5, counted=False)
+
+
+def report(text: str) -> Report:
+    return check_module(parse(text)).report
+
+
+def says(text: str) -> tuple[str, set[str]]:
+    found = report(text)
+    return verdict(found), set(codes(found))
+
+
+def more_slots(ring: Ring, text: str) -> str:
+    changed = text.replace(
+        f"%slots = arith.constant {ring.slots}", f"%slots = arith.constant {ring.slots + 1}"
+    )
+    assert changed != text
+    return changed
+
+
+def fewer_mbarriers(text: str, group: str, number: int) -> str:
+    """One group has fewer mbarriers than the ring has slots."""
+    (kind,) = set(re.findall(r"!nvgpu\.mbarrier\.group<[^>]*>", text))
+    small = re.sub(r"num_barriers = \d+", f"num_barriers = {number}", kind)
+    lines = [
+        line.replace(kind, small) if f"%{group}" in line else line for line in text.split("\n")
+    ]
+    assert small in "\n".join(lines)
+    return "\n".join(lines)
+
+
+RINGS = {"loads": LOADS, "products": PRODUCTS, "roles": ROLES, "any number of tiles": ANY}
+
+
+@pytest.mark.parametrize("name", RINGS)
+def test_a_slot_more_than_mbarriers_is_named_and_fails(name: str) -> None:
+    ring = RINGS[name]
+    assert says(ring.text())[0] == "safe"
+    text = more_slots(ring, ring.text())
+    assert says(text) == ("unsafe", {"out-of-bounds"})
+    assert "out-of-bounds" in failure(ring, text, 0)
+
+
+@pytest.mark.parametrize("group", ["full", "empty"])
+def test_one_of_two_groups_that_is_too_small_is_named_and_fails(group: str) -> None:
+    text = fewer_mbarriers(ROLES.text(), group, 1)
+    assert says(text) == ("unsafe", {"out-of-bounds"})
+    assert "out-of-bounds" in failure(ROLES, text, 0)
+
+
+def test_mbarriers_that_no_slot_takes_are_right() -> None:
+    assert says(fewer_mbarriers(ROLES.text(), "full", 5)) == ("safe", set())
+
+
+def test_a_note_tells_the_size_at_the_op_that_makes_the_group() -> None:
+    text = more_slots(LOADS, LOADS.text())
+    (error,) = [d for d in report(text).diagnostics if d.severity == "error"]
+    assert error.message == "'nvgpu.mbarrier.init' is out of bounds"
+    note = error.notes[0]
+    assert note.message == "it names mbarrier 2 of 2, counted from 0"
+    assert "nvgpu.mbarrier.create" in text.split("\n")[note.place.line - 1]
+
+
+def test_an_mbarrier_whose_number_nobody_knows_is_not_safe() -> None:
+    unknown = ANY.text().replace("%full[%slot], %phase", "%full[%tiles], %phase")
+    assert unknown != ANY.text()
+    assert says(unknown)[0] != "safe"
+
+
+def test_a_slot_beyond_the_tiles_alone_is_named_and_fails() -> None:
+    """There are mbarriers for it."""
+    text = more_slots(LOADS, LOADS.text()).replace("num_barriers = 2", "num_barriers = 3")
+    assert says(text) == ("unsafe", {"out-of-bounds"})
+    assert "out-of-bounds" in failure(LOADS, text, 0)
+    (error,) = [d for d in report(text).diagnostics if d.severity == "error"]
+    assert error.message == "'nvgpu.tma.async.load' is out of bounds"
+    assert error.notes[0].message == "it touches bytes 512 to 767 of 512, counted from 0"
+    assert "memref.alloc" in text.split("\n")[error.notes[0].place.line - 1]
+
+
+def test_a_slot_before_the_first_one_is_named() -> None:
+    before = LOADS.text().replace(
+        "memref.subview %buffer[%at, 0]", "memref.subview %buffer[%below, 0]"
+    )
+    before = before.replace(
+        "%to = memref.subview", "%below = arith.subi %at, %slots : index\n%to = memref.subview"
+    )
+    assert says(before) == ("unsafe", {"out-of-bounds"})
+
+
+def test_blocks_of_a_cluster_have_groups_of_their_own() -> None:
+    ring = cluster_ring()
+    assert says(ring)[0] == "safe"
+    text = ring.replace("%slots = arith.constant 2", "%slots = arith.constant 3")
+    assert says(text) == ("unsafe", {"out-of-bounds"})
+
+
+POINTERS = """
+llvm.mlir.global external @bars() {addr_space = 3 : i32} : !llvm.array<MADE x i64>
+func.func @f() attributes {gpu.known_block_size = array<i32: 32, 1, 1>} {
+  %bars = llvm.mlir.addressof @bars : !llvm.ptr<3>
+  %one = llvm.getelementptr %bars[USED] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i64
+  %t = gpu.thread_id x
+  %c0 = arith.constant 0 : index
+  %n = arith.constant 1 : i32
+  %first = arith.cmpi eq, %t, %c0 : index
+  scf.if %first {
+    nvvm.mbarrier.init %one, %n : !llvm.ptr<3>, i32
+  }
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "expected"), [(3, 2, "safe"), (3, 3, "unsafe"), (3, -1, "unsafe")]
+)
+def test_an_mbarrier_by_a_pointer(made: int, used: int, expected: str) -> None:
+    text = POINTERS.replace("MADE", str(made)).replace("USED", str(used))
+    found, names = says(text)
+    assert found == expected
+    assert names == ({"out-of-bounds"} if expected == "unsafe" else set())
+
+
+def test_memory_whose_size_the_launch_decides_has_no_end_here() -> None:
+    assert says(POINTERS.replace("MADE", "0").replace("USED", "9")) == ("safe", set())
