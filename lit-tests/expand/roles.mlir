@@ -116,7 +116,7 @@ func.func @loads(%map_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %n: in
 // CHECK-COUNT-2:         nvgpu.tma.async.load
 // CHECK-NOT:             nvgpu.warpgroup
 // CHECK:               scf.yield %[[R]]#0, %[[R]]#1
-func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>, %n: index, %k: index)
+func.func @persistent(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %n: index, %k: index)
     attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to !map
   %b = builtin.unrealized_conversion_cast %b_ : !llvm.ptr to !map

@@ -39,6 +39,11 @@ def stored_text(
         1,
     )
     text = text.replace("async_pipe.num_stages", "async_pipe.independent, async_pipe.num_stages")
+    if loop.roles:
+        # Warps that only copy are ahead of the stores of a tile, too.
+        text = re.sub(
+            r"(%end = scf.for[\s\S]*?\n})\nreturn", r"\1 {async_pipe.independent}\nreturn", text
+        )
     stored = re.search(r"memref.store (%\w+), %out\[%tile, %t\] : .*", text)
     assert stored is not None
     row, value = ("%e", "%r#2") if loop.stored == "after" else ("%tile", stored[1])

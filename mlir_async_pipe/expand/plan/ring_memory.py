@@ -26,10 +26,11 @@ from mlir_async_pipe.expand.plan.buffer_plan import (
     buffer_value,
     slot_bytes,
 )
+from mlir_async_pipe.expand.plan.copied_memory import touches_no_tensor
 from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs
 from mlir_async_pipe.loops.statements import Body, barriers_of
-from mlir_async_pipe.loops.transactions import Transaction, use_of
+from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alignments
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.linear import Arithmetic
@@ -41,7 +42,6 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 _KINDS = ("allocation", "attribution", "global", "dynamic")
@@ -176,47 +176,6 @@ def _is_memory(value: Any) -> bool:
     return str(value.type).startswith("memref<")
 
 
-def check_independent(
-    loop: Operation,
-    transactions: tuple[Transaction, ...],
-    noalias_arguments: bool,
-    meetings: tuple[Operation, ...] = (),
-) -> None:
-    """Nothing in a loop writes what later iterations copy: what it writes is not global memory,
-    or apart from what others point to; of a loop without writes `meetings` of the cluster order
-    nothing. Raises PipelineError (unproven-independence)."""
-    for op in walk(loop):
-        if op in meetings:
-            continue
-        written = [root_of(a.memory) for a in accesses(op) if a.writes]
-        harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
-        # Which tensor a map describes is not to be seen: it may be the one that is copied.
-        harmless = harmless and not _stores_tensor(op)
-        if not harmless or (is_opaque(op) and not _touches_no_tensor(op)):
-            raise PipelineError(
-                f"cannot pipeline: '{op.name}' may write what a tensor copy of a later iteration "
-                "reads",
-                code="unproven-independence",
-                at=op,
-                notes=(("the copy", transactions[0].copies[0]),),
-                advice="assert `async_pipe.independent` on this loop if they never overlap",
-            )
-
-
-def _stores_tensor(op: Operation) -> bool:
-    row = row_of(op)
-    return row is not None and row.queue == BULK_STORE and bool(row.swizzled)
-
-
-def _touches_no_tensor(op: Operation) -> bool:
-    """Ops that no row describes, and that leave global memory alone."""
-    return (
-        use_of(op) is not None
-        or tensor_use(op) is not None
-        or op.name in (*PROXY_FENCES, PRODUCT_FENCE)
-    )
-
-
 def barriers_to_drop(
     body: Body,
     buffers: tuple[BufferPlan, ...],
@@ -267,7 +226,7 @@ def _may_use(op: Operation, planned: set[Any]) -> bool:
 
 
 def _may_write(op: Operation) -> bool:
-    if is_opaque(op) and not _touches_no_tensor(op):
+    if is_opaque(op) and not touches_no_tensor(op):
         return True
     if tensor_use(op) in ("load", "store", "alloc", "dealloc"):
         return True

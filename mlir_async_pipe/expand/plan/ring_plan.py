@@ -11,13 +11,13 @@ from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.cluster_plan import is_multicast, plan_cluster, refuse_together
+from mlir_async_pipe.expand.plan.copied_memory import check_independent
 from mlir_async_pipe.expand.plan.divergence import check_uniform
 from mlir_async_pipe.expand.plan.input_phases import undecided_phases
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
 from mlir_async_pipe.expand.plan.ring_memory import (
     barriers_to_drop,
-    check_independent,
     ends_after_barrier,
     ring_buffers,
 )
@@ -99,11 +99,8 @@ def plan_ring(
             refuse_together(multicast)
         cluster, setups = plan_cluster(body, transactions, setups, issue)
     meetings = cluster.dropped if cluster is not None else ()
-    in_turn = asked == "ping-pong"
-    if not annotations.independent:
-        # Two groups are at two tiles of the loop around at once.
-        whole = outer[0] if in_turn and outer else loop
-        check_independent(whole, transactions, noalias_arguments, meetings)
+    ready = tuple(setup.meeting or setup.last_init for setup in setups)
+    check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, apart=apart)
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or apart, meetings)
@@ -122,7 +119,7 @@ def plan_ring(
             size,
             tiles,
             cluster,
-            in_turn=in_turn,
+            in_turn=asked == "ping-pong",
         )
     return RingPlan(
         loop,

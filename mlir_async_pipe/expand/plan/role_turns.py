@@ -82,7 +82,7 @@ def plan_turns(
     parts = {op for t in transactions for op in t.ops}
     for op in (inner for top in own for inner in walk(top)):
         _check_own(op, parts, tiles, loop)
-    if not names.read_loop(loop).independent:
+    if names.INDEPENDENT not in around.attributes:
         _check_reads(own, loop)
     _check_thread_values(moved, loop)
     return Turns(around, own, idle)
@@ -218,7 +218,7 @@ def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
                 op,
                 loop,
                 code="roles-unsupported",
-                advice=f"assert '{names.INDEPENDENT}' on the loop if tiles never do",
+                advice=f"assert '{names.INDEPENDENT}' on the loop around if tiles never do",
             )
 
 

@@ -482,7 +482,10 @@ REFUSALS = [
 
 
 ADVICE = {
-    "may read what the tile": ("} {async_pipe.num", "} {async_pipe.independent, async_pipe.num"),
+    "may read what the tile": (
+        "scf.yield %r#1 : i1\n}",
+        "scf.yield %r#1 : i1\n} {async_pipe.independent}",
+    ),
     "threads of another group": (
         "nvvm.barrier id = %one32 number_of_threads = %all32",
         "gpu.barrier",

@@ -1,0 +1,137 @@
+"""Whether tensor copies may be issued before what the input does before them: that must not write
+what they read.
+
+    store %A                       warps of their own do not wait for it: apart, whatever is asserted
+    scf.for %tile = … {
+      scf.for %k = … {
+        copy %A; store %C          S - 1 iterations ahead: apart, or independent
+      }
+      store %C                     with warps of their own: apart, or both loops independent
+    }
+
+Which tensor a map describes is not to be seen, so only memory that no other pointer reaches is
+apart: not global memory, or an argument with `llvm.noalias`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.dependence.regions import is_opaque
+from mlir_async_pipe.loops.annotations import INDEPENDENT
+from mlir_async_pipe.loops.transactions import Transaction, use_of
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE, PRODUCT_STORE
+from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
+
+
+@dataclass(frozen=True)
+class _Overtaken:
+    """`ops` come before copies of later iterations of `loops`, outermost first, or, where there are
+    none, before those of the same iteration: of that no loop's independence says anything."""
+
+    ops: list[Operation]
+    loops: tuple[Operation, ...]
+
+    @property
+    def vouched(self) -> bool:
+        """Whether the author says that no two iterations meet."""
+        return bool(self.loops) and all(INDEPENDENT in loop.attributes for loop in self.loops)
+
+
+def check_independent(
+    loop: Operation,
+    outer: tuple[Operation, ...],
+    ready: tuple[Operation, ...],
+    transactions: tuple[Transaction, ...],
+    noalias_arguments: bool,
+    meetings: tuple[Operation, ...] = (),
+    *,
+    apart: bool,
+) -> None:
+    """Nothing that copies overtake writes what they read; `outer` are the ops between the mbarriers,
+    of which the last of `ready` are the initialisation, and the loop; `apart`: warps of their own
+    copy. Of a loop without writes `meetings` of the cluster order nothing.
+    Raises PipelineError (unproven-independence)."""
+    parts = _overtaken(loop, outer, ready) if apart else iter([_Overtaken([loop], (loop,))])
+    for part in parts:
+        if part.vouched:
+            continue
+        for op in (op for top in part.ops for op in walk(top)):
+            if op not in meetings and _may_write(op, noalias_arguments):
+                raise PipelineError(
+                    f"cannot pipeline: '{op.name}' may write what a tensor copy "
+                    + ("of a later iteration reads" if part.loops else "after it reads")
+                    + (", which warps of their own do not order" if apart else ""),
+                    code="unproven-independence",
+                    at=op,
+                    notes=(("the copy", transactions[0].copies[0]),),
+                    advice=_advice(part, loop),
+                )
+
+
+def _overtaken(
+    loop: Operation, outer: tuple[Operation, ...], ready: tuple[Operation, ...]
+) -> Iterator[_Overtaken]:
+    """What warps that only copy may be ahead of: all that comes before the loop, and, in a loop
+    around, all that comes after it, too."""
+    before = list(operations((*outer, loop)[0].block))
+    first = max((before.index(op) + 1 for op in ready if op in before), default=0)
+    before = before[first:]
+    loops: tuple[Operation, ...] = ()
+    above = [op.block for op in (*outer, loop)]
+    for holder in (*outer, loop):
+        place = before.index(holder)
+        yield _Overtaken(before[:place], ())
+        if loops:
+            yield _Overtaken(before[place + 1 :], loops)
+        if holder.name == "scf.for":
+            loops = (*loops, holder)
+        if holder == loop:
+            break
+        for block in (block for region in holder.regions for block in region.blocks):
+            if block in above:
+                before = operations(block)
+            elif loops:
+                yield _Overtaken(operations(block), loops)
+    yield _Overtaken([loop], loops)
+
+
+def _may_write(op: Operation, noalias_arguments: bool) -> bool:
+    """Whether it may write what a tensor map describes."""
+    written = [root_of(a.memory) for a in accesses(op) if a.writes]
+    if op.name == PRODUCT_STORE:
+        written = [root_of(op.operands[1])]
+    harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
+    return not harmless or _stores_tensor(op) or (is_opaque(op) and not touches_no_tensor(op))
+
+
+def _stores_tensor(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.queue == BULK_STORE and bool(row.swizzled)
+
+
+def touches_no_tensor(op: Operation) -> bool:
+    """Ops that no row describes, and that leave global memory alone."""
+    return (
+        use_of(op) is not None
+        or tensor_use(op) is not None
+        or op.name in (*PROXY_FENCES, PRODUCT_FENCE, PRODUCT_STORE)
+    )
+
+
+def _advice(part: _Overtaken, loop: Operation) -> str:
+    if not part.loops:
+        return (
+            "write it after the loop, or through an argument with `llvm.noalias` that no tensor map "
+            "describes"
+        )
+    if part.loops == (loop,):
+        return f"assert `{INDEPENDENT}` on this loop if they never overlap"
+    return f"assert `{INDEPENDENT}` on each loop around this op if they never overlap"
