@@ -6,31 +6,54 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import LANE, LANE_BITS
 
+Columns: TypeAlias = "tuple[Value | None, int]"
 
-def columns_after(address: Value) -> tuple[Value | None, int]:
-    """The value that an address is made of, and the columns added to it; None if it is made of more."""
-    op = defining_op(address)
-    while op is not None and (op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast")):
-        address = op.operands[0]
-        op = defining_op(address)
-    if op is None or not is_operator(op.name, "add"):
-        return address, 0
-    base, columns = None, 0
-    for operand in op.operands:
-        number = constant_value(operand)
-        if number is not None:
-            columns += number % LANE
-        elif not _is_lane(operand):
-            if base is not None:
-                return None, 0
-            base, more = columns_after(operand)
-            columns += more
+
+def columns_after(address: Value, known: dict[Value, Columns] | None = None) -> Columns:
+    """The value that an address is made of, and the columns added to it; None if it is made of more.
+    `known` keeps what was found, for addresses that are counted one from the other."""
+    known = {} if known is None else known
+    path: list[tuple[Value, int]] = []
+    while address not in known:
+        below, more = _one_step(address)
+        if below is None or below == address:
+            known[address] = below, more
+        else:
+            path.append((address, more))
+            address = below
+    base, columns = known[address]
+    for value, more in reversed(path):
+        columns += more
+        known[value] = base, columns
     return base, columns
+
+
+def _one_step(address: Value) -> Columns:
+    """What an address is made of, itself if of nothing else, and the columns added to that."""
+    op = defining_op(address)
+    if op is None:
+        return address, 0
+    if op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast"):
+        return op.operands[0], 0
+    if not is_operator(op.name, "add"):
+        return address, 0
+    numbers = [constant_value(operand) for operand in op.operands]
+    columns = sum(number % LANE for number in numbers if number is not None)
+    bases = [
+        operand
+        for operand, number in zip(op.operands, numbers, strict=True)
+        if number is None and not _is_lane(operand)
+    ]
+    if len(bases) > 1:
+        return None, 0
+    return (bases[0] if bases else None), columns
 
 
 def _is_lane(value: Value) -> bool:

@@ -85,6 +85,13 @@ def plan_roles(
     meetings = cluster.ops if cluster is not None else ()
     found = _moved(kernel, setups, outer[0] if outer else loop, size[0] if size else 0)
     moved = tuple(op for op in found if op not in meetings)
+    if products.completions and (cluster is not None or in_turn):
+        refuse(
+            "the commits of products give slots back to one block, and one group of loads",
+            products.completions[0].commit,
+            loop,
+            code="roles-unsupported",
+        )
     turns = None
     if in_turn:
         if cluster is not None:
@@ -98,13 +105,6 @@ def plan_roles(
     groups = GROUPS if in_turn else 1
     issuer = None
     if products.completions:
-        if cluster is not None or in_turn:
-            refuse(
-                "the commits of products give slots back to one block, and one group of loads",
-                products.completions[0].commit,
-                loop,
-                code="roles-unsupported",
-            )
         issuer = plan_products(body, transactions, outer, issue, products, dropped, moved, kernel)
     return RolePlan(
         role_block(kernel, moved, (*dropped, *meetings), products, size, groups, loop),

@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.values.tensor_columns import columns_after
+from mlir_async_pipe.values.tensor_columns import Columns, columns_after
 from mlir_async_pipe.vocabulary import accesses, operand_groups
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, TENSOR_OPS, tensor_use
@@ -110,7 +110,8 @@ def sum_versions(
 
 
 def _one_base(touching: list[Operation], loads: frozenset[Operation]) -> bool:
-    bases = {columns_after(op.operands[0])[0] for op in touching}
+    seen: dict[Value, Columns] = {}
+    bases = {columns_after(op.operands[0], seen)[0] for op in touching}
     base = bases.pop() if len(bases) == 1 else None
     made = None if base is None else defining_op(base)
     return made is not None and made in loads
@@ -132,8 +133,9 @@ def _runs_alike(loop: Operation, outer: tuple[Operation, ...]) -> bool:
 def _cleared(loop: Operation, products: list[Operation]) -> bool:
     """The first product into each of the sums takes them for 0 in the first iteration."""
     first: dict[int, Operation] = {}
+    seen: dict[Value, Columns] = {}
     for op in products:
-        first.setdefault(columns_after(op.operands[0])[1], op)
+        first.setdefault(columns_after(op.operands[0], seen)[1], op)
     return all(_begins(loop, op) for op in first.values())
 
 

@@ -62,7 +62,7 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number, use_of
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
-from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, tensor_use
+from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side, tensor_use
 
 
 class Sums:
@@ -82,11 +82,9 @@ class Sums:
                 op.operands[1] = constant(grown, count.type, before(op), op.location)
 
     def wait(self, barriers: Value, slot: Value, phase: Value, write: IntegerWriter) -> None:
-        """Wait for a version; what others did to it counts from here on."""
-        ip, loc = write.ip, write.location
+        """Wait for a version; what others did to it counts after the next fence."""
         wait = [barriers, phase, write.constant(TICKS), slot]
-        create("nvgpu.mbarrier.try_wait.parity", wait, ip=ip, loc=loc)
-        fence("after", ip, loc)
+        create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
 
     def offset(self, slot: Value, write: IntegerWriter) -> Value | None:
         """The columns before a version, None where there is one."""
@@ -104,6 +102,13 @@ class Sums:
         following = write.binary("arith.andi", write.add(slot, 1), last)
         wraps = write.compare("eq", following, 0)
         return [following, write.binary("arith.xori", phase, wraps)]
+
+
+def fence_following(op: Operation, side: str) -> Operation | None:
+    """The fence that the input has right after an op, if it is of that side."""
+    order = operations(op.block)
+    following = order[order.index(op) + 1]
+    return following if fence_side(following) == side else None
 
 
 def fence(side: str, ip: Any, loc: Any) -> None:
@@ -174,6 +179,7 @@ class ProductWriter(ProducerWriter):
         # Not the constants of the input's loop, which stand with other threads.
         around = IntegerWriter(ip, loop.location)
         self.sums.wait(self.sums.drained, version, turn, around)
+        fence("after", ip, loop.location)
         offset = self.sums.offset(version, around)
         numbers = self.role.slice.advanced
         made, body = self._begin_loop(loop, numbers, [slot, phase], ip)
@@ -258,10 +264,16 @@ class LoadWriter:
         loop, role = self.plan.loop, self.role
         write = IntegerWriter(before(loop), loop.location)
         self.sums.wait(self.sums.filled, version, phase, write)
+        if fence_following(loop, "after") is None:
+            fence("after", write.ip, write.location)
         offset = self.sums.offset(version, write)
         for op in role.loads:
             show_version(op, offset)
-        write = IntegerWriter(after(role.last or loop), loop.location)
+        last = role.last or loop
+        fenced = fence_following(last, "before")
+        write = IntegerWriter(after(fenced or last), loop.location)
+        if fenced is None:
+            fence("before", write.ip, loop.location)
         self._arrive(version, write)
         following = self.sums.following(version, phase, write)
         for number, result in enumerate(loop.results):
@@ -272,7 +284,6 @@ class LoadWriter:
     def _arrive(self, version: Value, write: IntegerWriter) -> None:
         """One lane of each warp arrives for all."""
         ip, loc, context = write.ip, write.location, write.context
-        fence("before", ip, loc)
         i32 = ir.IntegerType.get_signless(32, context)
         create("nvvm.bar.warp.sync", [write.constant(-1, i32)], ip=ip, loc=loc)
         branch = write_if(self.arrives, (), None, ip, loc)

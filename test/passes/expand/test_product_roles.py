@@ -8,8 +8,10 @@ expand/plan/role_block.py, values/tensor_columns.py
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -201,6 +203,11 @@ REFUSALS = {
         "%line = memref.alloc() : memref<4xi32, WG>\n"
         "memref.store %i32, %line[%c0] : memref<4xi32, WG>\n%total = ",
     ),
+    "give slots back to one block, and one group": (
+        "roles-unsupported",
+        '"specialised"',
+        '"ping-pong"',
+    ),
     "a block of 1024 x 1 x 1 cannot get 64": ("roles-block", "i32: 128, 1, 1", "i32: 1024, 1, 1"),
 }
 
@@ -221,3 +228,77 @@ def test_what_is_refused_stays_as_it_was(words):
     assert words in refused.value.diagnostic.message
     assert refused.value.diagnostic.place.line
     assert str(module) == kept
+
+
+def test_copies_for_other_blocks_of_a_cluster_are_refused_beside_products():
+    text = MANY.module()
+    changes = (
+        ("128, 1, 1>}", "128, 1, 1>, known_cluster_size = array<i32: 2, 1, 1>}"),
+        ("%warp_0 = ", "%mask = arith.constant 3 : i16\n%warp_0 = "),
+        # Both blocks copy into both.
+        ("_shared, predicate", "_shared multicast_mask = %mask, predicate"),
+        ("20480", "40960"),
+    )
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    module = parse(text)
+    kept = str(module)
+    with pytest.raises(AsyncPipeError, match="give slots back to one block") as refused:
+        pipeline(module, check="none", target="nvvm:sm_100a")
+    assert refused.value.code == "roles-unsupported"
+    assert str(module) == kept
+
+
+# -- growth ----------------------------------------------------------------------------------------
+
+KERNEL = (Path(__file__).parents[3] / "lit-tests/expand/tensor-roles.mlir").read_text()
+
+
+def grown(line: str, copies: Callable[[int, str], str], size: int) -> str:
+    """The kernel with copies of a line."""
+    (found,) = re.findall(rf"\n *{line}[^\n]*", KERNEL)
+    return KERNEL.replace(found, found + "".join(copies(n, found) for n in range(size)))
+
+
+def another_address(number: int, product: str) -> str:
+    """A product into sums whose address is counted from that of the one before."""
+    before = f"%at{number - 1}" if number else "%sums_at"
+    return (
+        f"\n%at{number} = arith.addi %columns, {before} : i32"
+        f"\n%to{number} = llvm.inttoptr %at{number} : i32 to !llvm.ptr<6>"
+        + product.replace("%sums", f"%to{number}")
+    )
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "products": lambda n: grown(r"nvvm\.tcgen05\.mma", lambda _, line: line, n),
+    "addresses": lambda n: grown(r"nvvm\.tcgen05\.mma", another_address, n),
+    "loads": lambda n: grown(
+        r"%one = nvvm", lambda number, line: line.replace("%one", f"%v{number}"), n
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_twice_the_statements_take_twice_the_calls(shape):
+    """As in test/laws/test_growth.py: what does not depend on the size is taken off."""
+
+    def calls(size: int) -> int:
+        module = parse(SHAPES[shape](size))
+        counted = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            pipeline(module, check="none", target="nvvm:sm_100a")
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(1)
+    one, two, four = (calls(20 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.15, (one, two, four)
