@@ -218,18 +218,39 @@ def test_products_that_commits_complete(slots: int, warps: int, copies_first: bo
         assert (not any(wrong)) == (slots >= needed), (ahead, in_flight, wrong)
 
 
+@pytest.mark.parametrize("orders", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("slots", [2, 3] if NIGHTLY else [2])
-def test_two_loops_whose_products_commits_complete(slots: int) -> None:
-    """V >= max(d1 + p1, d2 + p2): what the first one left in flight has been waited for."""
+def test_two_loops_whose_products_commits_complete(slots: int, orders: tuple[bool, bool]) -> None:
+    """V >= max(d1 + p1, d2 + p2), one more of a loop with the copies first: what the first one left in flight
+    has been waited for."""
     for d1, d2, p1, p2 in itertools.product((1, 2), (1, 2), (0, 1), (0, 1)):
-        needed = max(d1 + p1, d2 + p2)
+        needed = max(d1 + p1 + orders[0], d2 + p2 + orders[1])
         if needed > slots + 1:
             continue
+        loops = [(d1, p1), (d2, p2)]
         wrong = first_wrong(
-            ((n, m), committed(slots, 2, [Loop(n, d1, p1), Loop(m, d2, p2)]).wrong)
-            for n, m in pairs(slots)
+            (
+                trips,
+                committed(
+                    slots,
+                    2,
+                    [Loop(n, *loop) for n, loop in zip(trips, loops, strict=True)],
+                    copies_first=orders,
+                ).wrong,
+            )
+            for trips in pairs(slots)
         )
         assert (wrong is None) == (slots >= needed), (d1, p1, d2, p2, wrong)
+
+
+def test_a_wait_for_an_earlier_tile_than_p_back_leaves_a_phase_out() -> None:
+    """Three slots for d2 = 3, d1 + p1 = 2, and the waits of the first loop for tile t - 2, which is all that
+    its copies ask for: nobody waits for its last tile but one, so the second loop's wait in that slot passes
+    for the phase before."""
+    loops = [Loop(2, 1, 1), Loop(5, 3, 0)]
+    assert committed(3, 1, loops).wrong == ""
+    assert committed(3, 1, loops, as_far_as_needed=True).wrong == "race"
+    assert committed(2, 1, [Loop(2, 1, 1), Loop(5, 2, 0)], as_far_as_needed=True).wrong == ""
 
 
 def test_commits_without_barriers_or_last_waits_go_wrong() -> None:

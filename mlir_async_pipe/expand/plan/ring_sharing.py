@@ -5,8 +5,9 @@
 
 With the copies last in an iteration, after the wait that leaves p products and a barrier, V = d + p;
 with the copies first V = d + p + 1. What a loop copies before its first iteration overwrites what the
-one before it left to be read, so V >= d + p for d of the one and p of the other, too. Where warps of
-their own copy, V > p does, and V > d holds as many tiles as were asked for (docs/phases.md).
+one before it left to be read, so V >= d + p for d of the one and p of the other, too, but not for products
+that commits complete, for which all wait after the loop. Where warps of their own copy, V > p does, and
+V > d holds as many tiles as were asked for (docs/phases.md).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from mlir_async_pipe.expand.plan.mbarrier_setup import shared
 from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import users_of_memory
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.loops.tensor_commits import Completion
+from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
 Ring = tuple[RingPlan, ...]
@@ -48,22 +51,20 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
 
 
 def _check_phases(ring: Ring) -> None:
-    """All loops use all mbarriers of the ring: tile t of either is phase t div V of each. Of products
-    that complete on mbarriers that is not proven."""
+    """All loops use all mbarriers of the ring: tile t of either is phase t div V of each, of those of its
+    products, too."""
     first, *others = ring
+    create = first.setups[0].create
     for other in others:
-        if other.products.completions:
-            raise shared(
-                first.setups[0].create, other.loop, "another loop's products use mbarriers"
-            )
-        if _phases(other) != _phases(first):
-            raise shared(
-                first.setups[0].create, other.loop, "another loop does not use the same ones"
-            )
+        if _named(other.transactions) != _named(first.transactions):
+            raise shared(create, other.loop, "another loop does not use the same ones")
+        if _named(other.products.completions) != _named(first.products.completions):
+            why = "the products of another loop do not complete on the same ones"
+            raise shared(create, other.loop, why)
 
 
-def _phases(plan: RingPlan) -> set[tuple[Value, int]]:
-    return {(each.barriers, each.number) for each in plan.transactions}
+def _named(phases: tuple[Transaction, ...] | tuple[Completion, ...]) -> set[tuple[Value, int]]:
+    return {(each.barriers, each.number) for each in phases}
 
 
 def _check_tiles(ring: Ring) -> None:
@@ -120,6 +121,9 @@ def _slots(before: RingPlan, after: RingPlan) -> int:
     """V for what `after` copies over the tiles of `before`."""
     if after.roles is not None:
         return max(after.ahead, after.in_flight) + 1
+    if before is not after and before.products.completions:
+        # After its loop all have waited for its last p tiles.
+        return after.ahead + before.copies_first
     return after.ahead + before.behind
 
 

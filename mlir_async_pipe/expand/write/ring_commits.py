@@ -7,8 +7,9 @@ try_wait %done[%c0], %phase     -->    try_wait %done[slot of tile t - p], its p
 
 t counts since the initialisation, so before the first p tiles the waits are for phase -1, which is over
 from the start; in later executions of the loop they are for tiles that the one before has waited for.
-Tile t - p is in the slot that the copies of iteration t fill, if they come last, else in the next one;
-its phase is that of tile t, or the one before if its slot is a higher one.
+With V = d + p tile t - p is in the slot that the copies of iteration t fill, with V = d + p + 1 in the
+next one, and with more slots, which another loop of the ring needs, it is p before that of tile t. Its phase
+is that of tile t, or the one before if its slot is a higher one.
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ def write_commits(
         integers.enter(before(completion.wait))
         its_slot, its_phase = slot, phase
         if plan.in_flight:
-            last = not plan.copies_first
-            its_slot = ahead if last else integers.next_slot(ahead, plan.versions)
+            its_slot = _slot_back(plan, integers, slot, ahead)
             its_phase = _phase_of(integers, its_slot, slot, phase)
         _wait_for(completion.wait, completion, groups, its_slot, its_phase, plan.versions)
 
@@ -67,6 +67,16 @@ def drain_commits(
             write = IntegerWriter(before(wait), wait.location)
             wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
             _wait_for(wait, completion, groups, its_slot, its_phase, plan.versions)
+
+
+def _slot_back(plan: RingPlan, integers: Integers, slot: Value, ahead: Value) -> Value:
+    """The slot of tile t - p; `slot` is that of tile t, `ahead` that of tile t + d."""
+    more = plan.versions - plan.ahead - plan.in_flight
+    if more < 2:
+        return integers.next_slot(ahead, plan.versions) if more else ahead
+    few = integers.compare("ult", slot, integers.slot(plan.in_flight))
+    wrapped = integers.add(slot, plan.versions - plan.in_flight)
+    return integers.select(few, wrapped, integers.add(slot, -plan.in_flight))
 
 
 def _phase_of(integers: Integers, earlier: Value, slot: Value, phase: Value) -> Value:

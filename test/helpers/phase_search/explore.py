@@ -212,19 +212,21 @@ def _landed(state: State, half: tuple[int, int, int, int]) -> State:
 
 
 def _committed(state: State, agent: int) -> list[State] | str:
-    """The state after the oldest commit of an agent has arrived, if it has one."""
-    products = state.reading[agent]
-    first = next((n for n, (slot, _) in enumerate(products) if slot < 0), None)
-    if first is None:
-        return []
-    bar = -1 - products[first][0]
-    moved = state.bars[bar].after(1, 0)
-    if moved is None:
-        return "arrival"
-    bars = tuple(moved if n == bar else held for n, held in enumerate(state.bars))
-    left = products[first + 1 :]
-    reading = tuple(left if n == agent else held for n, held in enumerate(state.reading))
-    return [state._replace(bars=bars, reading=reading)]
+    """The states after a commit of an agent has arrived, which all products before it are over for; of
+    commits any one may be the first to arrive."""
+    found, products = [], state.reading[agent]
+    for number, (slot, _) in enumerate(products):
+        if slot >= 0:
+            continue
+        bar = -1 - slot
+        moved = state.bars[bar].after(1, 0)
+        if moved is None:
+            return "arrival"
+        bars = tuple(moved if n == bar else held for n, held in enumerate(state.bars))
+        left = tuple(one for one in products[:number] if one[0] < 0) + products[number + 1 :]
+        reading = tuple(left if n == agent else held for n, held in enumerate(state.reading))
+        found.append(state._replace(bars=bars, reading=reading))
+    return found
 
 
 def _ran(state: State, agent: int, step: Step) -> State | str | None:

@@ -88,12 +88,16 @@ def committed(
     warps: int,
     loops: list[Loop],
     *,
-    copies_first: bool = False,
+    copies_first: bool | tuple[bool, ...] = False,
     drains: bool = True,
     meets: bool = True,
+    as_far_as_needed: bool = False,
 ) -> Found:
     """Not specialised: warp 0 issues copies and products, a commit says when those of a tile are over;
-    all warps wait for the commit of tile t - p, and after a loop for the last p (`drains`)."""
+    all warps wait for the commit of tile t - p, and after a loop for the last p (`drains`). Which loops copy
+    first may be said of each. `as_far_as_needed`: for that of tile t + d - V, or t + d + 1 - V, which is enough
+    for the copies."""
+    first = copies_first if isinstance(copies_first, tuple) else (copies_first,) * len(loops)
 
     def program(leads: bool) -> list[Step]:
         steps: list[Step] = []
@@ -106,16 +110,17 @@ def committed(
         def over(tile: int) -> Step:
             return wait(slots + tile % slots, tile // slots)
 
-        for loop in loops:
+        for loop, copies_lead in zip(loops, first, strict=True):
             d, p, end = loop.ahead, loop.in_flight, start + loop.tiles
+            back = slots - d - copies_lead if as_far_as_needed and p else p
             for tile in range(start, start + d):
                 steps += refill(tile, end)
             for tile in range(start, end):
                 slot = tile % slots
                 issue = [mma(slot, tile), commit(slots + slot)] if leads else []
                 between = [*([meet()] if meets else []), *refill(tile + d, end)]
-                product = [*issue, over(tile - p)]
-                parts = [*between, *product] if copies_first else [*product, *between]
+                product = [*issue, over(tile - back)]
+                parts = [*between, *product] if copies_lead else [*product, *between]
                 steps += [wait(slot, tile // slots), *parts]
             steps += [over(tile) for tile in range(end - p, end)] if drains else []
             start = end

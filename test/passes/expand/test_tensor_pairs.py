@@ -15,7 +15,6 @@ import pytest
 
 from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
-from helpers.tensor_memory_kernels import BlackwellGemm
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.expand.plan import ring_sharing
@@ -207,18 +206,6 @@ def test_what_is_no_ring_is_refused_where_it_stands(code, pair, changes):
         pipeline(parse(text), smem_limit=24 * 1024)
     assert refused.value.code == code
     assert refused.value.diagnostic.place.line > 0
-
-
-def test_products_that_commits_complete_have_mbarriers_of_their_own():
-    text = BlackwellGemm(tile_n=32).module()
-    start = text.index("%total = scf.for")
-    end = text.index("}", text.index("{async_pipe", start)) + 1
-    again = (
-        text[start:end].replace("%total", "%again").replace("%phase = %false", "%phase = %total")
-    )
-    with pytest.raises(AsyncPipeError, match="products use mbarriers") as refused:
-        pipeline(parse(f"{text[:end]}\n{again}{text[end:]}"))
-    assert refused.value.code == "mbarrier-shared"
 
 
 def test_a_group_for_each_loop_is_as_good():
