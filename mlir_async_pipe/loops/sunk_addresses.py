@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     walk,
 )
+from mlir_async_pipe.flow.algorithms import post_order
 from mlir_async_pipe.loops.transactions import has_transactions, operand, use_of
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import memref_behind, root_of
@@ -81,16 +82,33 @@ class _Addresses:
 
     def __contains__(self, value: Value) -> bool:
         if value not in self._known:
-            self._known[value] = self._is_made_of_one(value)
+            for each in post_order([value], self._unknown_sources):
+                memory = _memref_of(each)
+                self._known[each] = (
+                    any(self._known[source] for source in _sources(each))
+                    if memory is None
+                    else root_of(memory).identity in self._tiles
+                )
         return self._known[value]
 
-    def _is_made_of_one(self, value: Value) -> bool:
-        op = defining_op(value)
-        if op is None or len(op.results) != 1 or len(op.regions) or _is_memref(value):
-            return False
-        if op.name in (*ADDRESS_OPS, *CAST_OPS) and _is_memref(op.operands[0]):
-            return root_of(op.operands[0]).identity in self._tiles
-        return is_pure(op) and any(source in self for source in op.operands)
+    def _unknown_sources(self, value: Value) -> list[Value]:
+        return [source for source in _sources(value) if source not in self._known]
+
+
+def _sources(value: Value) -> list[Value]:
+    """The numbers and pointers that one is computed of."""
+    op = defining_op(value)
+    if op is None or len(op.results) != 1 or len(op.regions) or not is_pure(op):
+        return []
+    return [] if _is_memref(value) or _memref_of(value) is not None else list(op.operands)
+
+
+def _memref_of(value: Value) -> Value | None:
+    """The memref whose address a value is."""
+    op = defining_op(value)
+    if op is None or op.name not in (*ADDRESS_OPS, *CAST_OPS) or len(op.results) != 1:
+        return None
+    return op.operands[0] if _is_memref(op.operands[0]) and not _is_memref(value) else None
 
 
 def _is_memref(value: Value) -> bool:
@@ -99,12 +117,16 @@ def _is_memref(value: Value) -> bool:
 
 def _sunk(value: Value, addresses: _Addresses, sunk: dict[Value, Value], first: Operation) -> Value:
     """The value, computed before `first` again."""
-    if value not in sunk:
-        op = source_op(value)
-        for source in op.operands:
-            if source in addresses:
-                _sunk(source, addresses, sunk, first)
-        sunk[value] = clone(op, dict(sunk), before(first)).results[0]
+
+    def sources(made: Value) -> list[Value]:
+        wanted = source_op(made).operands if made not in sunk else ()
+        return [source for source in wanted if source in addresses]
+
+    for each in post_order([value], sources):
+        if each not in sunk:
+            op = source_op(each)
+            operands = {source: sunk[source] for source in op.operands if source in sunk}
+            sunk[each] = clone(op, operands, before(first)).results[0]
     return sunk[value]
 
 

@@ -4,6 +4,7 @@ what they read.
     store %A                       warps of their own do not wait for it: apart, whatever is asserted
     scf.for %tile = … {
       scf.for %k = … {
+        store %B                   before the copy of its own iteration: apart
         copy %A; store %C          S - 1 iterations ahead: apart, or independent
       }
       store %C                     with warps of their own: apart, or both loops independent
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, walk
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.loops.transactions import Transaction, use_of
@@ -59,7 +60,8 @@ def check_independent(
     of which the last of `ready` are the initialisation, and the loop; `apart`: warps of their own
     copy. Of a loop without writes `meetings` of the cluster order nothing.
     Raises PipelineError (unproven-independence)."""
-    parts = _overtaken(loop, outer, ready) if apart else iter([_Overtaken([loop], (loop,))])
+    copies = [copy for transaction in transactions for copy in transaction.copies]
+    parts = _overtaken(loop, outer, ready, copies) if apart else _inside(loop, (loop,), copies)
     for part in parts:
         if part.vouched:
             continue
@@ -77,7 +79,10 @@ def check_independent(
 
 
 def _overtaken(
-    loop: Operation, outer: tuple[Operation, ...], ready: tuple[Operation, ...]
+    loop: Operation,
+    outer: tuple[Operation, ...],
+    ready: tuple[Operation, ...],
+    copies: list[Operation],
 ) -> Iterator[_Overtaken]:
     """What warps that only copy may be ahead of: all that comes before the loop, and, in a loop
     around, all that comes after it, too."""
@@ -100,6 +105,17 @@ def _overtaken(
                 before = operations(block)
             elif loops:
                 yield _Overtaken(operations(block), loops)
+    yield from _inside(loop, loops, copies)
+
+
+def _inside(
+    loop: Operation, loops: tuple[Operation, ...], copies: list[Operation]
+) -> Iterator[_Overtaken]:
+    """What copies are ahead of in their loop: what comes before one of them in its iteration, too."""
+    body = list(operations(loop.regions[0].blocks[0]))
+    copying = {op for copy in copies for op in (copy, *ancestors(copy))}
+    last = max(number for number, op in enumerate(body) if op in copying)
+    yield _Overtaken(body[: last + 1], ())
     yield _Overtaken([loop], loops)
 
 
@@ -129,7 +145,7 @@ def touches_no_tensor(op: Operation) -> bool:
 def _advice(part: _Overtaken, loop: Operation) -> str:
     if not part.loops:
         return (
-            "write it after the loop, or through an argument with `llvm.noalias` that no tensor map "
+            "write it after the copies, or through an argument with `llvm.noalias` that no tensor map "
             "describes"
         )
     if part.loops == (loop,):

@@ -125,13 +125,28 @@ def test_the_advice_works():
     pipelined(text.replace(AROUND, f"{AROUND} {{async_pipe.independent}}"))
     early = text_of("specialised", "before")
     notes = [note.message for note in refused(early).diagnostic.notes]
-    assert any("write it after the loop, or through an argument" in note for note in notes)
+    assert any("write it after the copies, or through an argument" in note for note in notes)
     apart = re.sub(
         r"%to_col64.*\n.*\nllvm.store %zero.*",
         "memref.store %zero, %out[%e, %t] : memref<?x64xf32>",
         early,
     )
     pipelined(apart)
+
+
+@pytest.mark.parametrize("roles", ["specialised", "together"])
+def test_what_an_iteration_writes_before_it_copies_must_be_apart_whatever_is_asserted(roles):
+    """Copies of later iterations are issued before it, and that of its own, too."""
+    text = text_of(roles, "after", executions=1)
+    lines = STORE.replace("%base", "%i64").replace("%value", "%zero")
+    early = text.replace("nvgpu.mbarrier.arrive", f"{lines}\nnvgpu.mbarrier.arrive")
+    early = early.replace(INNER, "} {async_pipe.independent, async_pipe.num_stages")
+    assert "after it reads" in refused(early).diagnostic.message
+    wait = "nvgpu.mbarrier.try_wait"
+    late = text.replace(wait, f"{lines}\n{wait}").replace(
+        INNER, "} {async_pipe.independent, async_pipe.num_stages"
+    )
+    pipelined(late)
 
 
 def test_after_the_only_loop_anything_may_be_written():

@@ -49,6 +49,18 @@ def test_products_on_converted_copies_are_right():
     assert not any(loop.right(module, completion) for completion in machine.COMPLETIONS)
 
 
+def test_a_place_may_be_computed_by_a_long_chain_of_ops():
+    """More of them than Python's stack is deep."""
+    chain = "".join(f"%q{n + 1} = arith.addi %q{n}, %i0 : index\n" for n in range(2000))
+    text = LOADS.text().replace("%i0 = arith.constant 0 : index\n", "")
+    text = text.replace(
+        "%i1 =", f"%i0 = arith.constant 0 : index\n%q0 = gpu.block_id x\n{chain}%i1 ="
+    )
+    module = parse(text.replace("%col0 = ", "%by = arith.muli %q2000, %i0 : index\n%col0 = "))
+    pipeline(module, check="none")
+    assert "async_pipe.num_stages" not in str(module)
+
+
 def test_the_result_has_one_mbarrier_a_slot_and_keeps_its_copies():
     module = parse(nvvm_text(LOADS, CONVERSIONS[1], typed=False))
     pipeline(module, check="none")
