@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure, operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, Use
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 
@@ -28,6 +28,12 @@ def use_of(op: Operation) -> Use | None:
     """What an op does with mbarriers, None for all others."""
     rule = MBARRIER_OPS.get(op.name)
     return None if rule is None else rule.use
+
+
+def only_computes(op: Operation) -> bool:
+    """Whether all that an op does is to give values, views or handles of mbarriers, without regions."""
+    named = is_pure(op) or op.name in VIEW_OPS or use_of(op) == "handle"
+    return named and not len(op.regions)
 
 
 def operand(op: Operation, name: str) -> Value | None:

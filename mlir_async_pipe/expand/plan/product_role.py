@@ -28,13 +28,14 @@ from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_nest import Nest, producer_nest
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.sum_versions import SumVersions, sum_versions
+from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_pure, operand_groups
+from mlir_async_pipe.vocabulary import accesses, operand_groups
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, tensor_use, waits_for
 
 
@@ -110,7 +111,7 @@ def _branch(loop: Operation, completion: Completion, issue: IssueSlice) -> Opera
                 "not all products stand in one branch" if op not in inside else "A is a sum itself"
             )
             refuse(why, op, loop, code="roles-unsupported")
-        if op in inside and not (op == branch or _is_free(op) or _is_product(op)):
+        if op in inside and not (op == branch or only_computes(op) or _is_product(op)):
             refuse(f"'{op.name}' stands beside the products", op, loop, code="roles-unsupported")
     return branch
 
@@ -148,16 +149,11 @@ def _slice(body: Body, roots: list[Operation]) -> IssueSlice:
         assert op is not None
         if op in needed or body.loop not in ancestors(op):
             continue
-        if not _is_free(op):
+        if not only_computes(op):
             refuse(f"products need what '{op.name}' gives", op, body.loop, code="roles-values")
         needed.add(op)
         waiting += captured(op)
     return IssueSlice(tuple(op for op in body.ops if op in needed), tuple(sorted(advanced)), None)
-
-
-def _is_free(op: Operation) -> bool:
-    named = is_pure(op) or op.name in VIEW_OPS or use_of(op) == "handle"
-    return named and not len(op.regions)
 
 
 def _check_rest(
@@ -170,7 +166,7 @@ def _check_rest(
     """Nothing is left of the loop for the threads of the input."""
     known = {*issue.ops, *kept.ops, completion.wait, *dropped}
     for op in body.ops:
-        if op not in known and not _is_free(op) and op != body.terminator:
+        if op not in known and not only_computes(op) and op != body.terminator:
             refuse(
                 f"'{op.name}' is neither a copy nor a product",
                 op,

@@ -30,12 +30,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, operand_number, use_of
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_barrier, is_pure
+from mlir_async_pipe.vocabulary import accesses, is_barrier, is_pure
 from mlir_async_pipe.vocabulary.launch_ids import BY_WARP_NUMBER, launch_id
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
@@ -264,5 +265,4 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
 
 def is_free(op: Operation) -> bool:
     """Whether it changes nothing that more threads run an op, or the same ones again."""
-    named = is_pure(op) or op.name in VIEW_OPS or op.name in ALLOCATION_OPS
-    return (named or use_of(op) == "handle") and not len(op.regions)
+    return only_computes(op) or op.name in ALLOCATION_OPS

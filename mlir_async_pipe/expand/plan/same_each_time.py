@@ -19,8 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
 )
-from mlir_async_pipe.loops.mbarrier_operands import use_of
-from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
+from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, names_memory
 
 
@@ -54,8 +53,7 @@ class SameEachTime:
             assert op is not None
             if loop not in ancestors(op) or names_memory(op):
                 continue
-            named = is_pure(op) or op.name in VIEW_OPS or op.name in ADDRESS_OPS
-            if (not named and use_of(op) != "handle") or len(op.regions):
+            if not only_computes(op) and op.name not in ADDRESS_OPS:
                 return op
             pending += list(op.operands)
         return None
