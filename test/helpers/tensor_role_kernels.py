@@ -267,7 +267,8 @@ class RoleGemm(BlackwellGemm):
             w.line(f"vector.store {value}, %C[%tid, {at_n}] : memref<?x?xf32>, {kind}")
             self._next(w, "ra", self.accumulators)
             w.line("scf.yield %ra_next, %ra_p_next : index, i1")
-        w.line(f"nvvm.barrier id = {i32(w, 1)} number_of_threads = {i32(w, READERS)}")
+        barrier = f"nvvm.barrier id = {i32(w, 1)} number_of_threads = {i32(w, READERS)}"
+        self._part(w, "meet", barrier)
         with w.block("scf.if %warp_0"):
             w.line("nvvm.tcgen05.dealloc %sums, %columns : !llvm.ptr<6>, i32")
 
@@ -309,6 +310,7 @@ MUTANTS: dict[str, tuple[dict[str, str], set[str]]] = {
         },
         {"source-overwritten", "missing-tensor-fence", "missing-barrier"},
     ),
+    "no meeting before the columns go": ({"meet": ""}, {"missing-barrier", "out-of-bounds"}),
     "all threads arrive": ({"arrive": "%token = " + _ARRIVES}, {"too-many-arrivals"}),
     "one warp arrives": (
         {

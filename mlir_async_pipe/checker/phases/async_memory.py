@@ -163,9 +163,9 @@ class AsyncMemory:
         self.barriers[key] = barrier._replace(phases=(*barrier.phases[:-1], last))
         self.tensor = replace(self.tensor, open=())
 
-    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
-        """Threads load from tensor memory."""
-        self.tensor = self.tensor.load(cells, op, mask, self.barriers)
+    def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
+        """Threads load from tensor memory, or give columns back."""
+        self.tensor = getattr(self.tensor, use)(cells, op, mask, self.barriers)
 
     def tensor_step(self, step: str, mask: int) -> None:
         """Threads wait for loads, or make a fence of tensor memory."""

@@ -96,7 +96,7 @@ class ClusterMemory(RoleMemory):
         """Not followed: each block has tensor memory of its own."""
         raise NotFollowedError("async-proxy")
 
-    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
+    def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
         """Not followed, as products."""
         raise NotFollowedError("async-proxy")
 

@@ -170,6 +170,11 @@ class RoleMemory(AsyncMemory):
         self.shared[key] = role_phases.copy(before, self.clocks, mask, issued)
         self._advance(key)
 
+    def allocate(self, touch: Touch) -> None:
+        """Columns are taken, perhaps some that were given back."""
+        super().allocate(touch)
+        self.cores.given = frozenset()
+
     def issue_product(self, product: Product) -> None:
         """A thread issues a product of tensor memory."""
         for touch in product.reads:
@@ -185,9 +190,9 @@ class RoleMemory(AsyncMemory):
         self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, 1, 0, commit=shows)
         self._advance(key)
 
-    def load_tensor(self, cells: Cells, op: int, mask: int) -> None:
-        """Threads load from tensor memory."""
-        self.cores.load(cells, op, mask, self.clocks)
+    def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
+        """Threads load from tensor memory, or give columns back."""
+        getattr(self.cores, use)(cells, op, mask, self.clocks)
 
     def tensor_step(self, step: str, mask: int) -> None:
         """Threads wait for their loads, or make a fence of tensor memory."""

@@ -44,15 +44,20 @@ def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> E
     the roots that a product with an unknown descriptor may read."""
     op = run.op
     match tensor_use(op):
-        case "permit" | "dealloc":
+        case "permit":
             return None
+        case "dealloc":
+            given = _cells(run, number, bounds, constant_value(op.operands[1]))
+            return lambda spot: spot.memory.use_tensor(
+                "give_back", given(spot), number, spot.threads()
+            )
         case "alloc":
             return _allocation(run, number, bounds)
         case "product" if TENSOR_OPS[op.name].plain:
             return _product(run, number, touched, bounds)
         case "load" if TENSOR_OPS[op.name].plain:
             cells = _cells(run, number, bounds, *_loaded(op))
-            return lambda spot: spot.memory.load_tensor(cells(spot), number, spot.threads())
+            return lambda spot: spot.memory.use_tensor("load", cells(spot), number, spot.threads())
         case "wait" if waits_for(op) == "load":
             return lambda spot: spot.memory.tensor_step("landed", spot.threads())
         case "fence":

@@ -17,7 +17,14 @@ from dataclasses import field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, check_one_issuer
+from mlir_async_pipe.checker.phases.tensor_state import (
+    IN_FLIGHT,
+    UNWAITED,
+    Cells,
+    Product,
+    check_one_issuer,
+    check_taken,
+)
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Ranks, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -33,21 +40,23 @@ class Load(NamedTuple):
 
 
 class Read(NamedTuple):
-    """How far a load is: `landed`, and `told` by a fence at this event."""
+    """How far a load is: it `landed` at this event, and was `told` by a fence at this one."""
 
-    landed: bool = False
+    landed: Event | None = None
     told: Event | None = None
 
 
 @dataclass
 class TensorRoles:
     """`cores`: by thread the column of its core, and its commits so far; `products` and `loads` are the
-    last of equal ones; `fenced`: by class what it saw at its last fence after."""
+    last of equal ones; `fenced`: by class what it saw at its last fence after; `given`: the cells that
+    ops have given back."""
 
     cores: dict[int, tuple[int, int]] = field(default_factory=dict)
     products: dict[Product, tuple[int, int]] = field(default_factory=dict)
     loads: dict[Load, Read] = field(default_factory=dict)
     fenced: dict[int, Known] = field(default_factory=dict)
+    given: frozenset[tuple[Cells, int]] = frozenset()
 
     def copy(self) -> TensorRoles:
         """The same, to be changed on its own."""
@@ -65,9 +74,10 @@ class TensorRoles:
             frozenset((by, at, ranks.of_one(at, done)) for by, (at, done) in self.cores.items()),
             frozenset((p, at, ranks.of_one(at, t + 1)) for p, (at, t) in self.products.items()),
             frozenset(
-                (load, read._replace(told=read.told and ranks.of_event(read.told)))
+                (load, *(None if event is None else ranks.of_event(event) for event in read))
                 for load, read in self.loads.items()
             ),
+            self.given,
             frozenset((number, ranks.of_known(known)) for number, known in self.fenced.items()),
         )
 
@@ -75,13 +85,15 @@ class TensorRoles:
         """The limits that some clock may be compared with."""
         yield from ((column, tick + 1) for column, tick in self.products.values())
         for read in self.loads.values():
-            yield from ((number, tick + 1) for number, tick in read.told or ())
+            for event in read:
+                yield from ((number, tick + 1) for number, tick in event or ())
 
     # Products -----------------------------------------------------------------------------
 
     def issue(self, product: Product, clocks: WarpClocks) -> None:
         """A thread issues a product; those of one thread are executed in order."""
         check_one_issuer(product)
+        check_taken(self.given, product.sums, product.op)
         mask = product.by
         for load, read in self.loads.items():
             met = load.cells.meets(product.sums)
@@ -113,6 +125,7 @@ class TensorRoles:
 
     def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
         """Threads load."""
+        check_taken(self.given, cells, op)
         for product, event in self.products.items():
             met = product.sums.meets(cells)
             if met is not False:
@@ -122,12 +135,30 @@ class TensorRoles:
     def landed(self, mask: int, clocks: WarpClocks) -> None:
         """Threads have waited for their loads."""
         for load, read in self._of(mask):
-            self.loads[load] = read._replace(landed=True)
+            if read.landed is None:
+                self.loads[load] = read._replace(landed=clocks.event(load.by))
+
+    def give_back(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
+        """A warp gives columns back: in no order of the roles may others still use them."""
+        for product, (column, tick) in self.products.items():
+            met = product.sums.meets(cells)
+            if met is not False and clocks.passed(mask, column) <= tick:
+                raise PhaseFault("overwrite-in-flight", op, product.op, IN_FLIGHT, met is True)
+        for load, read in self.loads.items():
+            met = load.cells.meets(cells)
+            if met is False:
+                continue
+            if read.landed is None:
+                raise PhaseFault("source-overwritten", op, load.op, UNWAITED, met is True)
+            if not clocks.knows(mask, read.landed):
+                why = "other warps may still load here: the block must meet in between"
+                raise PhaseFault("missing-barrier", op, load.op, why, met is True)
+        self.given |= {(cells, op)}
 
     def fence_before(self, mask: int, clocks: WarpClocks) -> None:
         """Threads tell of their loads from now on."""
         for load, read in self._of(mask):
-            if read.landed and read.told is None:
+            if read.landed is not None and read.told is None:
                 self.loads[load] = read._replace(told=clocks.event(load.by))
 
     def fence_after(self, mask: int, clocks: WarpClocks) -> None:
@@ -156,11 +187,8 @@ class TensorRoles:
         self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, surely: bool
     ) -> None:
         code: FaultCode = "missing-tensor-fence"
-        if not read.landed:
-            code, why = (
-                "source-overwritten",
-                "it is in flight: 'nvvm.tcgen05.wait' is missing after it",
-            )
+        if read.landed is None:
+            code, why = "source-overwritten", UNWAITED
         elif read.told is None:
             why = "'fence <before>' is missing after it, before its threads arrive"
         elif not clocks.sees(product.by, read.told):
@@ -184,8 +212,7 @@ class TensorRoles:
     ) -> None:
         """Threads touch what a product fills."""
         if clocks.saw(mask, event[0]) <= event[1]:
-            why = "it adds up there until a wait for the mbarrier of its commit"
-            raise PhaseFault(code, op, product.op, why, surely)
+            raise PhaseFault(code, op, product.op, IN_FLIGHT, surely)
         if not self._is_fenced(mask, (event,), clocks):
             raise PhaseFault("missing-tensor-fence", op, product.op, _UNTOLD, surely)
 

@@ -6,6 +6,7 @@ may load or add up there.
     wait of all threads          over; loads need a fence after it
     load, wait for it, fence before, barrier, fence after
                                  then products may fill the cells anew
+    load, wait for it, barrier   then a warp may give the columns back
 
 Products of one thread are executed in order, so a commit is for all before it: once its phase is over,
 those of earlier commits are too.
@@ -17,14 +18,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.session.light_dataclass import dataclass
 
+UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
+IN_FLIGHT = "it adds up there until a wait for the mbarrier of its commit"
 # Steps of a load on its way to be known to those who issue products.
 _ISSUED, _LANDED, _TOLD, _MET = range(4)
 _MISSING = {
-    _ISSUED: ("source-overwritten", "it is in flight: 'nvvm.tcgen05.wait' is missing after it"),
+    _ISSUED: ("source-overwritten", UNWAITED),
     _LANDED: (
         "missing-tensor-fence",
         "'fence <before>' is missing after it, before the block meets",
@@ -63,30 +66,33 @@ class Product(NamedTuple):
 
 class Known(NamedTuple):
     """Cells that products have filled (`step` is None), or that threads load, by the op `op`; the
-    threads `fenced` have made the fence after they heard of it."""
+    threads `fenced` have made the fence after they heard of it; `met`: the block has met since a load
+    was waited for."""
 
     cells: Cells
     op: int
     step: int | None = None
     fenced: int = 0
+    met: bool = False
 
 
 @dataclass(frozen=True)
 class TensorState:
     """Tensor memory on one path. `open` are products that no commit covers; those of commits stand in
     the phases of their mbarriers. `columns`: where ops write the address of those that they take, by
-    root the op, -1 where that is lost."""
+    root the op, -1 where that is lost. `given`: the cells that ops have given back."""
 
     everybody: int
     open: tuple[Product, ...] = ()
     known: frozenset[Known] = frozenset()
     columns: frozenset[tuple[int, int]] = frozenset()
+    given: frozenset[tuple[Cells, int]] = frozenset()
 
     def taken(self, root: int, op: int) -> TensorState:
-        """An op takes columns, the first one that writes there."""
+        """An op takes columns, the first one that writes there; they may be some that were given back."""
         if any(at == root for at, _ in self.columns):
-            return self.lost(root)
-        return replace(self, columns=self.columns | {(root, op)})
+            return replace(self.lost(root), given=frozenset())
+        return replace(self, columns=self.columns | {(root, op)}, given=frozenset())
 
     def lost(self, root: int) -> TensorState:
         """Something else is written there."""
@@ -109,6 +115,7 @@ class TensorState:
         check_one_issuer(product)
         if any(other.by != product.by for other in self.open):
             raise NotFollowedError("specialised")
+        check_taken(self.given, product.sums, product.op)
         for known in self.known:
             if known.step is None or not product.by & ~known.fenced:
                 continue
@@ -129,16 +136,8 @@ class TensorState:
         """Threads load."""
         if mask != self.everybody:
             raise NotFollowedError("specialised")
-        for product in self.in_flight(barriers):
-            met = product.sums.meets(cells)
-            if met is not False:
-                raise PhaseFault(
-                    "read-in-flight",
-                    op,
-                    product.op,
-                    "it adds up there until a wait for the mbarrier of its commit",
-                    met is True,
-                )
+        check_taken(self.given, cells, op)
+        self._check_idle(cells, op, barriers, "read-in-flight")
         for known in self.known:
             if known.step is None and mask & ~known.fenced:
                 met = known.cells.meets(cells)
@@ -146,6 +145,28 @@ class TensorState:
                     why = "'fence <after>' is missing after the wait for its commit"
                     raise PhaseFault("missing-tensor-fence", op, known.op, why, met is True)
         return replace(self, known=self.known | {Known(cells, op, _ISSUED)})
+
+    def give_back(
+        self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]
+    ) -> TensorState:
+        """A warp gives columns back."""
+        self._check_idle(cells, op, barriers, "overwrite-in-flight")
+        for known in self.known:
+            if known.step is None or known.met or not self.everybody & ~mask:
+                continue
+            met = known.cells.meets(cells)
+            if met is not False:
+                code, why = _MISSING[_ISSUED if known.step == _ISSUED else _TOLD]
+                raise PhaseFault(code, op, known.op, why, met is True)  # type: ignore[arg-type]
+        return replace(self, given=self.given | {(cells, op)})
+
+    def _check_idle(
+        self, cells: Cells, op: int, barriers: dict[Key, Mbarrier], code: FaultCode
+    ) -> None:
+        for product in self.in_flight(barriers):
+            met = product.sums.meets(cells)
+            if met is not False:
+                raise PhaseFault(code, op, product.op, IN_FLIGHT, met is True)
 
     def landed(self, mask: int) -> TensorState:
         """Threads have waited for their loads."""
@@ -157,7 +178,11 @@ class TensorState:
 
     def meet(self) -> TensorState:
         """All threads of the block meet."""
-        return self._step(_TOLD, _MET, self.everybody)
+        known = frozenset(
+            each._replace(met=True) if each.step not in (None, _ISSUED) else each
+            for each in self.known
+        )
+        return replace(self, known=known)._step(_TOLD, _MET, self.everybody)
 
     def fence_after(self, mask: int) -> TensorState:
         """What threads have heard of counts for their loads and products."""
@@ -180,6 +205,14 @@ class TensorState:
                 known._replace(step=then) if known.step == first else known for known in self.known
             ),
         )
+
+
+def check_taken(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> None:
+    """An op touches no columns that were given back."""
+    for back, by in given:
+        met = back.meets(cells)
+        if met is not False:
+            raise PhaseFault("out-of-bounds", op, by, "it gives these columns back", met is True)
 
 
 def check_one_issuer(product: Product) -> None:

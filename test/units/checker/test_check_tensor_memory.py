@@ -7,6 +7,8 @@ checker/phases/async_memory.py, checker/phases/arrivals.py, test/helpers/commit_
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from helpers.commit_mutants import MUTATIONS, TILE_MUTATIONS
@@ -109,3 +111,17 @@ def test_columns_beyond_those_taken_are_named_and_fail():
     assert small != text
     assert found(small) == ({"out-of-bounds"}, 0)
     assert fails(small, gemm)
+
+
+def test_columns_that_go_before_others_have_loaded_are_named_and_fail():
+    gemm = KERNELS["two accumulators"]
+    text = pipelined(gemm)
+    given = re.search(r"\n *scf.if [^\n]*\{\n *nvvm.tcgen05.dealloc[^\n]*\n *\}", text)
+    assert given is not None
+    met = text[: given.start()].rindex("gpu.barrier")
+    early = text[:met] + text[met:].replace("gpu.barrier", "", 1)
+    assert found(early)[0] == {"missing-barrier"}
+    load = text[: text.index("nvvm.tcgen05.ld")].rindex("\n")
+    moved = text[:load] + given[0] + text[load:].replace(given[0], "", 1)
+    assert found(moved)[0] == {"out-of-bounds"}
+    assert fails(moved, gemm)
