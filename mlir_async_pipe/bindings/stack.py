@@ -204,17 +204,11 @@ def _install_advice(stack: Stack) -> str:
 
 
 def _installed(stack: Stack) -> bool:
-    """Whether the bindings of `stack` are there.
+    """Whether the bindings of `stack` are there, without importing anything.
 
     A package called `mlir` may be an empty placeholder, so the compiled library inside
     is what counts.
     """
-    return library_folder(stack) is not None
-
-
-def library_folder(stack: Stack) -> str | None:
-    """The folder of the compiled libraries of `stack`, found without importing anything; None if the
-    bindings are not there."""
     top, *rest = stack.prefix.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -223,8 +217,7 @@ def library_folder(stack: Stack) -> str | None:
     locations = list(getattr(sys.modules.get(top), "__path__", [])) or list(
         (spec.submodule_search_locations or []) if spec else []
     )
-    folders = (os.path.join(location, *rest, "_mlir_libs") for location in locations)
-    return next(filter(os.path.isdir, folders), None)
+    return any(os.path.isdir(os.path.join(location, *rest, "_mlir_libs")) for location in locations)
 
 
 def _already_imported() -> Stack | None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import back_ends
-from mlir_async_pipe.bindings.load_ahead import load_ahead
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -126,9 +125,6 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
         back_ends.warm_up(options.target.partition(":")[0])
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
-    load_ahead()
-    import numpy  # noqa: F401  The bindings and our analyses import it, and it needs no bindings.
-
     from mlir_async_pipe.chips.target import Target
     from mlir_async_pipe.tool.process import Work, process
     from mlir_async_pipe.tool.timing import Timing
