@@ -230,6 +230,7 @@ def _address_argument(op: Operation | None) -> Value | None:
     return None
 
 
+@remembered
 def _input_count(function: Any) -> int:
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return len(kind.inputs)
