@@ -94,12 +94,12 @@ gpu.barrier"""
 def test_descriptors_that_are_numbers_may_name_all_workgroup_memory():
     struct = f"!llvm.struct<({', '.join(['f32'] * 4)})>"
     text = """
-    func.func @f(%a: i64, %b: i64, %out: memref<64xf32>)
+    func.func @f(%a: i64, %b: i64, %out: memref<128xf32>)
         attributes {gpu.known_block_size = array<i32: 128, 1, 1>} {
       %t = gpu.thread_id x
-      %tile = memref.alloc() : memref<64xf32, WG>
-      %x = memref.load %out[%t] : memref<64xf32>
-      memref.store %x, %tile[%t] : memref<64xf32, WG>
+      %tile = memref.alloc() : memref<128xf32, WG>
+      %x = memref.load %out[%t] : memref<128xf32>
+      memref.store %x, %tile[%t] : memref<128xf32, WG>
       PRODUCT
       return
     }"""
