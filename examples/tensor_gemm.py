@@ -10,6 +10,7 @@ all of a tile: of an array B[K, N] it is B.reshape(K, N // 64, 64).transpose(1, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ from tensor_tiles import FULL, Tile
 
 
 @dataclass(frozen=True)
-class TensorGemm:
+class TensorGemm(ABC):
     """One kernel: sizes in elements. `b` says what runs along the rows of B in global memory."""
 
     name: str = "gemm"
@@ -31,19 +32,19 @@ class TensorGemm:
     persistent: bool = False
 
     @property
+    @abstractmethod
     def threads(self) -> int:
         """Threads of a block."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def left(self) -> Tile:
         """The tile of A."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def right(self) -> Tile:
         """The tile of B."""
-        raise NotImplementedError
 
     @property
     def c(self) -> str:
@@ -79,12 +80,13 @@ class TensorGemm:
         """Workgroup memory beside that of the tiles."""
         return ()
 
+    @abstractmethod
     def _body(self, w: Writer) -> None:
-        raise NotImplementedError
+        """Write the kernel."""
 
+    @abstractmethod
     def _tile(self, w: Writer, at_m: str, at_n: str, phase: str) -> str:
         """Write one tile of C, whose first phase is given; returns the phase of the next one."""
-        raise NotImplementedError
 
     def _tiles(self, w: Writer) -> None:
         """The tile of the block; or, persistent, as many blocks as there are take tile after tile, row by

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from helpers.machine_programs import parse
+from helpers.role_orders import ORDERS, ops, pipelined, wrong
 from helpers.tensor_loops import Box, TensorLoop
-from mlir_async_pipe import check, machine, pipeline
+from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     before,
@@ -25,9 +26,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     source_op,
     terminator,
-    walk,
 )
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, MachineError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), roles="ping-pong", static=True, executions=4)
 OPERANDS = (
@@ -37,34 +37,6 @@ OPERANDS = (
 PRODUCTS = TensorLoop(
     OPERANDS, reader="descriptors", roles="ping-pong", static=True, executions=3, trips=3
 )
-ORDERS = [
-    (completion, schedule)
-    for completion in machine.COMPLETIONS
-    for schedule in ("lockstep", "backward", "random")
-]
-
-
-def pipelined(loop: TensorLoop, text: str = "", **options):
-    module = parse(text or loop.text())
-    report = pipeline(module, check="none", **options)
-    return module, report
-
-
-def ops(module, name: str):
-    return [op for op in walk(module.operation) if op.name == name]
-
-
-def wrong(loop: TensorLoop, module, orders=ORDERS) -> list[str]:
-    """What the machine says about it in some order: another result, races, a deadlock."""
-    found = []
-    for completion, schedule in orders:
-        try:
-            found.append(loop.right(module, completion, schedule))
-        except MachineError as error:
-            found.append(str(error))
-    return [why for why in found if why]
-
-
 # -- the block -------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from helpers.machine_programs import parse
+from helpers.role_orders import ops, pipelined, wrong
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import check, machine, pipeline
 from mlir_async_pipe.bindings import ir
@@ -24,9 +25,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant,
     constant_value,
     is_block_argument,
-    walk,
 )
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, MachineError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), roles="specialised")
 PRODUCTS = TensorLoop(
@@ -35,32 +35,6 @@ PRODUCTS = TensorLoop(
     trips=5,
     roles="specialised",
 )
-ORDERS = [
-    (completion, schedule)
-    for completion in machine.COMPLETIONS
-    for schedule in ("lockstep", "backward", "random")
-]
-
-
-def pipelined(loop: TensorLoop, text: str = "", **options):
-    module = parse(text or loop.text())
-    report = pipeline(module, check="none", **options)
-    return module, report
-
-
-def ops(module, name: str):
-    return [op for op in walk(module.operation) if op.name == name]
-
-
-def wrong(loop: TensorLoop, module) -> list[str]:
-    """What the machine says about it in some order: another result, races, a deadlock."""
-    found = []
-    for completion, schedule in ORDERS:
-        try:
-            found.append(loop.right(module, completion, schedule))
-        except MachineError as error:
-            found.append(str(error))
-    return [why for why in found if why]
 
 
 @pytest.mark.parametrize(
