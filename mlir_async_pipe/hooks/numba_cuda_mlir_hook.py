@@ -196,5 +196,6 @@ def _hand_back(compiled: Any, ptx: str, dialect: str, cubin: bytes) -> None:
     metadata["func_name"] = tools.generate_mangled_name(
         compiled.fndesc.qualname, compiled.fndesc.argtypes
     )
+    # Attributes of numba's own library object, which its compile step sets by these names.
     compiled.library._ptx = ptx
     compiled.library._mlir_str = dialect

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 
 from helpers.random_pipelines import FEATURES, program
-from mlir_async_pipe.bindings import ir, new_context
+from helpers.repeated_parts import expanded
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, after, functions, symbol_name
 from mlir_async_pipe.expand.equal.equal_functions import EqualFunctions
-from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.report import Session
 
 pytestmark = pytest.mark.slow
 
@@ -51,26 +49,6 @@ def enlarge(function: Operation, more: int) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(of_function)
 
 
-def expanded(text: str, share: bool) -> str:
-    """What `async-pipe-expand` prints and tells of a module with its functions repeated."""
-    with new_context() as context, ir.Location.unknown():
-        context.allow_unregistered_dialects = True
-        module = ir.Module.parse(text)
-        repeat_functions(module)
-        module = ir.Module.parse(module.operation.get_asm(assume_verified=True))
-        session = Session()
-        try:
-            schedule = passes.find("async-pipe-schedule")
-            schedule.run(module.operation, schedule.options(), session)
-            expand = passes.find("async-pipe-expand")
-            expand.run(module.operation, expand.options(share_plans=share), session)
-        except AsyncPipeError as error:
-            return f"{error}\n{session.diagnostics.items}"
-        assert module.operation.verify()
-        printed = module.operation.get_asm(enable_debug_info=True)
-        return f"{printed}\n{session.diagnostics.items}\n{session.records}"
-
-
 @pytest.mark.parametrize("feature", sorted(FEATURES))
 def test_copies_of_functions_are_the_functions(
     feature: str, monkeypatch: pytest.MonkeyPatch
@@ -85,6 +63,8 @@ def test_copies_of_functions_are_the_functions(
     monkeypatch.setattr(EqualFunctions, "write", counted)
     for seed in range(-(-MODULES // len(FEATURES))):
         text = program(seed, feature).text
-        assert expanded(text, share=True) == expanded(text, share=False), (feature, seed)
+        assert expanded(text, repeat_functions, share=True) == expanded(
+            text, repeat_functions, share=False
+        ), (feature, seed)
     # What names a symbol is like no other function.
     assert copies or feature in ("calls", "globals")

@@ -16,13 +16,10 @@ from typing import Any
 import pytest
 
 from helpers.random_pipelines import FEATURES, program
-from mlir_async_pipe.bindings import ir, new_context
+from helpers.repeated_parts import expanded
 from mlir_async_pipe.bindings.raw_ops import Operation, after, captured, clone, defining_op
 from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.report import Session
 
 pytestmark = pytest.mark.slow
 
@@ -51,26 +48,6 @@ def own_buffers(loop: Operation, place: Operation, mapping: dict[Any, Any]) -> O
     return place
 
 
-def expanded(text: str, share: bool) -> str:
-    """What `async-pipe-expand` prints and tells of a module with its loops repeated."""
-    with new_context() as context:
-        context.allow_unregistered_dialects = True
-        module = ir.Module.parse(text)
-        repeat_loops(module)
-        module = ir.Module.parse(module.operation.get_asm(assume_verified=True))
-        session = Session()
-        try:
-            schedule = passes.find("async-pipe-schedule")
-            schedule.run(module.operation, schedule.options(), session)
-            expand = passes.find("async-pipe-expand")
-            expand.run(module.operation, expand.options(share_plans=share), session)
-        except AsyncPipeError as error:
-            return f"{error}\n{session.diagnostics.items}"
-        assert module.operation.verify()
-        printed = module.operation.get_asm(enable_debug_info=True)
-        return f"{printed}\n{session.diagnostics.items}\n{session.records}"
-
-
 @pytest.mark.parametrize("feature", sorted(FEATURES))
 def test_shared_plans_are_the_plans(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Operation] = []
@@ -89,5 +66,7 @@ def test_shared_plans_are_the_plans(feature: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(SharedPlans, "plan_of", count_all)
     for seed in range(-(-MODULES // len(FEATURES))):
         text = program(seed, feature).text
-        assert expanded(text, share=True) == expanded(text, share=False), (feature, seed)
+        assert expanded(text, repeat_loops, share=True) == expanded(
+            text, repeat_loops, share=False
+        ), (feature, seed)
     assert len(planned) < len(asked), "no loop has the plan of another"
