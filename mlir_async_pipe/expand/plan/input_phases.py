@@ -1,5 +1,5 @@
-"""Whether the waits of a loop of tensor copies ask for the phases of its copies, before the pipeline's
-take their place.
+"""Whether the waits of a loop of tensor copies ask for the phases of its copies, and of its products in
+tensor memory, before the pipeline's take their place.
 
     scf.for … iter_args(%phase = %false) {          tile t on one mbarrier: parity t mod 2, with t
       try_wait.parity %full[%c0], %phase            counted since the initialisation
@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
+from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction, operand
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import PipelineError
@@ -46,6 +47,7 @@ class Parity(NamedTuple):
 def undecided_phases(
     loop: Operation,
     transactions: tuple[Transaction, ...],
+    completions: tuple[Completion, ...],
     outer: tuple[Operation, ...],
     sharing: tuple[Operation, ...] = (),
 ) -> tuple[Operation, ...]:
@@ -53,7 +55,8 @@ def undecided_phases(
     `sharing` the other loops on the same mbarriers.
 
     Raises PipelineError (input-phase) for one that is wrong."""
-    return tuple(t.wait for t in transactions if not _is_right(loop, t.wait, outer, sharing))
+    waits = [*(t.wait for t in transactions), *(c.wait for c in completions)]
+    return tuple(wait for wait in waits if not _is_right(loop, wait, outer, sharing))
 
 
 def _is_right(

@@ -90,7 +90,7 @@ def plan_ring(
     apart = asked in names.APART
     setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
     sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
-    undecided = undecided_phases(loop, transactions, outer, sharing)
+    undecided = undecided_phases(loop, transactions, products.completions, outer, sharing)
     issue = issue_slice(body, transactions, around)
     cluster = None
     multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)

@@ -13,6 +13,7 @@ import pytest
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
+from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
@@ -85,3 +86,91 @@ def test_a_phase_that_is_computed_is_told_of() -> None:
     report = pipeline(module, check="error")
     assert [d for d in report.diagnostics if d.code == "input-phase-unknown"]
     assert not LOADS.right(module, "late")
+
+
+GEMM = BlackwellGemm(tile_n=32)
+OVER = "try_wait.parity %done[%c0], %phase"
+NOT = "%not = arith.xori %phase, %true : i1\nnvgpu.mbarrier."
+# A phase of the products' own, beside that of the copies.
+OWN = [
+    ("%total = scf.for", "%total:2 = scf.for"),
+    ("iter_args(%phase = %false) -> (i1)", "iter_args(%phase = %false, %over = FIRST) -> (i1, i1)"),
+    (OVER, OVER.replace("%phase", "%over")),
+    (
+        "scf.yield %flip : i1",
+        "%flip2 = arith.xori %over, BY : i1\nscf.yield %flip, %flip2 : i1, i1",
+    ),
+]
+
+
+def own(first: str, by: str) -> list[tuple[str, str]]:
+    return [(old, new.replace("FIRST", first).replace("BY", by)) for old, new in OWN]
+
+
+def products(gemm: BlackwellGemm, changes: list[tuple[str, str]]) -> str:
+    text = gemm.module()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def counted(text: str) -> str:
+    """With a number of iterations that is known, so that a path to its end is one."""
+    return text.replace("to %K step", "to %end step", 1).replace(
+        "%total", "%end = arith.constant 192 : i32\n%total", 1
+    )
+
+
+WRONG_PRODUCTS = {
+    "asks for the other": (
+        GEMM,
+        [("nvgpu.mbarrier." + OVER, NOT + OVER.replace("%phase", "%not"))],
+        "asks for 1",
+    ),
+    "a constant": (GEMM, [(OVER, OVER.replace("%phase", "%false"))], "same in each"),
+    "never flips": (GEMM, own("%false", "%false"), "same in each"),
+    "starts at 1": (GEMM, own("%true", "%true"), "asks for 1"),
+    "starts again in each tile": (
+        replace(GEMM, persistent=True),
+        [
+            ("%total = scf.for", "%total:2 = scf.for"),
+            (") -> (i1) : i32", ", %over = %false) -> (i1, i1) : i32"),
+            *own("%false", "%true")[2:],
+            ("scf.yield %total : i1", "scf.yield %total#0 : i1"),
+        ],
+        "starts again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PRODUCTS)
+def test_wrong_phases_of_products_are_refused_at_their_wait(name: str) -> None:
+    gemm, changes, words = WRONG_PRODUCTS[name]
+    text = products(gemm, changes)
+    with pytest.raises(AsyncPipeError, match=words) as refused:
+        pipeline(parse(text), check="none")
+    assert refused.value.code == "input-phase"
+    line = refused.value.diagnostic.place.line
+    assert "try_wait.parity %done" in text.split("\n")[line - 1]
+    (found,) = check_module(parse(counted(text))).report.of("checks")
+    assert found.unsafe
+
+
+def test_a_phase_of_their_own_is_taken_for_products() -> None:
+    module = parse(products(GEMM, own("%false", "%true")))
+    report = pipeline(module, check="error")
+    assert not [d for d in report.diagnostics if d.code == "input-phase-unknown"]
+    right, result = run_gemm(module, GEMM, 5 * GEMM.line, completion="late")
+    assert right and not result.races
+
+
+def test_a_phase_of_products_that_is_computed_is_told_of() -> None:
+    bit = "%low = arith.divui %k32, %i32_1 : i32\n%bit = arith.trunci %low : i32 to i1\nnvgpu.mbarrier."
+    module = parse(
+        products(GEMM, [("nvgpu.mbarrier." + OVER, bit + OVER.replace("%phase", "%bit"))])
+    )
+    report = pipeline(module, check="error")
+    assert [d for d in report.diagnostics if d.code == "input-phase-unknown"]
+    right, result = run_gemm(module, GEMM, 5 * GEMM.line, completion="late")
+    assert right and not result.races
