@@ -13,6 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Site
+from mlir_async_pipe.checker.differences import around
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
@@ -44,7 +45,7 @@ class Group:
     """Accesses of one kind to one root that differ in constants and thread ids only.
 
     `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
-    the length of what one access touches.
+    the length of what one access touches, `met` the conditions that their threads have met.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Group:
     spans: tuple[int, ...]
     facts: dict[Atom, Known]
     launch: dict[Atom, Known]
+    met: tuple[ThreadRange, ...]
 
 
 # Unknowns that hold no form of others.
@@ -165,10 +167,10 @@ def _group(
             of_thread(piece.start, touched.event.threads)
             for piece, (touched, _) in zip(column, members, strict=True)
         ]
-        lows, highs = zip(*ends, strict=True)
-        bounds.append((None if None in lows else min(lows), None if None in highs else max(highs)))
+        bounds.append(around(ends))
         spans.append(max(span(piece) for piece in column))
-    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch)
+    met = tuple({touched.event.threads: None for touched, _ in members})
+    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met)
 
 
 def alone(group: Group, threads: Threads) -> list[Group]:
@@ -212,6 +214,14 @@ def shifted(
         )
         for event, pieces in accesses
     ]
+
+
+def beside(
+    accesses: list[tuple[Event, tuple[Piece, ...]]], numbers: list[Atom]
+) -> list[tuple[Event, tuple[Piece, ...]]]:
+    """The accesses with numbers of their threads as more dimensions: places of one of them only meet."""
+    more = tuple(Piece(forms.of_atom(number), (), 1) for number in numbers)
+    return [(event, (*pieces, *more)) for event, pieces in accesses]
 
 
 def kind_of(site: Site) -> str:

@@ -96,6 +96,12 @@ def block_axis(atom: Atom) -> int | None:
     return _axis_of(atom, "block")
 
 
+def grid_size_of(atom: Atom) -> Form | None:
+    """The number that a block id is below: the size of the grid along its axis."""
+    axis = block_axis(atom)
+    return None if axis is None else _one(Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis)))
+
+
 def distinct_axis(atom: Atom) -> int | None:
     """The axis along which blocks with equal values of the atom are the same one."""
     if atom.kind in ("symbol", "any") and isinstance(atom.key, tuple):

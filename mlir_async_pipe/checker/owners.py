@@ -18,12 +18,13 @@ from functools import cached_property
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
+from mlir_async_pipe.checker.differences import Constraint, Differences, around, at_end, width_of
 from mlir_async_pipe.checker.fact_scopes import FactScopes
 from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
     aliasing,
+    beside,
     conflicting,
     groups_of,
     parts_of,
@@ -40,7 +41,7 @@ from mlir_async_pipe.checker.grid_blocks import (
 )
 from mlir_async_pipe.checker.meetings import Meetings
 from mlir_async_pipe.checker.neighbours import neighbours, of_axis
-from mlir_async_pipe.checker.places import Places, with_ranges
+from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
@@ -148,9 +149,11 @@ class Owners:
             return False
         offsets = differences.sums(len(a.shared))
         one, other = thread_parts(a), thread_parts(b)
+        alike = [atom for atom in differences.bounds if _is_alike(atom, differences)]
         places = Places(self.threads)
         if offsets is not None and not any(
-            places.threads_meet(shifted(one, offset), other) for offset in offsets
+            places.threads_meet(beside(shifted(one, offset), alike), beside(other, alike))
+            for offset in offsets
         ):
             return False
         whole, other_whole = (with_ranges(parts_of(group)) for group in (a, b))
@@ -213,8 +216,8 @@ class Owners:
     def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
         fixed = self._fixed(blocks=blocks)
-        found = Differences(fixed)
         radix = self._radix(a, b, blocks=blocks)
+        found = Differences(fixed, radix.of_equal)
         digits: list[Constraint] = []
         for d, (x, y) in enumerate(zip(a.shared, b.shared, strict=True)):
             known = radix.constrain(d, found)
@@ -238,7 +241,7 @@ class Owners:
                         zip((one, -other), ends, strict=True)
                     ):
                         if factor:
-                            end = Atom("any", ((number, atom), ANYTHING))
+                            end = at_end(number, atom)
                             factors[end] = factor
                             found.bounds[end] = bounds
             # start of a - start of b: between minus the length of b and that of a.
@@ -264,7 +267,10 @@ class Owners:
         if atom.kind == "iteration":
             known = group.facts.get(atom, ANYTHING)
             return known.low or 0, known.high
-        return forms.bounds(forms.of_atom(atom), {**thread_facts(self.threads), **group.facts})
+        given = {**thread_facts(self.threads), **group.facts}
+        return around(
+            forms.bounds(forms.of_atom(atom), {**given, **dict(met)}) for met in group.met
+        )
 
     # Findings -----------------------------------------------------------------------------
 
@@ -281,6 +287,11 @@ class Owners:
     def _are_independent(self, one: int, other: int) -> bool:
         asserted = self.judge.sites[one].independent
         return asserted is not None and asserted == self.judge.sites[other].independent
+
+
+def _is_alike(atom: Atom, differences: Differences) -> bool:
+    """Whether ids of threads alone make a number, and both ends have the same."""
+    return is_of_thread(atom) and differences.is_zero(atom)
 
 
 def _names(atom: Atom, differences: Differences) -> bool:

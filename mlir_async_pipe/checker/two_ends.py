@@ -2,7 +2,9 @@
 
     64 trips (j - j') + 64 (i - i') + (t - t') = 0      j - j' = 0, i - i' = 0, |t - t'| <= 0
 
-Only for dimensions with numbers that all blocks have alike: constants need no radix.
+Only for dimensions with numbers that all blocks have alike: constants need no radix. The size of the
+grid is one, and the id of a block is below it: block + size (2 j + group) has the digits block and
+2 j + group.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from collections.abc import Callable, Mapping
 from itertools import combinations_with_replacement, product
 
 from mlir_async_pipe.checker import forms, mixed_radix
-from mlir_async_pipe.checker.differences import Constraint, Differences, width_of
+from mlir_async_pipe.checker.differences import Constraint, Differences, at_end, width_of
 from mlir_async_pipe.checker.footprints import Group, alone, joint_launch
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
+from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
 from mlir_async_pipe.checker.mixed_radix import Ends, Polynomial, Terms, Unknown
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
@@ -57,6 +60,19 @@ class TwoEnds:
         found.constraints.append(self._constraint(rest, least, most, found))
         return [self._constraint(digit, 0, 0, found) for digit in split.zero]
 
+    def of_equal(self, one: Form, other: Form, found: Differences) -> list[Constraint]:
+        """What the digits of two forms say that are one number."""
+        terms = mixed_radix.difference(one, other, self._ends())
+        if terms is None:
+            return []
+        split = mixed_radix.digits(terms, 0, 0, self._ends())
+        if split.apart:
+            return [Constraint((), 1, 1)]
+        digits = list(split.zero)
+        if not any(fixed for fixed, _ in split.rest):
+            digits.append({unknown: c for (_, unknown), c in split.rest.items()})
+        return [self._constraint(digit, 0, 0, found) for digit in digits]
+
     def _constraint(
         self, total: dict[Unknown | None, int], low: int, high: int, found: Differences
     ) -> Constraint:
@@ -97,7 +113,9 @@ class TwoEnds:
         launch = joint_launch(self.a.launch, self.b.launch)
 
         def least(atom: Atom) -> int | None:
-            return forms.bounds(forms.of_atom(atom), launch)[0]
+            known = forms.bounds(forms.of_atom(atom), launch)[0]
+            # What runs has a grid and blocks of at least one.
+            return max(known or 0, 1) if is_of_launch(atom) else known
 
         return Ends(self.is_fixed, least, self._limits)
 
@@ -118,7 +136,7 @@ class TwoEnds:
     def _limits_of(self, atom: Atom, group: Group) -> tuple[list[Polynomial], list[Polynomial]]:
         lows: list[Polynomial] = []
         highs: list[Polynomial] = []
-        below = self.limits.get(atom)
+        below = self.limits.get(atom) or grid_size_of(atom)
         if below is not None:
             self._add_limit(highs, below, 1, -1)
         for sum_, known in group.facts.items():
@@ -148,7 +166,7 @@ def _name(unknown: Unknown) -> Atom:
     """The atom that stands for an unknown among differences."""
     if unknown.end is None:
         return unknown.atom
-    return Atom("any", ((unknown.end, unknown.atom), ANYTHING))
+    return at_end(unknown.end, unknown.atom)
 
 
 def _each_difference(a: list[Polynomial], b: list[Polynomial]) -> list[Polynomial]:

@@ -136,7 +136,7 @@ def test_the_product_by_roles_is_numpy_s_in_each_order_of_warps(shape: str, sche
 @pytest.mark.parametrize("in_flight", [1, 2])
 @pytest.mark.parametrize("schedule", machine.SCHEDULES)
 def test_the_product_of_groups_in_turn_is_numpy_s(in_flight: int, schedule: str) -> None:
-    """Three tiles for each block; of their unknown length the checker cannot tell."""
+    """Three tiles for each block."""
     made = replace(SMALL, roles="ping-pong", persistent=True, in_flight=in_flight)
     completion = "late" if in_flight == 1 else "random"
     assert multiply(made, completion, (3, 2), schedule=schedule, checked=False) == (True, set())
