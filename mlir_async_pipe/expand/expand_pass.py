@@ -36,6 +36,7 @@ from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.expand.plan.ring_sharing import Ring, share_rings
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.expand.plan.role_plan import part_kernels
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
@@ -127,8 +128,8 @@ def _expand_all(
                 names.forget(loop)
         for each in (plan for ring in rings for plan in ring):
             session.record("loops", ring_record(each, numbering))
-            if each.roles is not None and not each.roles.block.launches:
-                _remark_launch(each.loop, each.roles.block, session)
+            if (roles := each.roles) and each.loop == roles.loops[0] and not roles.block.launches:
+                _remark_launch(each.loop, roles.block, session)
             _remark_ring(each, limits, session)
         mark_stores([(*plan.outer, plan.loop)[0] for ring in rings for plan in ring])
         carried = _expand_round(made, families, rings, module)
@@ -199,7 +200,8 @@ def _rings(
                 error.loop = loop
                 raise
             plans.append(plan)
-    return share_rings(plans, limits.workgroup_bytes, around)
+        plans = part_kernels(plans, around)
+        return share_rings(plans, limits.workgroup_bytes, around)
 
 
 def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
@@ -233,16 +235,26 @@ def _expand_round(
         for plan, family in zip(plans, families, strict=True)
     ]
     loops.close()
-    for ring in rings:
-        buffers = [rooms.of(plan.loop, plan.buffers) for plan in ring]
-        if ring[0].roles is None:
-            write_ring(ring, buffers)
-        elif ring[0].roles.products is None:
-            write_roles(ring[0], ring[0].roles, *buffers)
-        else:
-            write_product_roles(ring[0], ring[0].roles, ring[0].roles.products, *buffers)
+    _write_rings(rings, rooms)
     rooms.close(module)
     return carried
+
+
+def _write_rings(rings: list[Ring], rooms: Rooms) -> None:
+    """Those of a kernel whose copies warps of their own issue are written together."""
+    kernels: dict[Operation, list[Ring]] = {}
+    for ring in rings:
+        roles = ring[0].roles
+        kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)
+    for together in kernels.values():
+        buffers = [[rooms.of(plan.loop, plan.buffers) for plan in ring] for ring in together]
+        roles = together[0][0].roles
+        if roles is None:
+            write_ring(together[0], buffers[0])
+        elif roles.products is None:
+            write_roles(together, buffers)
+        else:
+            write_product_roles(together[0][0], roles, roles.products, *buffers[0])
 
 
 def _limits(options: ExpandOptions, session: Session) -> Limits:

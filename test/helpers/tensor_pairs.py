@@ -20,7 +20,8 @@ _NAMES = re.compile(r"%(r|first|sum0|rows|part|end_|e|phase0)\b")
 class TensorPair:
     """`loop` has 2 executions (no loop around) or more, an even number of them. The second loop has
     annotations of its own (`stages`, `in_flight`, `issue`), runs `short` iterations less, and has
-    tiles of its own (`apart`); it runs where `branch` says so (an scf.if of which the compiler knows nothing)."""
+    tiles of its own (`apart`), and mbarriers of its own (`grouped`, where a loop around runs each an even
+    number of times); it runs where `branch` says so (an scf.if of which the compiler knows nothing)."""
 
     loop: TensorLoop
     stages: int = 3
@@ -29,6 +30,7 @@ class TensorPair:
     short: int = 0
     apart: bool = False
     branch: bool = False
+    grouped: bool = False
 
     def text(self) -> str:
         """The annotated module."""
@@ -39,14 +41,16 @@ class TensorPair:
         body = whole.index("{\n", start) + 2
         last = whole.rindex("scf.yield %r#1 : i1")
         first = whole[body:last]
-        second = _NAMES.sub(lambda m: "%r#1" if m[1] == "phase0" else f"%{m[1]}2", first)
+        started = "%false" if self.grouped else "%r#1"
+        second = _NAMES.sub(lambda m: started if m[1] == "phase0" else f"%{m[1]}2", first)
         second = self._annotated(second)
         lines = [
             "%e2 = arith.addi %e, %i1 : index",
             f"%less = arith.constant {self.short * loop.step} : index",
             "%upper2 = arith.subi %upper, %less : index",
         ]
-        second = second.replace("to %upper step", "to %upper2 step")
+        if self.short:
+            second = second.replace("to %upper step", "to %upper2 step")
         if self.apart:
             second = re.sub(r"%b(\d)\b", r"%own\1", second)
         if self.branch:
@@ -54,7 +58,9 @@ class TensorPair:
                 f"%more = arith.cmpi sge, %upper, %i0 : index\n%phase2 = scf.if %more -> (i1) {{\n"
                 f"{second}scf.yield %r2#1 : i1\n}} else {{\nscf.yield %r#1 : i1\n}}\n"
             )
-        after = "%phase2" if self.branch else "%r2#1"
+        if self.grouped:
+            second = second.replace("%full", "%other")
+        after = "%r#1" if self.grouped else "%phase2" if self.branch else "%r2#1"
         pair = "\n".join([first, *lines, second])
         if loop.executions == 2:
             pair = pair.replace("%phase0", "%false").replace("%e,", "%i0,")
@@ -66,11 +72,16 @@ class TensorPair:
     def _annotated(self, second: str) -> str:
         notes = [f"async_pipe.num_stages = {self.stages} : i64"]
         notes += [f'async_pipe.issue = "{self.issue}"'] if self.issue else []
+        notes += [f'async_pipe.roles = "{self.loop.roles}"'] if self.loop.roles else []
         if self.in_flight is not None:
             notes.append(f"async_pipe.in_flight = {self.in_flight} : i64")
         return re.sub(r"\{async_pipe.num_stages[^}]*\}", f"{{{', '.join(notes)}}}", second)
 
     def _own_tiles(self, text: str) -> str:
+        if self.grouped:
+            own = "\n".join(re.findall(r"[^\n]*%full(?: =|\[)[^\n]*", text.split("scf.for")[0]))
+            own = own.replace("%full", "%other")
+            text = text.replace("nvvm.fence.mbarrier.init", f"{own}\nnvvm.fence.mbarrier.init", 1)
         if not self.apart:
             return text
         return re.sub(r"%b(\d) = (memref.*)", r"%b\1 = \2\n%own\1 = \2", text)

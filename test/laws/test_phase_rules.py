@@ -123,6 +123,18 @@ def test_two_loops_on_the_same_barriers(slots: int, meet_after: bool) -> None:
         assert (wrong is None) == (slots >= needed), (d1, p1, d2, p2, wrong)
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3] if NIGHTLY else [1, 2])
+def test_two_specialised_loops_on_the_same_barriers(slots: int) -> None:
+    """V >= max(p1, p2) + 1: the first loop gives all its slots back, whatever the second one leaves in
+    flight."""
+    for p1, p2 in itertools.product((0, 1, 2), repeat=2):
+        wrong = first_wrong(
+            (trips, specialised(slots, 1, [Loop(trips[0], 0, p1), Loop(trips[1], 0, p2)]).wrong)
+            for trips in pairs(slots)
+        )
+        assert (wrong is None) == (slots >= max(p1, p2) + 1), (p1, p2, wrong)
+
+
 @pytest.mark.parametrize("slots", [2, 3] if NIGHTLY else [2])
 @pytest.mark.parametrize("drain", DRAINS)
 def test_drains_of_a_persistent_specialised_loop(drain: str, slots: int) -> None:

@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
-from mlir_async_pipe.expand.plan.role_nest import Nest, producer_nest
+from mlir_async_pipe.expand.plan.role_nest import Nest, Nested, producer_nest
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.sum_versions import SumVersions, sum_versions
 from mlir_async_pipe.loops.mbarrier_operands import only_computes
@@ -79,7 +79,7 @@ def plan_products(
     loads, last = _loads(body, moved)
     issued = [op for op in walk(branch) if tensor_use(op) == "product"]
     sums = sum_versions(loop, outer, kernel, issued, loads)
-    nest = producer_nest(body, outer, kept, moved)
+    nest = producer_nest([Nested(loop, outer, kept)], moved)
     return ProductRole(kept, nest, branch, completion, loads, last, sums)
 
 

@@ -10,7 +10,12 @@ from __future__ import annotations
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.expand.plan.cluster_plan import is_multicast, plan_cluster, refuse_together
+from mlir_async_pipe.expand.plan.cluster_plan import (
+    ClusterPlan,
+    is_multicast,
+    plan_cluster,
+    refuse_together,
+)
 from mlir_async_pipe.expand.plan.copied_memory import check_independent
 from mlir_async_pipe.expand.plan.divergence import check_uniform
 from mlir_async_pipe.expand.plan.input_phases import undecided_phases
@@ -21,7 +26,7 @@ from mlir_async_pipe.expand.plan.ring_memory import (
     ends_after_barrier,
     ring_buffers,
 )
-from mlir_async_pipe.expand.plan.role_plan import RolePlan, plan_roles
+from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.products_in_flight import Products, in_flight, products_of
@@ -40,7 +45,7 @@ class RingPlan:
     own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
     `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between
     the mbarriers and the loop, outermost first, through which slot and phase are carried. `roles`:
-    how the block is parted where warps of their own copy.
+    how the block is parted where warps of their own copy (`part_kernels`).
     """
 
     loop: Operation
@@ -58,11 +63,14 @@ class RingPlan:
     after_barrier: bool
     dropped: tuple[Operation, ...]
     trip_count: int | None
-    roles: RolePlan | None = None
     # Waits of which nobody knows whether they asked for the right phases.
-    undecided: tuple[Operation, ...] = ()
+    undecided: tuple[Operation, ...]
     # The tiles that were to be copied ahead, where memory has no room for as many.
-    asked_ahead: int = 0
+    asked_ahead: int
+    # Which roles are asked for, and, where blocks copy for each other, which for which.
+    asked: Roles
+    cluster: ClusterPlan | None
+    roles: RolePlan | None = None
 
     @property
     def behind(self) -> int:
@@ -78,8 +86,8 @@ def plan_ring(
     roles: Roles = "auto",
     beside: tuple[Operation, ...] = (),
 ) -> RingPlan:
-    """Decide everything but how many slots there are, which `share_rings` does; `beside` are the other
-    loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
+    """Decide everything but roles, and how many slots there are, which `share_rings` does; `beside` are
+    the other loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
     annotations = names.read_loop(loop)
     body = read_body(loop)
     transactions = transactions_of(loop)
@@ -104,23 +112,6 @@ def plan_ring(
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or apart, meetings)
-    parted = None
-    if apart:
-        size = around.launch_size(loop)
-        tiles = frozenset(buffer.root.identity for buffer in buffers)
-        parted = plan_roles(
-            body,
-            transactions,
-            setups,
-            outer,
-            issue,
-            products,
-            dropped,
-            size,
-            tiles,
-            cluster,
-            in_turn=asked == "ping-pong",
-        )
     return RingPlan(
         loop,
         body,
@@ -140,9 +131,10 @@ def plan_ring(
         and ends_after_barrier(body, buffers, dropped),
         dropped,
         static_trip_count(loop),
-        parted,
         undecided,
         ahead,
+        asked,
+        cluster,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a producer runs instead of the loops around a loop of tensor copies, and the loop itself.
+"""What a producer runs instead of the loops around loops of tensor copies, and these themselves.
 
     scf.for %tile = … iter_args(%sum, %row) {        scf.for %tile = … iter_args(%row, slot, phase) {
       %m = arith.muli %tile, %c128                     %m = arith.muli %tile, %c128
@@ -9,12 +9,13 @@
     }
 
 Integer arithmetic is computed again, and what the loops carry for it carried again; what is made
-before the roles part both have.
+before the roles part both have. What a loop hands on to a later one is carried again if its copies use it.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -29,42 +30,52 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_refusal import refuse
-from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
 
 
+class Nested(NamedTuple):
+    """A loop, the ops around it from the mbarriers on, and what a producer runs of an iteration."""
+
+    loop: Operation
+    outer: tuple[Operation, ...]
+    issue: IssueSlice
+
+
 @dataclass(frozen=True)
 class Nest:
-    """`ops` are computed again, in the blocks of the loops `outer`; `advanced` has for each loop
+    """`ops` are computed again, in the blocks of the ops around; `advanced` has for each loop
     of these the numbers of the values that it carries again."""
 
-    outer: tuple[Operation, ...]
     ops: frozenset[Operation]
     advanced: dict[Operation, tuple[int, ...]]
 
 
-def producer_nest(
-    body: Body, outer: tuple[Operation, ...], issue: IssueSlice, moved: tuple[Operation, ...]
-) -> Nest:
-    """The nest of a loop; raises PipelineError (roles-values)."""
-    search = _Search(body.loop, outer, issue, moved)
-    search.need([v for op in issue.ops for v in captured(op) if not _is_of(v, body.loop)])
-    operands = list(body.loop.operands)
-    search.need([*operands[:3], *(operands[3 + number] for number in issue.advanced)])
-    for op in outer:
-        search.need(list(op.operands)[: 3 if op.name == "scf.for" else 1])
-    search.run()
+def producer_nest(nested: list[Nested], moved: tuple[Operation, ...]) -> Nest:
+    """The nest of loops; raises PipelineError (roles-values)."""
+    search = _Search(
+        {loop: issue for loop, _, issue in nested},
+        {op for each in nested for op in each.outer},
+        moved,
+    )
+    for loop, outer, issue in nested:
+        search.loop = loop
+        search.need([v for op in issue.ops for v in captured(op) if not _is_of(v, loop)])
+        operands = list(loop.operands)
+        search.need([*operands[:3], *(operands[3 + number] for number in issue.advanced)])
+        for op in outer:
+            search.need(list(op.operands)[: 3 if op.name == "scf.for" else 1])
+        search.run()
     advanced = {op: tuple(sorted(numbers)) for op, numbers in search.advanced.items()}
-    return Nest(outer, frozenset(search.ops), advanced)
+    return Nest(frozenset(search.ops), advanced)
 
 
 @dataclass
 class _Search:
-    loop: Operation
-    outer: tuple[Operation, ...]
-    issue: IssueSlice
+    issues: dict[Operation, IssueSlice]
+    outer: set[Operation]
     moved: tuple[Operation, ...]
+    loop: Operation | None = None
     ops: set[Operation] = field(default_factory=set)
     advanced: dict[Operation, set[int]] = field(default_factory=dict)
     waiting: list[Value] = field(default_factory=list)
@@ -87,7 +98,7 @@ class _Search:
                 continue
             if op in self.outer and op.name == "scf.for":
                 self._carry(op, result_number(value))
-            elif op == self.loop and result_number(value) in self.issue.advanced:
+            elif op in self.issues and result_number(value) in self.issues[op].advanced:
                 continue
             elif (is_pure(op) or op.name in VIEW_OPS) and not len(op.regions):
                 self.ops.add(op)
@@ -104,6 +115,7 @@ class _Search:
         self.need([loop.operands[3 + number], end.operands[number]])
 
     def _refuse(self, op: Operation) -> None:
+        assert self.loop is not None
         refuse(
             f"they would need what '{op.name}' gives the others",
             op,

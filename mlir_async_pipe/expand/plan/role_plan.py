@@ -5,10 +5,13 @@
     scf.for %tile { loop; store }          moved: the threads of the input run it, and the producer
     …                                      has a nest of its own with the copies of the loop
 
-The block gets more threads after those of the input, whose numbers stay (docs/hopper.md).
+The block gets more threads after those of the input, whose numbers stay (docs/hopper.md). Loops one
+after the other are run in that order by both.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -19,20 +22,20 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
-from mlir_async_pipe.expand.plan.cluster_plan import ClusterPlan
+from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
-from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
-from mlir_async_pipe.expand.plan.product_role import ProductRole, plan_products
-from mlir_async_pipe.expand.plan.role_block import RoleBlock, role_block
-from mlir_async_pipe.expand.plan.role_nest import Nest, producer_nest
+from mlir_async_pipe.expand.plan.product_role import plan_products
+from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.plan.role_block import role_block
+from mlir_async_pipe.expand.plan.role_nest import Nested, producer_nest
+from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.plan.role_refusal import refuse
-from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns, is_free, plan_turns
+from mlir_async_pipe.expand.plan.role_turns import GROUPS, is_free, plan_turns
 from mlir_async_pipe.expand.plan.sum_versions import address_loads, takes_columns
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import Products
-from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
-from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
@@ -44,52 +47,45 @@ from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
 
 
-@dataclass(frozen=True)
-class RolePlan:
-    """`block` says what becomes of the block; `moved` are the ops of the function's block that the
-    threads of the input run alone, in textual order, `nest` what the producer runs instead.
-    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
-    `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
-    loop around in turn; `products`: what a warp of its own runs that issues products of tensor memory."""
+def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
+    """The plans, with their roles where warps of their own copy: those of one kernel for all its loops.
 
-    block: RoleBlock
-    moved: tuple[Operation, ...]
-    nest: Nest
-    meets_lanes: bool
-    cluster: ClusterPlan | None = None
-    turns: Turns | None = None
-    products: ProductRole | None = None
+    Raises PipelineError (roles-unsupported, roles-values, roles-block)."""
+    kernels: dict[Operation, list[RingPlan]] = {}
+    for plan in plans:
+        if plan.asked in names.APART:
+            kernel = parent(plan.setups[0].create)
+            assert kernel is not None
+            kernels.setdefault(kernel, []).append(plan)
+    parted: dict[Operation, RingPlan] = {}
+    for kernel, together in kernels.items():
+        try:
+            made = _parted(kernel, together, around.launch_size(together[0].loop))
+        except AsyncPipeError as error:
+            error.loop = together[0].loop
+            raise
+        parted.update((plan.loop, plan) for plan in made)
+    return [parted.get(plan.loop, plan) for plan in plans]
 
 
-def plan_roles(
-    body: Body,
-    transactions: tuple[Transaction, ...],
-    setups: tuple[MbarrierSetup, ...],
-    outer: tuple[Operation, ...],
-    issue: IssueSlice,
-    products: Products,
-    dropped: tuple[Operation, ...],
-    size: tuple[int, int, int] | None,
-    tiles: frozenset[object],
-    cluster: ClusterPlan | None,
-    *,
-    in_turn: bool,
-) -> RolePlan:
-    """Decide how a block is parted; raises PipelineError (roles-unsupported, roles-values,
-    roles-block)."""
-    loop = body.loop
-    kernel = parent(setups[0].create)
-    assert kernel is not None
-    _check_kernel(kernel, loop)
-    _check_issuer(issue, transactions, (*outer, loop))
+def _parted(
+    kernel: Operation, plans: list[RingPlan], size: tuple[int, int, int] | None
+) -> list[RingPlan]:
+    """Decide how a block is parted."""
+    first, loops = plans[0], tuple(plan.loop for plan in plans)
+    _check_kernel(kernel, loops)
+    _check_together(plans)
+    for plan in plans:
+        _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
+    cluster, products, in_turn = first.cluster, first.products, first.asked == "ping-pong"
     meetings = cluster.ops if cluster is not None else ()
-    found = _moved(kernel, setups, outer[0] if outer else loop, size[0] if size else 0)
+    found = _moved(kernel, plans, size[0] if size else 0)
     moved = tuple(op for op in found if op not in meetings)
     if products.completions and (cluster is not None or in_turn):
         refuse(
             "the commits of products give slots back to one block, and one group of loads",
             products.completions[0].commit,
-            loop,
+            first.loop,
             code="roles-unsupported",
         )
     turns = None
@@ -97,27 +93,75 @@ def plan_roles(
         if cluster is not None:
             refuse(
                 "two groups that take tiles in turn do not copy for other blocks of a cluster",
-                transactions[0].copies[0],
-                loop,
+                first.transactions[0].copies[0],
+                first.loop,
                 code="roles-unsupported",
             )
-        turns = plan_turns(body, transactions, outer, issue, moved, tiles)
-    groups = GROUPS if in_turn else 1
+        tiles = frozenset(buffer.root.identity for buffer in first.buffers)
+        turns = plan_turns(first.body, first.transactions, first.outer, first.issue, moved, tiles)
     issuer = None
     if products.completions:
-        issuer = plan_products(body, transactions, outer, issue, products, dropped, moved, kernel)
-    return RolePlan(
-        role_block(kernel, moved, (*dropped, *meetings), products, size, groups, loop),
+        issuer = plan_products(
+            first.body,
+            first.transactions,
+            first.outer,
+            first.issue,
+            products,
+            first.dropped,
+            moved,
+            kernel,
+        )
+    block = role_block(
+        kernel,
         moved,
-        producer_nest(body, outer, issue, moved),
-        _lanes_read(loop, products),
-        cluster,
-        turns,
-        issuer,
+        (*(op for plan in plans for op in plan.dropped), *meetings),
+        max((plan.products for plan in plans), key=lambda each: each.groups),
+        size,
+        GROUPS if in_turn else 1,
+        first.loop,
     )
+    nest = producer_nest([Nested(p.loop, p.outer, p.issue) for p in plans], moved)
+    return [
+        replace(
+            plan,
+            roles=RolePlan(
+                loops,
+                block,
+                moved,
+                nest,
+                _lanes_read(plan.loop, plan.products),
+                cluster,
+                turns,
+                issuer,
+            ),
+        )
+        for plan in plans
+    ]
 
 
-def _check_kernel(kernel: Operation, loop: Operation) -> None:
+def _check_together(plans: list[RingPlan]) -> None:
+    """Of several loops, each slot is given back by the same warps of one block."""
+    for plan, other in ((plan, other) for plan in plans for other in plans if other is not plan):
+        why = (
+            "this one copies for other blocks of a cluster"
+            if plan.cluster is not None
+            else "two groups take the tiles of this one in turn"
+            if plan.asked == "ping-pong"
+            else "commits give the slots of this one back"
+            if plan.products.completions
+            else ""
+        )
+        if why:
+            refuse(
+                f"the kernel has another loop to be pipelined, and {why}",
+                other.loop,
+                plan.loop,
+                code="roles-unsupported",
+            )
+
+
+def _check_kernel(kernel: Operation, loops: tuple[Operation, ...]) -> None:
+    loop = loops[0]
     if not (is_function(kernel) or kernel.name == "gpu.launch"):
         refuse(
             f"their mbarriers are made inside of this '{kernel.name}'",
@@ -135,9 +179,12 @@ def _check_kernel(kernel: Operation, loop: Operation) -> None:
             code="roles-unsupported",
         )
     for op in walk(kernel):
-        if op != loop and op.name == "scf.for" and names.is_requested(op):
+        if op not in loops and op.name == "scf.for" and names.is_requested(op):
             refuse(
-                "the kernel has another loop to be pipelined", op, loop, code="roles-unsupported"
+                "the kernel has another loop to be pipelined, whose copies are not theirs",
+                op,
+                loop,
+                code="roles-unsupported",
             )
 
 
@@ -174,12 +221,12 @@ def _check_issuer(
             )
 
 
-def _moved(
-    kernel: Operation, setups: tuple[MbarrierSetup, ...], start: Operation, threads: int
-) -> tuple[Operation, ...]:
-    """The ops of the kernel's block from the first mbarriers' barrier on that only the threads of
+def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Operation, ...]:
+    """The ops of the kernel's block from the last mbarriers' barrier on that only the threads of
     the input run: all but what is pure, and needs nothing of these."""
     order = operations(kernel.regions[0].blocks[0])
+    starts = [(*plan.outer, plan.loop)[0] for plan in plans]
+    setups = [setup for plan in plans for setup in plan.setups]
     ready = max(order.index(setup.meeting or setup.last_init) for setup in setups)
     for op in order[: ready + 1]:
         for inner in walk(op):
@@ -188,7 +235,7 @@ def _moved(
                     f"'{inner.name}' comes before the barrier that follows the mbarriers' "
                     "initialisation, and threads that are added would run it too",
                     inner,
-                    start,
+                    starts[0],
                     code="roles-unsupported",
                     advice="initialise the mbarriers before it",
                 )
@@ -197,7 +244,7 @@ def _moved(
     made: set[Value] = set()
     for op in order[ready + 1 : -1]:
         free = (is_free(op) or op in addresses) and not made.intersection(op.operands)
-        if op != start and free:
+        if op not in starts and free:
             continue
         moved.append(op)
         made.update(op.results)

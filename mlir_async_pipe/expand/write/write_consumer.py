@@ -13,7 +13,6 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
     Value,
     after,
     again,
@@ -25,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import WARP
-from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
@@ -36,6 +35,31 @@ from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+
+Consumer = tuple["ConsumerWriter", tuple[int, int]]
+"""A loop, and the numbers of its slot and phase in the state of all rings."""
+
+
+def write_consumers(consumers: list[Consumer], region: Any) -> None:
+    """Write the loops, in textual order, and slot and phase of each ring from one to the next and through
+    those around them, all of them in the region."""
+    writers = [writer for writer, _ in consumers]
+    start = before(operations(region.blocks[0])[0])
+    build = writers[0].begin(start)
+    for writer in writers:
+        writer.arrives = writers[0].arrives
+    ways = [Way((*w.plan.outer, w.kernel), w.write, values) for w, values in consumers]
+    rings = len({values for _, values in consumers})
+    carry(ways, first_slots(build, rings, 0))
+    # What a loop hands on to the next one is idle when that one does without.
+    for writer in reversed(writers):
+        drop_idle_values(writer.kernel)
+
+
+def first_slots(build: IntegerWriter, rings: int, parity: int) -> list[Value]:
+    """The first slot of each ring, and the parity of its first wait."""
+    i1 = ir.IntegerType.get_signless(1, build.context)
+    return [each for _ in range(rings) for each in (build.constant(0), build.constant(parity, i1))]
 
 
 class ConsumerWriter(RingWriter):
@@ -59,16 +83,8 @@ class ConsumerWriter(RingWriter):
         # Which group of threads a thread is in, where several take tiles in turn.
         self.group: Value | None = None
 
-    def write_here(self, region: Any) -> Operation:
-        """Write the loop, and slot and phase through those around it, all of them in the region."""
-        start = before(operations(region.blocks[0])[0])
-        build = self._begin(start)
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        way = Way((*self.roles.nest.outer, self.kernel), self.write)
-        carry([way], [build.constant(0), build.constant(0, i1)])
-        return drop_idle_values(self.kernel)
-
-    def _begin(self, start: Any) -> IntegerWriter:
+    def begin(self, start: Any) -> IntegerWriter:
+        """What all that these threads run begins with."""
         loc, registers = self.plan.loop.location, self.roles.block.registers
         if registers is not None:
             set_registers("increase", registers.consumer, start, loc)

@@ -40,7 +40,7 @@ from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.expand.plan.product_role import ProductRole
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import WARP
-from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.plan.sum_versions import SumVersions
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.integers import Integers
@@ -51,12 +51,15 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
 )
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.expand.write.write_consumer import first_slots
+from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_roles import (
     TICKS,
     ProducerWriter,
     finish,
     move_into,
     part_threads,
+    producer_region,
 )
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number, use_of
@@ -142,13 +145,24 @@ def write_product_roles(
     groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in plan.setups}
     branch, thread = part_threads(plan, roles)
     empty = groups[role.completion.barriers]
-    producer = ProducerWriter(plan, roles, buffers, groups, empty)
+    chain = (*plan.outer, plan.loop)
+    copies = NestWriter(roles.nest)
+    producer = ProducerWriter(plan, roles, buffers, groups, empty, copies)
     producer.first_empty = role.completion.number * plan.versions
-    others = producer.write_beside(branch.regions[1], thread)
-    ProductWriter(plan, roles, role, buffers, groups, sums).write_at_end(others)
+    region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
+    build = IntegerWriter(at_end_of(region), plan.loop.location)
+    ways = [Way(chain, producer.copy_loop)]
+    copies.write_at_end(region, roles.moved, ways, first_slots(build, 1, 1))
+    issued = NestWriter(role.nest)
+    issuer = ProductWriter(plan, roles, buffers, groups, empty, issued, role, sums)
+    # The first slot and its phase; the first version, which is free.
+    build = IntegerWriter(at_end_of(others), plan.loop.location)
+    state = [*first_slots(build, 1, 0), *first_slots(build, 1, 1)]
+    ways = [Way(chain, issuer.copy_loop, (0, 1, 2, 3))]
+    issued.write_at_end(others, roles.moved, ways, state)
     move_into(branch.regions[0], roles)
     LoadWriter(plan, roles, role, sums, thread).write_here(branch.regions[0])
-    finish(plan, roles)
+    finish([plan], roles)
 
 
 class ProductWriter(ProducerWriter):
@@ -158,21 +172,17 @@ class ProductWriter(ProducerWriter):
         self,
         plan: RingPlan,
         roles: RolePlan,
-        role: ProductRole,
         buffers: list[VersionedBuffer],
         groups: dict[Value, Value],
+        empty: Value,
+        nest: NestWriter,
+        role: ProductRole,
         sums: Sums,
     ) -> None:
-        super().__init__(plan, roles, buffers, groups, groups[role.completion.barriers])
-        self.nest, self.role, self.sums = role.nest, role, sums
+        super().__init__(plan, roles, buffers, groups, empty, nest)
+        self.role, self.sums = role, sums
 
-    def _start(self, build: IntegerWriter) -> list[Value]:
-        """The first slot and its phase; the first version, which is free."""
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        zero = build.constant(0)
-        return [zero, build.constant(0, i1), zero, build.constant(1, i1)]
-
-    def _copy_loop(self, state: list[Value], ip: Any) -> list[Value]:
+    def copy_loop(self, ip: Any, *state: Value) -> list[Value]:
         """The products of one tile of the loop around, into a version that was loaded."""
         slot, phase, version, turn = state
         plan, loop = self.plan, self.plan.loop
@@ -182,14 +192,14 @@ class ProductWriter(ProducerWriter):
         fence("after", ip, loop.location)
         offset = self.sums.offset(version, around)
         numbers = self.role.slice.advanced
-        made, body = self._begin_loop(loop, numbers, [slot, phase], ip)
+        made, body = self.nest.begin_loop(loop, numbers, [slot, phase], ip)
         inside = list(made.regions[0].blocks[0].arguments)[-2:]
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
         self.integers.enter(body)
         advanced = self._products(inside, offset, body)
         following = self._next_slot(inside[0])
         inside = [following, self._next_phase(inside[1], following)]
-        slot, phase = self._end_loop(loop, made, numbers, advanced, inside, body)
+        slot, phase = self.nest.end_loop(loop, made, numbers, advanced, inside, body)
         after_loop = IntegerWriter(ip, loop.location)
         self._commit_sums(version, after_loop)
         return [slot, phase, *self.sums.following(version, turn, after_loop)]
@@ -213,7 +223,7 @@ class ProductWriter(ProducerWriter):
                 self._name_commit(op, slot)
         show_slot(self.buffers, slot, list(copies.values()))
         yielded = list(terminator(self.plan.loop.regions[0].blocks[0]).operands)
-        return [self._here(yielded[number]) for number in self.role.slice.advanced]
+        return [self.nest.here(yielded[number]) for number in self.role.slice.advanced]
 
     def _elect(self, ip: Any) -> Value:
         i1 = ir.IntegerType.get_signless(1, self.context)
@@ -256,7 +266,7 @@ class LoadWriter:
         build = IntegerWriter(start, self.plan.loop.location)
         i1 = ir.IntegerType.get_signless(1, start.block.owner.context)
         self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
-        way = Way((*self.roles.nest.outer, self.plan.loop), self.write)
+        way = Way((*self.plan.outer, self.plan.loop), self.write)
         carry([way], [build.constant(0), build.constant(0, i1)])
 
     def write(self, version: Value, phase: Value) -> list[Value]:

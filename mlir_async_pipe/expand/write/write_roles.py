@@ -19,24 +19,23 @@ are free. Each warp arrives once for a tile, after the wait that covers its prod
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    attributes_of,
     before,
-    clone,
     create,
     is_function,
-    operations,
     terminator,
 )
-from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
+from mlir_async_pipe.expand.plan.ring_sharing import Ring
 from mlir_async_pipe.expand.plan.role_block import WARP
-from mlir_async_pipe.expand.plan.role_plan import RolePlan
+from mlir_async_pipe.expand.plan.role_parts import RolePlan
+from mlir_async_pipe.expand.write.carried_ring import Way
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import (
@@ -46,10 +45,14 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
 )
 from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers, set_registers
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
+from mlir_async_pipe.expand.write.write_consumer import (
+    ConsumerWriter,
+    first_slots,
+    write_consumers,
+)
+from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.expand.write.write_turns import TurnsWriter
-from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 
@@ -57,23 +60,67 @@ from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 TICKS = 10_000_000
 
 
-def write_roles(plan: RingPlan, roles: RolePlan, buffers: list[VersionedBuffer]) -> Operation:
-    """Write one planned loop; returns that of the consumers."""
-    setups = plan.setups
+def write_roles(rings: list[Ring], buffers: list[list[list[VersionedBuffer]]]) -> None:
+    """Write the planned loops of a kernel, ring by ring with their buffers."""
+    first = rings[0][0]
+    roles = roles_of(first)
     blocks = BlockWriter(roles.cluster, roles.block.warps)
-    blocks.meet_first(setups)
-    empty = write_empty(setups[0], plan.versions, blocks.arrivals)
-    groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in setups}
-    branch, thread = part_threads(plan, roles)
-    producer = ProducerWriter(plan, roles, buffers, groups, empty)
-    producer.write_beside(branch.regions[1], thread)
+    blocks.meet_first(first.setups)
+    loops = _loops(rings, buffers, blocks)
+    branch, thread = part_threads(first, roles)
+    nest = NestWriter(roles.nest)
+    region, _ = producer_region(branch.regions[1], thread, roles, first.loop.location)
+    ways = [
+        Way((*one.plan.outer, one.plan.loop), ProducerWriter(*one, nest).copy_loop, values)
+        for one, values in loops
+    ]
+    build = IntegerWriter(at_end_of(region), first.loop.location)
+    nest.write_at_end(region, roles.moved, ways, first_slots(build, len(rings), 1))
     move_into(branch.regions[0], roles)
-    writer = ConsumerWriter if roles.turns is None else TurnsWriter
-    consumer = writer(plan, roles, buffers, groups, empty, thread, blocks)
-    made = consumer.write_here(branch.regions[0])
-    finish(plan, roles, consumer.group)
+    group = None
+    if roles.turns is None:
+        consumers = [(ConsumerWriter(*one, thread, blocks), values) for one, values in loops]
+        write_consumers(consumers, branch.regions[0])
+    else:
+        in_turn = TurnsWriter(*loops[0][0], thread, blocks)
+        in_turn.write_here(branch.regions[0])
+        group = in_turn.group
+    finish([ring[0] for ring in rings], roles, group)
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
-    return made
+
+
+class _Loop(NamedTuple):
+    """What its writers take: a loop, its buffers, and the mbarriers of its ring."""
+
+    plan: RingPlan
+    roles: RolePlan
+    buffers: list[VersionedBuffer]
+    groups: dict[Value, Value]
+    empty: Value
+
+
+def _loops(
+    rings: list[Ring], buffers: list[list[list[VersionedBuffer]]], blocks: BlockWriter
+) -> list[tuple[_Loop, tuple[int, int]]]:
+    """The loops in textual order, with the numbers of their slot and phase in the state of all rings;
+    writes the mbarriers."""
+    found = []
+    for number, (ring, of_ring) in enumerate(zip(rings, buffers, strict=True)):
+        first = ring[0]
+        empty = write_empty(first.setups[0], first.versions, blocks.arrivals)
+        groups = {s.create.results[0]: write_mbarriers(s, first.versions) for s in first.setups}
+        found += [
+            (_Loop(plan, roles_of(plan), own, groups, empty), (2 * number, 2 * number + 1))
+            for plan, own in zip(ring, of_ring, strict=True)
+        ]
+    place = {loop: number for number, loop in enumerate(roles_of(rings[0][0]).loops)}
+    return sorted(found, key=lambda each: place[each[0].plan.loop])
+
+
+def roles_of(plan: RingPlan) -> RolePlan:
+    """Those of a loop that has some."""
+    assert plan.roles is not None
+    return plan.roles
 
 
 def part_threads(plan: RingPlan, roles: RolePlan) -> tuple[Operation, Value]:
@@ -94,11 +141,12 @@ def move_into(region: Any, roles: RolePlan) -> None:
         op.move_before(inner_end)
 
 
-def finish(plan: RingPlan, roles: RolePlan, group: Value | None = None) -> None:
-    """Name the barriers of the input's threads, and drop its mbarriers."""
+def finish(plans: list[RingPlan], roles: RolePlan, group: Value | None = None) -> None:
+    """Name the barriers of the input's threads, and drop its mbarriers; a plan of each ring."""
     name_barriers(roles.block, group)
-    for setup in plan.setups:
-        setup.create.erase()
+    for plan in plans:
+        for setup in plan.setups:
+            setup.create.erase()
 
 
 def _thread(kernel: Operation, build: IntegerWriter) -> Value:
@@ -110,8 +158,23 @@ def _thread(kernel: Operation, build: IntegerWriter) -> Value:
     return made.results[0]
 
 
+def producer_region(region: Any, thread: Value, roles: RolePlan, loc: Any) -> tuple[Any, Any]:
+    """Where the first warp of those that are added runs, which copies, and where the others do (None if
+    nobody does)."""
+    block = roles.block
+    if block.registers is not None:
+        set_registers("decrease", block.registers.producer, at_end_of(region), loc)
+    if block.copying == WARP:
+        return region, None
+    build = IntegerWriter(at_end_of(region), loc)
+    first = build.compare("ult", thread, block.computing + WARP)
+    others = () if roles.products is not None else None
+    branch = write_if(first, (), others, at_end_of(region), loc)
+    return branch.regions[0], branch.regions[1]
+
+
 class ProducerWriter(RingWriter):
-    """Writes what the warps run that copy: the nest around the loop, and the copies in it."""
+    """Writes what the warps run of a loop that copy, in the nest around it."""
 
     def __init__(
         self,
@@ -120,118 +183,21 @@ class ProducerWriter(RingWriter):
         buffers: list[VersionedBuffer],
         groups: dict[Value, Value],
         empty: Value,
+        nest: NestWriter,
     ) -> None:
         super().__init__(plan, buffers, groups)
         self.roles = roles
-        self.nest = roles.nest
+        self.nest = nest
+        self.outside = nest.outside
         self.empty = empty
         # The first mbarrier of the group that says when slots are free.
         self.first_empty = 0
 
-    def write_beside(self, region: Any, thread: Value) -> Any:
-        """Write all of it at the end of a region; the first warp of those that are added copies.
-        Returns the region of the others, if there are some."""
-        block, loc = self.roles.block, self.plan.loop.location
-        if block.registers is not None:
-            set_registers("decrease", block.registers.producer, at_end_of(region), loc)
-        if block.copying == WARP:
-            self.write_at_end(region)
-            return None
-        build = IntegerWriter(at_end_of(region), loc)
-        first = build.compare("ult", thread, block.computing + WARP)
-        others = () if self.roles.products is not None else None
-        branch = write_if(first, (), others, at_end_of(region), loc)
-        self.write_at_end(branch.regions[0])
-        return branch.regions[1]
-
-    def write_at_end(self, region: Any) -> None:
-        """Write the nest and the copies at the end of a region."""
-        build = IntegerWriter(at_end_of(region), self.plan.loop.location)
-        chain = [*self.nest.outer, self.plan.loop]
-        self._copy_block(self.roles.moved, chain, self._start(build), at_end_of(region))
-
-    def _start(self, build: IntegerWriter) -> list[Value]:
-        """The first slot, and the parity that passes at once."""
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        return [build.constant(0), build.constant(1, i1)]
-
-    def _copy_block(
-        self, ops: Any, chain: list[Operation], state: list[Value], ip: Any
-    ) -> list[Value]:
-        """Compute again what is needed of a block; returns slot and phase after it."""
-        for op in ops:
-            if op == chain[0]:
-                state = self._copy_outer(op, chain[1:], state, ip)
-            elif op in self.nest.ops:
-                clone(op, self.outside, ip)
-        return state
-
-    def _copy_outer(
-        self, op: Operation, inner: list[Operation], state: list[Value], ip: Any
-    ) -> list[Value]:
-        if not inner:
-            return self._copy_loop(state, ip)
-        if op.name == "scf.if":
-            return self._copy_branch(op, inner, state, ip)
-        numbers = self.nest.advanced.get(op, ())
-        made, body = self._begin_loop(op, numbers, state, ip)
-        inside = list(made.regions[0].blocks[0].arguments)[-len(state) :]
-        inside = self._copy_block(operations(op.regions[0].blocks[0]), inner, inside, body)
-        yielded = terminator(op.regions[0].blocks[0]).operands
-        following = [self._here(yielded[number]) for number in numbers]
-        return self._end_loop(op, made, numbers, following, inside, body)
-
-    def _begin_loop(
-        self, op: Operation, numbers: tuple[int, ...], state: list[Value], ip: Any
-    ) -> tuple[Operation, Any]:
-        """A loop with the bounds of `op` that carries those of its values, and `state`."""
-        bounds = [self._here(value) for value in list(op.operands)[:3]]
-        initial = [self._here(op.operands[3 + number]) for number in numbers]
-        kept = {
-            name: value
-            for name, value in attributes_of(op).items()
-            if name not in names.KNOWN_NAMES
-        }
-        made = write_for(bounds, [*initial, *state], ip, op.location, kept)
-        old, new = op.regions[0].blocks[0].arguments, made.regions[0].blocks[0].arguments
-        self.outside[old[0]] = new[0]
-        for place, number in enumerate(numbers):
-            self.outside[old[number + 1]] = new[place + 1]
-        return made, ir.InsertionPoint(made.regions[0].blocks[0])
-
-    def _end_loop(
-        self,
-        op: Operation,
-        made: Operation,
-        numbers: tuple[int, ...],
-        following: list[Value],
-        state: list[Value],
-        ip: Any,
-    ) -> list[Value]:
-        create("scf.yield", [*following, *state], ip=ip, loc=op.location)
-        for place, number in enumerate(numbers):
-            self.outside[op.results[number]] = made.results[place]
-        return list(made.results)[-len(state) :]
-
-    def _copy_branch(
-        self, op: Operation, inner: list[Operation], state: list[Value], ip: Any
-    ) -> list[Value]:
-        kinds = [value.type for value in state]
-        condition = [self._here(op.operands[0])]
-        made = create("scf.if", condition, kinds, regions=2, ip=ip, loc=op.location)
-        for old, new in zip(op.regions, made.regions, strict=True):
-            blocks = list(old.blocks)
-            inside, body = state, ir.InsertionPoint(new.blocks.append())
-            if inner[0].block in blocks:
-                inside = self._copy_block(operations(blocks[0]), inner, state, body)
-            create("scf.yield", inside, ip=body, loc=op.location)
-        return list(made.results)
-
-    def _copy_loop(self, state: list[Value], ip: Any) -> list[Value]:
+    def copy_loop(self, ip: Any, *state: Value) -> list[Value]:
         """The loop with its copies alone, each after its slot was given back."""
         plan, loop = self.plan, self.plan.loop
         numbers = plan.issue.advanced
-        made, body = self._begin_loop(loop, numbers, state, ip)
+        made, body = self.nest.begin_loop(loop, numbers, list(state), ip)
         arguments = list(made.regions[0].blocks[0].arguments)
         slot, phase = arguments[-2:]
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
@@ -242,14 +208,11 @@ class ProducerWriter(RingWriter):
         create("nvgpu.mbarrier.try_wait.parity", wait, ip=body, loc=loop.location)
         advanced = self._issue(arguments[0], arguments[1 : 1 + len(numbers)], slot, None)
         following = self._next_slot(slot)
-        state = [following, self._next_phase(phase, following)]
-        return self._end_loop(loop, made, numbers, advanced, state, body)
+        after = [following, self._next_phase(phase, following)]
+        return self.nest.end_loop(loop, made, numbers, advanced, after, body)
 
     def _in_one_thread(self, exists: Value | None) -> Value | None:
         """One of this warp."""
         i1 = ir.IntegerType.get_signless(1, self.context)
         ip, loc = self.integers.ip, self.integers.location
         return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
-
-    def _here(self, value: Value) -> Value:
-        return self.outside.get(value, value)

@@ -55,7 +55,7 @@ class TurnsWriter(ConsumerWriter):
         self.loc = self.plan.loop.location
         start = before(operations(region.blocks[0])[0])
         loc, block = self.loc, self.roles.block
-        self._begin(start)
+        self.begin(start)
         build = IntegerWriter(start, loc)
         self._renumber(build.remainder(self.thread, block.threads), start)
         self.own_group = build.divide(self.thread, block.threads)

@@ -164,10 +164,6 @@ def test_an_input_that_asks_for_other_phases_is_refused(pair, old, new):
     assert refused.value.code == "input-phase"
 
 
-GROUP = "!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = 1>"
-SECOND = "%r2:3 = scf.for"
-
-
 @pytest.mark.parametrize(
     ("code", "pair", "changes"),
     [
@@ -193,7 +189,6 @@ SECOND = "%r2:3 = scf.for"
             TensorPair(LOADS, apart=True),
             [(r"(%r2:3.*?memref.load )%own0", r"\1%b0")],
         ),
-        ("roles-unsupported", TensorPair(replace(LOADS, roles="specialised")), []),
         ("smem-limit", TensorPair(replace(LOADS, boxes=(Box(64, 64),))), []),
     ],
 )
@@ -210,17 +205,8 @@ def test_what_is_no_ring_is_refused_where_it_stands(code, pair, changes):
 
 def test_a_group_for_each_loop_is_as_good():
     """What the refusal of other uses advises."""
-    pair = TensorPair(replace(LOADS, stages=4), stages=2, apart=True)
-    text = pair.text().replace(
-        "nvvm.fence.mbarrier.init",
-        f"%own = nvgpu.mbarrier.create -> {GROUP}\n"
-        f"nvgpu.mbarrier.init %own[%i0], %i1, predicate = %leader : {GROUP}\n"
-        "nvvm.fence.mbarrier.init",
-    )
-    second = text.index(SECOND)
-    text = text[:second] + text[second:].replace("%full", "%own").replace("%r#1", "%false")
-    module = parse(text)
-    report = pipeline(module, check="error")
+    pair = TensorPair(replace(LOADS, stages=4), stages=2, apart=True, grouped=True)
+    module, report = pipelined(pair, check="error")
     assert versions(report) == {2, 4}
     assert not wrong(pair, module)
 
