@@ -96,6 +96,21 @@ def tensors(tile: tuple[int, int, int], b: str, types: str = "f16", groups: int 
     return Kernel(name, SM_90, made.module, m * n * k // groups, peer)
 
 
+def stored(tile: tuple[int, int, int], groups: int = 1) -> Kernel:
+    """A persistent GEMM whose tiles of C, in f16, go out by a tensor store, and Triton's."""
+    kernel = tensors(tile, "k", groups=groups)
+    m, n, k = tile
+    made = HopperGemm(
+        tile_m=m, tile_n=n, tile_k=k, warpgroups=groups, persistent=True, store="tma", out="f16"
+    )  # fmt: skip
+    assert not made.problems(), made.problems()
+    assert kernel.triton is not None
+    name = f"{kernel.name}, persistent, TMA store"
+    return replace(
+        kernel, name=name, text=made.module, triton={**kernel.triton, "stored": made.out}
+    )
+
+
 def attention(features: int, label: str, **more: Any) -> Kernel:
     """Flash attention of `examples/generate_attention.py`, two products an iteration, and Triton's."""
     made = Attention(features=features, **more)
@@ -143,6 +158,10 @@ KERNELS: tuple[Kernel, ...] = (
     *(tensors((128, 128, 64), b) for b in "kn"),
     *(by_roles(tensors((128, 128, 64), b)) for b in "kn"),
     *(in_turn((m, n, 64), b) for m, n in ((128, 128), (64, 256)) for b in "kn"),
+    stored((128, 128, 64)),
+    by_roles(stored((128, 128, 64))),
+    stored((128, 256, 64), groups=2),
+    by_roles(stored((128, 256, 64), groups=2)),
     tensors((128, 128, 64), "k", "bf16"),
     *(tensors((128, 256, 64), b, groups=2) for b in "kn"),
     *(by_roles(tensors((128, 256, 64), b, groups=2)) for b in "kn"),

@@ -4,13 +4,16 @@
     python examples/generate_hopper_gemm.py --tile=128,256,64 --types=bf16 --b=n --persistent
     python examples/generate_hopper_gemm.py --tile=128,256,128 --types=e4m3 --warpgroups=2
     python examples/generate_hopper_gemm.py --roles=specialised --cluster=2
+    python examples/generate_hopper_gemm.py --persistent --store=tma --out=f16
 
 C[M, N] = A[M, K] * B, where B is given as N x K (`--b=k`: k along its rows, as weights lie) or as
 K x N (`--b=n`). One thread copies the tiles of an iteration (TMA), whose bytes an mbarrier counts; each
 warpgroup of 128 threads multiplies its rows by `wgmma` from shared memory. Nothing overlaps yet:
 `async_pipe.num_stages` asks for it. M and N must be multiples of the tile; beyond K zeros are copied.
 
-The kernel takes the tensor maps of A and B, and C of f32, i32 or f16 (`--sums`). A line of a tile has 128
+The kernel takes the tensor maps of A and B, and C of the type of the sums (`--sums`) or `--out`; with
+`--store=tma` C's map too, in lines of 128 bytes (C.reshape(M, N // 64, 64).transpose(1, 0, 2) for 16 bits, unless
+a tile has one line), M and N. A line of a tile has 128
 bytes or less of a row, k or n, and is swizzled so (docs/hopper.md). With `--b=n`, for operands of 16 bits,
 the map of B has three dimensions (tensor_gemm.py). With `--cluster` blocks that lie below each other have the
 same columns of B: each copies a share of its tile into all of them; the map of B then has the box of a share.
@@ -24,6 +27,7 @@ from typing import Literal
 
 from mlir_text import Writer
 from tensor_gemm import TensorGemm
+from tensor_sums import OUT, Sums
 from tensor_tiles import (
     FULL,
     LINES,
@@ -49,6 +53,8 @@ class HopperGemm(TensorGemm):
     warpgroups: int = 1
     roles: Literal["together", "specialised", "ping-pong"] = "together"
     cluster: int = 1
+    store: Literal["registers", "tma"] = "registers"
+    out: str = ""
 
     @property
     def threads(self) -> int:
@@ -91,7 +97,18 @@ class HopperGemm(TensorGemm):
     @property
     def c(self) -> str:
         """The type of C."""
-        return f"memref<?x?x{SUMS[self.product.sums][1]}>"
+        return f"memref<?x?x{self.result.element}>"
+
+    @property
+    def result(self) -> Sums:
+        """What becomes of the sums."""
+        product = self.product
+        return Sums(product, self.parts, self.warpgroups, self.out or product.sums)
+
+    @property
+    def _stored(self) -> tuple[Tile, ...]:
+        """The tile by which the sums go out, if they do by one."""
+        return (self.result.tile,) if self.store == "tma" else ()
 
     def problems(self) -> list[str]:
         """Why this kernel cannot be made, [] if it can."""
@@ -113,13 +130,15 @@ class HopperGemm(TensorGemm):
             ]
         if self.cluster < 1 or self.tile_n % (LINES * self.cluster) or self.cluster > 16:
             return ["the blocks of a cluster share out the columns of the tile, by eight"]
+        if self.result.out not in OUT[self.product.sums]:
+            return [f"sums of {self.product.sums} are not stored as {self.out}"]
         return self.left.problems() + self.right.problems()
 
     # -- the kernel ----------------------------------------------------------------------------
 
     def _body(self, w: Writer) -> None:
         zero = w.constant(0)
-        tensor_maps(w, self.left, self.share)
+        tensor_maps(w, self.left, self.share, *self._stored)
         w.value("tid", "gpu.thread_id x")
         w.value("first", f"arith.cmpi eq, %tid, {zero} : index")
         w.value("false", "arith.constant false")
@@ -149,8 +168,26 @@ class HopperGemm(TensorGemm):
             self._meet(w)
             flip = w.value("flip", "arith.xori %phase, %true : i1")
             w.line(f"scf.yield {', '.join([*sums, flip])} : {types}")
-        self._store(w, at_m, at_n)
+        if self.store == "tma":
+            self.result.store_tile(w, at_m, at_n)
+        else:
+            self.result.store(w, self.c, at_m, at_n)
         return f"%total#{self.parts}"
+
+    def _more_memory(self) -> tuple[str, ...]:
+        return tuple(f"%C_shared : {tile.buffer}" for tile in self._stored)
+
+    def _result(self) -> str:
+        if self.store == "tma":
+            return "%C_map : !llvm.ptr, %M : index, %N : index"
+        return super()._result()
+
+    def _sizes(self, w: Writer) -> tuple[str, str]:
+        return ("%M", "%N") if self.store == "tma" else super()._sizes(w)
+
+    def _notes_on_tiles(self) -> str:
+        """Nobody can see that the map of C is of another tensor than those of A and B."""
+        return " {async_pipe.independent}" if self.store == "tma" else ""
 
     def _more_attributes(self) -> str:
         if self.cluster == 1:
@@ -210,43 +247,6 @@ class HopperGemm(TensorGemm):
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
         return found
 
-    # -- the result ----------------------------------------------------------------------------
-
-    def _store(self, w: Writer, at_m: str, at_n: str) -> None:
-        """Sum 4 j + 2 h + c of a thread is row 16 * warp + lane / 4 + 8 h, column
-        8 j + 2 (lane % 4) + c of its part (PTX ISA, wgmma: matrix D)."""
-        lane = w.rem("lane", "%tid", 32)
-        warp = w.div("warp", w.rem("in_group", "%tid", WARPGROUP), 32)
-        row = w.add("row", w.mul("warp_row", warp, 16), w.div("lane_row", lane, 4))
-        row = w.add("row_m", row, at_m)
-        if self.warpgroups > 1:
-            row = w.add(
-                "row_g",
-                row,
-                w.mul("group_m", w.div("group_of", "%tid", WARPGROUP), self.parts * MMA_M),
-            )
-        column = w.add("column", at_n, w.mul("pair", w.rem("quad", lane, 4), 2))
-        for part in range(self.parts):
-            for half in range(2):
-                at = w.add("r", row, w.constant(part * MMA_M + half * 8))
-                for j in range(self.tile_n // 8):
-                    both, kind = self._pair(w, f"%total#{part}", 2 * j + half)
-                    to = w.add("c", column, w.constant(8 * j))
-                    w.line(f"vector.store {both}, %C[{at}, {to}] : {self.c}, {kind}")
-
-    def _pair(self, w: Writer, sums: str, number: int) -> tuple[str, str]:
-        """Two sums of one row, and their type: a register, or two."""
-        register, element, packed = SUMS[self.product.sums]
-        registers = range(2 * number // packed, 2 * (number + 1) // packed)
-        found = [
-            w.value("x", f"llvm.extractvalue {sums}[{at}] : {self.product.struct}")
-            for at in registers
-        ]
-        if packed == 2:
-            return found[0], register
-        kind = f"vector<2x{element}>"
-        return w.value("v", f"vector.from_elements {', '.join(found)} : {kind}"), kind
-
 
 def main() -> None:
     """Print the kernel that the arguments ask for."""
@@ -268,6 +268,11 @@ def main() -> None:
         "--cluster", type=int, default=1,
         help="blocks along M that copy the tile of B for each other, by multicast",
     )  # fmt: skip
+    parser.add_argument(
+        "--store", choices=("registers", "tma"), default="registers",
+        help="tma: by a tile in workgroup memory, which a tensor store takes away",
+    )  # fmt: skip
+    parser.add_argument("--out", choices=sorted({*OUT, "bf16"}), default="", help="the type of C")
     arguments = parser.parse_args()
     m, n, k = map(int, arguments.tile.split(","))
     made = HopperGemm(
@@ -283,6 +288,8 @@ def main() -> None:
         persistent=arguments.persistent,
         roles=arguments.roles,
         cluster=arguments.cluster,
+        store=arguments.store,
+        out=arguments.out,
     )
     if made.problems():
         parser.error("; ".join(made.problems()))

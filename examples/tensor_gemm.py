@@ -65,12 +65,24 @@ class TensorGemm(ABC):
         return (
             "module attributes {gpu.container_module} {\ngpu.module @kernels {\n"
             f"  gpu.func @{self.name}(%A_map : !llvm.ptr, %B_map : !llvm.ptr, "
-            f"%C : {self.c} {{llvm.noalias}}, %K : i32)\n"
+            f"{self._result()}, %K : i32)\n"
             f"      workgroup({buffers})\n"
             f"      kernel attributes {{known_block_size = array<i32: {self.threads}, 1, 1>"
             f"{self._more_attributes()}}} {{\n"
             f"{w.text()}\n  }}\n}}\n}}\n"
         )
+
+    def _result(self) -> str:
+        """The arguments that say where C goes, and how large it is."""
+        return f"%C : {self.c} {{llvm.noalias}}"
+
+    def _sizes(self, w: Writer) -> tuple[str, str]:
+        """Rows and columns of C."""
+        rows, columns = (
+            w.value(name, f"memref.dim %C, {w.constant(axis)} : {self.c}")
+            for axis, name in enumerate("MN")
+        )
+        return rows, columns
 
     def _more_attributes(self) -> str:
         """What the kernel says beside the size of its blocks."""
@@ -96,18 +108,21 @@ class TensorGemm(ABC):
             at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
             self._tile(w, at_m, at_n, "%false")
             return
-        m_size = w.value("M", f"memref.dim %C, {w.constant(0)} : {self.c}")
-        n_size = w.value("N", f"memref.dim %C, {w.constant(1)} : {self.c}")
+        m_size, n_size = self._sizes(w)
         rows, columns = w.div("rows", m_size, self.tile_m), w.div("tiles_n", n_size, self.tile_n)
         tiles = w.value("tiles", f"arith.muli {rows}, {columns} : index")
         block = w.value("block", "gpu.block_id x")
         blocks = w.value("blocks", "gpu.grid_dim x")
         header = f"%last = scf.for %tile = {block} to {tiles} step {blocks} iter_args(%start = %false) -> (i1)"
-        with w.block(header):
+        with w.block(header, f"}}{self._notes_on_tiles()}"):
             row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
             column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
             at_m, at_n = w.mul("m", row, self.tile_m), w.mul("n", column, self.tile_n)
             w.line(f"scf.yield {self._tile(w, at_m, at_n, '%start')} : i1")
+
+    def _notes_on_tiles(self) -> str:
+        """What the loop over tiles says of itself."""
+        return ""
 
     def _copies(self, w: Writer, at_m: str, at_n: str) -> None:
         """The tiles at %k, as one phase of the mbarrier `full`."""

@@ -27,6 +27,8 @@ TYPES = {
     "s8": ("i8", 1),
     "u8": ("i8", 1),
 }
+# And of C.
+ELEMENTS = {**TYPES, "f32": ("f32", 4), "s32": ("i32", 4)}
 SUMS = {"f32": ("f32", "f32", 1), "f16": ("vector<2xf16>", "f16", 2), "s32": ("i32", "i32", 1)}
 
 
@@ -92,12 +94,12 @@ class Tile:
     @property
     def element(self) -> str:
         """MLIR's type of an element."""
-        return TYPES[self.types][0]
+        return ELEMENTS[self.types][0]
 
     @property
     def element_bytes(self) -> int:
         """Bytes of an element."""
-        return TYPES[self.types][1]
+        return ELEMENTS[self.types][1]
 
     @property
     def line(self) -> int:

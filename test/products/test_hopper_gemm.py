@@ -8,25 +8,17 @@ lowering/nvvm/cubin.py, expand/write/ring_slots.py, expand/write/write_roles.py
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from helpers.descriptor_products import NUMPY, stored
-from helpers.paths import ROOT
+from helpers.hopper_gemms import HopperGemm, code_of, multiply
 from helpers.ptxas_remarks import remarks_on_products
 from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
-from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
-
-sys.path.insert(0, str(ROOT / "examples"))
-
-from generate_hopper_gemm import HopperGemm
 
 SMALL = HopperGemm(tile_m=64, tile_n=64)
 SHAPES = {
@@ -76,46 +68,6 @@ LARGE_ROLES = {
     "128x128x64 ping-pong": HopperGemm(roles="ping-pong", persistent=True),
     "64x256x64 ping-pong": HopperGemm(roles="ping-pong", persistent=True, tile_m=64, tile_n=256),
 }
-
-
-def lines_of(b: np.ndarray) -> np.ndarray:
-    """B[K, N] as its tensor map has it: by lines of 64 n."""
-    return b.reshape(len(b), -1, 64).transpose(1, 0, 2)
-
-
-def multiply(
-    made: HopperGemm,
-    completion: str,
-    tiles: tuple[int, int] = (1, 1),
-    k: int = 200,
-    schedule: str = "lockstep",
-    *,
-    checked: bool = True,
-):
-    """What the pipelined kernel gives, whether that is right, and what raced."""
-    rows, columns = tiles[0] * made.tile_m, tiles[1] * made.tile_n
-    numbers = np.random.default_rng(0)
-    least = 0 if made.types == "u8" else -3
-    a, b = (numbers.integers(least, 4, (n, k)).astype(np.float32) for n in (rows, columns))
-    given = b if made.b == "k" else lines_of(np.ascontiguousarray(b.T))
-    grid = (2, 1, 1) if made.persistent else (tiles[1], tiles[0], 1)
-    with new_context():
-        module = ir.Module.parse(made.module())
-        # An error where the checker proves that something is wrong, or cannot tell.
-        report = pipeline(module, check="error" if checked else "none")
-        assert [check.unknown for check in report.of("checks")] == [0] * checked
-        sums = np.zeros((rows, columns), NUMPY[made.product.sums])
-        arrays = [stored(a, made.types), stored(given, made.types), sums]
-        result = machine.run(
-            module,
-            None,
-            [*arrays, k],
-            threads=made.launched,
-            grid=grid,
-            completion=completion,
-            schedule=schedule,
-        )
-    return np.array_equal(result.arrays[2], a @ b.T), set(result.race_codes)
 
 
 @pytest.mark.parametrize("completion", machine.COMPLETIONS)
@@ -186,15 +138,6 @@ def test_a_cluster_that_cannot_share_is_refused(made: HopperGemm) -> None:
 @pytest.mark.parametrize("shape", LARGE)
 def test_the_product_of_a_large_tile_is_numpy_s(shape: str, completion: str) -> None:
     assert multiply(LARGE[shape], completion) == (True, set())
-
-
-def code_of(made: HopperGemm) -> NvidiaKernel:
-    """The pipelined kernel as a cubin."""
-    with new_context():
-        module = ir.Module.parse(made.module())
-        pipeline(module, target="nvvm:sm_90a", check="none")
-        (kernel,) = lower(module, target="nvvm:sm_90a", emit="cubin").kernels
-    return kernel
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, Ph
 from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse, unwaited
-from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.byte_places import Region, meet
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
 from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
@@ -318,13 +318,15 @@ class RoleMemory(AsyncMemory):
                 refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: they must arrive, after that, where this waits"
         for (read, was_proxy), event in self.over.items():
-            if (proxy or was_proxy) and not self._knows(touch, read, event):
+            near = (proxy or was_proxy) and meet(read.region, touch.region)
+            if near and not self._knows(touch, read, event):
                 refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads arrive"
         barrier = "other threads may not have written yet: they must arrive where this waits"
-        for write, fenced, done in self.generic.values():
+        near = (one for one in self.generic.values() if meet(one.touch.region, touch.region))
+        for write, fenced, done in near:
             if not fenced:
                 refuse("missing-fence", touch, write, fence)
             elif not self._knows(touch, write, done):
