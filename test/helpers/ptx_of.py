@@ -1,12 +1,10 @@
 """PTX of module text, by way of the package; with how large each kernel's dynamic memory is.
 
-And what each wait of it is worth: the same text with one group more in flight, and whether a run reads
-what is still in flight.
+And whether a run reads what is still in flight.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,12 +34,6 @@ def ptx_of(text: str, *, pipelined: bool = True, target: str = "nvvm:sm_80") -> 
 def lowered(module: ir.Module, target: str = "nvvm:sm_80") -> Ptx:
     code = lower(module, target=mlir_async_pipe.Target.parse(target), emit="ptx")
     return Ptx(code.text, {kernel.name: kernel.dynamic_shared_bytes for kernel in code.kernels})
-
-
-def with_looser_waits(text: str) -> list[str]:
-    """The code once for each of its waits for copies, which leaves one group more in flight."""
-    waits = re.finditer(r"(?<=cp\.async\.wait_group \t)\d+", text)
-    return [f"{text[: wait.start()]}{int(wait[0]) + 1}{text[wait.end() :]}" for wait in waits]
 
 
 def reads_in_flight(run: Callable[[], None]) -> bool:

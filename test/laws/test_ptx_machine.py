@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.ptx_machine import COMPLETIONS, Array, PtxFault, launch, parse
+from helpers.ptx_machine import COMPLETIONS, Array, Program, PtxFault, launch, parse
 
 HEAD = """
 .version 8.0
@@ -253,3 +253,22 @@ def test_static_shared_memory_has_a_limit() -> None:
         launch(parse(text.replace("tile;", "tile; mov.b64 %rd13, small;")), "k",
                [Array(np.zeros(64, np.uint32), 16), Array(np.zeros(64, np.uint32), 4)],
                block=(64, 1, 1))  # fmt: skip
+
+
+def test_a_program_with_a_looser_wait_is_another_program() -> None:
+    wait = "cp.async.wait_group 0;"
+    text = HEAD + ISSUE + wait + READ + wait + "\nret;\n}\n"
+    program = Program(parse(text), "k")
+
+    def reads(program: Program) -> None:
+        arrays = [Array(np.zeros(64, np.uint32), 16) for _ in range(2)]
+        launch(program.module, "k", arrays, block=(64, 1, 1), program=program)
+
+    reads(program)
+    # After the read a wait may leave the copy in flight.
+    before, after = program.with_looser_waits()
+    with pytest.raises(PtxFault) as found:
+        reads(before)
+    assert found.value.kind == "in-flight"
+    reads(after)
+    reads(program)

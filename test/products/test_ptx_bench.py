@@ -17,7 +17,7 @@ import pytest
 
 from helpers.paths import ROOT
 from helpers.ptx_machine import COMPLETIONS, Array, Program, launch, memref, parse
-from helpers.ptx_of import Ptx, ptx_of, reads_in_flight, with_looser_waits
+from helpers.ptx_of import Ptx, ptx_of, reads_in_flight
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 LISTED = {kernel.name: kernel for kernel in KERNELS if kernel.target == "nvvm:sm_80"}
 HEADS = 2
+UNWRITTEN = -77
 
 
 @dataclass
@@ -40,7 +41,13 @@ class Launch:
     results: list[tuple[Array, np.ndarray]]
     distance: float = 0.0
 
-    def check(self) -> None:
+    def run(self, program: Program, completion: str, dynamic_bytes: int) -> None:
+        for array, _ in self.results:
+            array.data[...] = UNWRITTEN
+        launch(
+            program.module, self.kernel, self.arguments, block=(self.threads, 1, 1), grid=self.grid,
+            completion=completion, dynamic_bytes=dynamic_bytes, program=program,
+        )  # fmt: skip
         for array, wanted in self.results:
             assert float(np.abs(array.data - wanted).max()) <= self.distance
 
@@ -50,7 +57,7 @@ def given(data: np.ndarray, align: int = 16) -> list:
 
 
 def result(wanted: np.ndarray, kind: type = np.float32) -> tuple[Array, np.ndarray]:
-    return Array(np.full(wanted.shape, -77, kind), 16), wanted
+    return Array(np.full(wanted.shape, UNWRITTEN, kind), 16), wanted
 
 
 def _memref(array: Array) -> list:
@@ -131,6 +138,7 @@ MAKERS: dict[str, Callable[[str, int], Launch]] = {
 }  # fmt: skip
 
 
+@cache
 def launch_of(name: str, steps: int) -> Launch:
     return next(make for start, make in MAKERS.items() if name.startswith(start))(name, steps)
 
@@ -140,29 +148,29 @@ def ptx(name: str) -> Ptx:
     return ptx_of(LISTED[name].text())
 
 
-def run(name: str, steps: int, completion: str, text: str = "") -> None:
-    made, found = launch_of(name, steps), ptx(name)
-    program = Program(parse(text or found.text), made.kernel)
-    launch(
-        program.module, made.kernel, made.arguments, block=(made.threads, 1, 1), grid=made.grid,
-        completion=completion, dynamic_bytes=found.dynamic_bytes[made.kernel], program=program,
-    )  # fmt: skip
-    made.check()
+@cache
+def program_of(name: str) -> Program:
+    return Program(parse(ptx(name).text), launch_of(name, 1).kernel)
+
+
+def run(name: str, steps: int, completion: str, program: Program) -> None:
+    made = launch_of(name, steps)
+    made.run(program, completion, ptx(name).dynamic_bytes[made.kernel])
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_it_gives_numpys_numbers_under_every_completion(name: str) -> None:
     assert "cp.async.wait_group" in ptx(name).text
     for completion in COMPLETIONS:
-        run(name, 3, completion)
-    run(name, 1, "late")
+        run(name, 3, completion, program_of(name))
+    run(name, 1, "late", program_of(name))
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_every_wait_with_one_group_more_in_flight_is_wrong(name: str) -> None:
     """For some number of steps some thread reads what is still in flight."""
-    codes = with_looser_waits(ptx(name).text)
-    assert len(codes) >= 2
-    for code in codes:
-        runs = [partial(run, name, steps, "late", code) for steps in (3, 1, 2, 4, 5, 6, 7)]
+    programs = program_of(name).with_looser_waits()
+    assert len(programs) >= 2
+    for program in programs:
+        runs = [partial(run, name, steps, "late", program) for steps in (3, 1, 2, 4, 5, 6, 7)]
         assert any(map(reads_in_flight, runs))

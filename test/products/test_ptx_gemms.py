@@ -15,7 +15,7 @@ import pytest
 
 from helpers.paths import ROOT
 from helpers.ptx_machine import COMPLETIONS, Array, Program, launch, memref, parse
-from helpers.ptx_of import Ptx, ptx_of, reads_in_flight, with_looser_waits
+from helpers.ptx_of import Ptx, ptx_of, reads_in_flight
 
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -56,7 +56,12 @@ def whole(data: np.ndarray, align: int, read_only: bool) -> tuple[Array, list]:
     return array, memref(array, data.shape, [s // data.itemsize for s in array.data.strides])
 
 
-def run(form: str, steps: int, completion: str, text: str = "") -> None:
+@cache
+def program_of(form: str) -> Program:
+    return Program(parse(ptx(form).text), "gemm")
+
+
+def run(form: str, steps: int, completion: str, program: Program) -> None:
     """One tile of C over `steps` tiles of k; with edges, a few rows and columns fewer."""
     kind, more = FORMS[form]
     k = steps * 64 // BYTES[kind]
@@ -65,11 +70,9 @@ def run(form: str, steps: int, completion: str, text: str = "") -> None:
     result = np.zeros((m, n), np.int32 if kind == "s8" else np.float32)
     to, to_arguments = whole(result, 8, read_only=False)
     arguments = [*whole(a, 16, True)[1], *whole(b, 16, True)[1], *to_arguments]
-    found = ptx(form)
-    program = Program(parse(text or found.text), "gemm")
     launch(
         program.module, "gemm", arguments, block=(128, 1, 1), completion=completion,
-        dynamic_bytes=found.dynamic_bytes["gemm"], program=program,
+        dynamic_bytes=ptx(form).dynamic_bytes["gemm"], program=program,
     )  # fmt: skip
     assert np.array_equal(to.data, left @ right.T)
 
@@ -79,15 +82,15 @@ def test_every_form_is_right_under_every_completion(form: str) -> None:
     stages = FORMS[form][1]["stages"]
     assert "cp.async" in ptx(form).text
     for completion in COMPLETIONS:
-        run(form, stages + 2, completion)
-    run(form, 1, "late")
+        run(form, stages + 2, completion, program_of(form))
+    run(form, 1, "late", program_of(form))
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_wait_with_one_group_more_in_flight_is_wrong(form: str) -> None:
     """For some length of k some thread reads what is still in flight."""
-    codes = with_looser_waits(ptx(form).text)
-    assert len(codes) >= 2
-    for code in codes:
-        runs = [partial(run, form, steps, "late", code) for steps in (7, 1, 2, 3, 4, 5, 6)]
+    programs = program_of(form).with_looser_waits()
+    assert len(programs) >= 2
+    for program in programs:
+        runs = [partial(run, form, steps, "late", program) for steps in (7, 1, 2, 3, 4, 5, 6)]
         assert any(map(reads_in_flight, runs))

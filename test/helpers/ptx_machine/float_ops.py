@@ -49,12 +49,11 @@ def _make(compute, inputs: int, down=None):
         saturate, relu = "sat" in op.parts, "relu" in op.parts
 
         def step(machine, mask):
-            with np.errstate(all="ignore"):
-                value = flush(rounded(*(flush(get(machine)) for get in gets)))
-                if saturate:
-                    value = np.clip(np.nan_to_num(value, nan=0.0), 0, 1)
-                if relu:
-                    value = np.maximum(np.nan_to_num(value, nan=0.0), 0)
+            value = flush(rounded(*(flush(get(machine)) for get in gets)))
+            if saturate:
+                value = np.clip(np.nan_to_num(value, nan=0.0), 0, 1)
+            if relu:
+                value = np.maximum(np.nan_to_num(value, nan=0.0), 0)
             put(machine, float_bits(value, kind), mask)
 
         return step

@@ -24,14 +24,13 @@ def decode(bits: np.ndarray, kind: str) -> np.ndarray:
 def encode(value: np.ndarray, kind: str) -> np.ndarray:
     """Floats to the bits of `kind`."""
     value = np.asarray(value)
-    with np.errstate(all="ignore"):
-        if kind == "f16":
-            return value.astype(np.float16).view(np.uint16)
-        if kind == "bf16":
-            return _bf16(value)
-        if kind == "f64":
-            return value.astype(np.float64).view(np.uint64)
-        return value.astype(np.float32).view(np.uint32)
+    if kind == "f16":
+        return value.astype(np.float16).view(np.uint16)
+    if kind == "bf16":
+        return _bf16(value)
+    if kind == "f64":
+        return value.astype(np.float64).view(np.uint64)
+    return value.astype(np.float32).view(np.uint32)
 
 
 def _bf16(value: np.ndarray) -> np.ndarray:

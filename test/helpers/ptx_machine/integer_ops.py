@@ -87,9 +87,8 @@ def _divide(x, y):
     if x.dtype.kind == "u":
         quotient = x // safe
     else:
-        with np.errstate(over="ignore"):
-            quotient = x // safe
-            quotient += ((x % safe) != 0) & ((x < 0) != (safe < 0))
+        quotient = x // safe
+        quotient += ((x % safe) != 0) & ((x < 0) != (safe < 0))
     return np.where(zero, y.dtype.type(-1 if y.dtype.kind == "i" else ~y.dtype.type(0)), quotient)
 
 

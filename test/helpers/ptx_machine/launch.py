@@ -117,9 +117,10 @@ def _bits(argument: Argument, placed: dict) -> int:
 def _place_variables(memory: Memory, program: Program) -> list[tuple[int, np.ndarray]]:
     """Place the variables that the kernel reaches; returns addresses and bytes of global ones."""
     initial = []
-    text = {name for _, op in program.code for name in _names(op.operands)}
     own = [(f"{f.name}.{v.name}", v) for f in program.functions for v in f.variables]
-    for key, variable in own + [(n, v) for n, v in program.module.variables.items() if n in text]:
+    for key, variable in own + [
+        (n, v) for n, v in program.module.variables.items() if n in program.symbols
+    ]:
         if variable.space == "shared" and variable.external:
             memory.place_dynamic(key, variable.align)
         elif variable.space == "shared":
@@ -132,12 +133,3 @@ def _place_variables(memory: Memory, program: Program) -> list[tuple[int, np.nda
             memory.symbols[key] = at
             initial.append((at, np.frombuffer(variable.data or b"", np.uint8)))
     return initial
-
-
-def _names(operands: Sequence) -> list[str]:
-    """The symbols among operands, also inside addresses."""
-    found = []
-    for operand in operands:
-        base = getattr(operand, "base", operand)
-        found += [base.name] if hasattr(base, "name") else []
-    return found

@@ -26,10 +26,12 @@ class Machine:
         self.every_lane = np.arange(self.threads)
         self.copies = AsyncCopies(self.threads, completion, rng)
         # What nobody wrote is a pattern that no right kernel computes with.
-        self.registers = [
-            np.full(self.threads, 0xDEADBEEFDEADBEEF & ((1 << bits) - 1)).astype(UNSIGNED[bits])
-            for bits in (program.widths[slot] for slot in range(len(program.slots)))
-        ]
+        unwritten = {
+            bits: np.full(self.threads, 0xDEADBEEFDEADBEEF & ((1 << bits) - 1)).astype(kind)
+            for bits, kind in UNSIGNED.items()
+        }
+        # A write puts another array in its place, so that many registers may begin as one.
+        self.registers = [unwritten[program.widths[slot]] for slot in range(len(program.slots))]
         self.parameters: dict[tuple[str, str], np.ndarray] = {}
         self.returns: dict[str, np.ndarray] = {}
         self.inside: dict[str, np.ndarray] = {}
@@ -62,15 +64,17 @@ class Machine:
 
     def run(self) -> None:
         together: int | None = int(self.pc[0])
-        while True:
-            if together is not None:
-                pc, mask = together, None
-            else:
-                found = self._next()
-                if found is None:
-                    return
-                pc, mask = found
-            together = self._block(pc, mask)
+        # Numbers overflow and divide by zero as on a chip, without a word.
+        with np.errstate(all="ignore"):
+            while True:
+                if together is not None:
+                    pc, mask = together, None
+                else:
+                    found = self._next()
+                    if found is None:
+                        return
+                    pc, mask = found
+                together = self._block(pc, mask)
 
     def _next(self):
         """The threads at the smallest program counter; None when all have ended."""

@@ -9,6 +9,7 @@ then row g + 8.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from helpers.ptx_machine.faults import unknown
 from helpers.ptx_machine.floats import decode, encode
 from helpers.ptx_machine.registers import UNSIGNED, Operands, Step
 from helpers.ptx_machine.syntax import BITS, Instruction, Vector
-
-_G, _T = np.divmod(np.arange(32), 4)
 
 
 def ldmatrix(ops: Operands, op: Instruction) -> Step:
@@ -37,13 +36,12 @@ def ldmatrix(ops: Operands, op: Instruction) -> Step:
         memory.shared_history.read(where, 16, givers, shared_by=32)
         rows = memory.shared.gather(where, np.uint16, 8)
         rows = rows.reshape(len(lanes) // 32, len(puts), 8, 8)
+        if transposed:
+            rows = rows.transpose(0, 1, 3, 2)
+        # Lane 4 g + t holds columns 2 t and 2 t + 1 of row g: the neighbours, in the order of lanes.
+        both = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, len(puts), 32)
         for matrix, put in enumerate(puts):
-            found = rows[:, matrix]
-            if transposed:
-                found = found.transpose(0, 2, 1)
-            low, high = found[:, _G, 2 * _T], found[:, _G, 2 * _T + 1]
-            both = low.astype(np.uint32) | (high.astype(np.uint32) << np.uint32(16))
-            put(machine, both.reshape(-1), lanes)
+            put(machine, both[:, matrix].reshape(-1), lanes)
 
     return step
 
@@ -68,74 +66,74 @@ def mma(ops: Operands, op: Instruction) -> Step:
         for operand, kind in zip(op.operands[1:], (a_kind, b_kind, c_kind), strict=True)
     )
 
+    each_a, each_b, each_c, each_to = (
+        max(32 // BITS[kind], 1) for kind in (a_kind, b_kind, c_kind, to)
+    )
+
     def step(machine, mask):
         lanes = machine.lanes(mask)
-        left = _operand(machine, a, lanes, a_kind, m)
-        right = _operand(machine, b, lanes, b_kind, 8)
-        start = _accumulator(machine, c, lanes, c_kind, m)
-        exact = np.matmul(left, right.transpose(0, 2, 1)) + start
-        _spread(machine, puts, lanes, exact, to)
+        warps = len(lanes) // 32
+        left = _elements(machine, a, lanes, a_kind).take(_operand(len(a), each_a, warps, m))
+        right = _elements(machine, b, lanes, b_kind).take(_operand(len(b), each_b, warps, 8))
+        exact = np.matmul(left, right.transpose(0, 2, 1))
+        exact += _elements(machine, c, lanes, c_kind).take(_sums(each_c, warps, m))
+        results = (
+            _bits(exact, to).take(_results(each_to, warps, m)).view(UNSIGNED[each_to * BITS[to]])
+        )
+        for put, result in zip(puts, results, strict=True):
+            put(machine, result[:, 0], lanes)
 
     return step
 
 
-def _values(bits: np.ndarray, kind: str) -> np.ndarray:
-    """Registers to their elements, along a new last axis, as f64 or int64."""
-    if kind in ("f64", "f32", "s32", "tf32"):
-        value = bits.view(np.int32) if kind == "s32" else decode(bits, kind)
-        return value[..., None].astype(np.int64 if kind == "s32" else np.float64)
-    part = UNSIGNED[BITS[kind]] if kind != "s8" else np.int8
-    pieces = np.ascontiguousarray(bits)[..., None].view(part)
+def _elements(machine, gets: list, lanes: np.ndarray, kind: str) -> np.ndarray:
+    """What registers hold, as f64 or int64: one register after the other, each lane by lane."""
+    values = [get(machine) for get in gets]
+    if any(value.ndim == 0 for value in values):
+        values = [np.broadcast_to(value, machine.threads) for value in values]
+    if len(lanes) < machine.threads:
+        values = [value[lanes] for value in values]
+    bits = np.concatenate(values)
+    if kind == "s32":
+        return bits.view(np.int32).astype(np.int64)
     if kind in ("s8", "u8"):
-        return pieces.astype(np.int64)
-    return decode(np.ascontiguousarray(pieces), kind)
+        return bits.view(np.int8 if kind == "s8" else np.uint8).astype(np.int64)
+    return decode(bits.view(UNSIGNED[BITS[kind]]), kind).astype(np.float64, copy=False)
 
 
-def _registers(machine, gets: list, lanes: np.ndarray) -> np.ndarray:
-    """[warp, register, lane]"""
-    values = [np.broadcast_to(get(machine), machine.threads)[lanes] for get in gets]
-    return np.stack(values).reshape(len(gets), len(lanes) // 32, 32).transpose(1, 0, 2)
+def _bits(exact: np.ndarray, kind: str) -> np.ndarray:
+    return exact.astype(np.int32).view(np.uint32) if kind == "s32" else encode(exact, kind)
 
 
-def _operand(machine, gets: list, lanes, kind: str, rows: int) -> np.ndarray:
-    """[warp, row, column of k]"""
-    values = _values(_registers(machine, gets, lanes), kind)
-    warps, count, _, each = values.shape
-    halves = rows // 8
-    result = np.zeros((warps, rows, count // halves * 4 * each), values.dtype)
-    for register in range(count):
-        part, half = divmod(register, halves)
-        for element in range(each):
-            columns = part * 4 * each + each * _T + element
-            result[:, _G + 8 * half, columns] = values[:, register, :, element]
-    return result
+@cache
+def _operand(registers: int, each: int, warps: int, rows: int) -> np.ndarray:
+    """Where elements [warp, row, column of k] of A, or of B with rows for columns, are held."""
+    parts = registers // (rows // 8)
+    warp, row, column = np.ogrid[:warps, :rows, : 4 * each * parts]
+    half, g = np.divmod(row, 8)
+    part, inside = np.divmod(column, 4 * each)
+    t, element = np.divmod(inside, each)
+    return _held(part * (rows // 8) + half, warp, 4 * g + t, element, warps, each)
 
 
-def _accumulator(machine, gets: list, lanes, kind: str, rows: int) -> np.ndarray:
-    values = _values(_registers(machine, gets, lanes), kind)
-    warps, count, _, each = values.shape
-    flat = values.transpose(0, 1, 3, 2).reshape(warps, count * each, 32)
-    result = np.zeros((warps, rows, 8), values.dtype)
-    for position in range(count * each):
-        result[:, _G + 8 * (position // 2), 2 * _T + position % 2] = flat[:, position]
-    return result
+@cache
+def _sums(each: int, warps: int, rows: int) -> np.ndarray:
+    """Where elements [warp, row, column] of the accumulator are held."""
+    warp, row, column = np.ogrid[:warps, :rows, :8]
+    half, g = np.divmod(row, 8)
+    t, odd = np.divmod(column, 2)
+    register, element = np.divmod(2 * half + odd, each)
+    return _held(register, warp, 4 * g + t, element, warps, each)
 
 
-def _spread(machine, puts: list, lanes, value: np.ndarray, kind: str) -> None:
-    for register, put in enumerate(puts):
-        if kind == "f16":
-            low, high = (
-                encode(np.ascontiguousarray(value[:, _G + 8 * register, 2 * _T + i]), "f16")
-                for i in (0, 1)
-            )
-            bits = low.astype(np.uint32) | (high.astype(np.uint32) << np.uint32(16))
-        else:
-            part = value[:, _G + 8 * (register // 2), 2 * _T + register % 2]
-            if kind == "s32":
-                bits = part.astype(np.int32).view(np.uint32)
-            else:
-                bits = encode(np.ascontiguousarray(part), kind)
-        put(machine, np.ascontiguousarray(bits).reshape(-1), lanes)
+def _held(register, warp, lane, element, warps: int, each: int) -> np.ndarray:
+    return ((register * warps + warp) * 32 + lane) * each + element
+
+
+@cache
+def _results(each: int, warps: int, rows: int) -> np.ndarray:
+    """The inverse of `_sums`: which element [register, lane, element of it] holds."""
+    return np.argsort(_sums(each, warps, rows), axis=None).reshape(-1, 32 * warps, each)
 
 
 MAKERS = {"ldmatrix": ldmatrix, "mma": mma}

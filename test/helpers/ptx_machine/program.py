@@ -7,7 +7,8 @@ instruction of control, a label, or an instruction of a whole warp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from helpers.ptx_machine import (
 )
 from helpers.ptx_machine.faults import PtxFault, unknown
 from helpers.ptx_machine.registers import Operands, types_of
-from helpers.ptx_machine.syntax import Function, Instruction, Module, Symbol
+from helpers.ptx_machine.syntax import Function, Imm, Instruction, Module, Symbol
 
 _MAKERS = {
     **selections.MAKERS, **conversions.MAKERS, **memory_ops.MAKERS, **matrix.MAKERS,
@@ -73,6 +74,24 @@ class Program:
         self._blocks: dict[int, Block] = {}
         self.guards: dict[int, Callable[[Any], np.ndarray]] = {}
         self.granules = self._granules()
+        self.symbols = {name for _, op in self.code for name in _names(op.operands)}
+
+    def with_looser_waits(self) -> list[Program]:
+        """This program once for each of its waits for copies, which leaves one group more in flight."""
+        return [
+            self._with_instruction(pc, _one_more_in_flight(op))
+            for pc, (_, op) in enumerate(self.code)
+            if op.parts[:3] == ("cp", "async", "wait_group")
+        ]
+
+    def _with_instruction(self, pc: int, op: Instruction) -> Program:
+        """This program with another instruction; what does not run it is compiled once for both."""
+        other = copy(self)
+        other.code = [*self.code[:pc], (self.code[pc][0], op), *self.code[pc + 1 :]]
+        other._blocks = {
+            start: block for start, block in self._blocks.items() if not start <= pc < block.end
+        }
+        return other
 
     def target(self, function: Function, label: Any) -> int:
         if not isinstance(label, Symbol) or label.name not in function.labels:
@@ -143,6 +162,17 @@ class Program:
                 if found is not None and found[0] in (space, ""):
                     smallest[space] = min(smallest[space], found[1])
         return smallest["shared"], smallest["global"]
+
+
+def _one_more_in_flight(wait: Instruction) -> Instruction:
+    count = wait.operands[0].value + 1
+    return replace(wait, operands=(Imm(count),), text=f"cp.async.wait_group {count}")
+
+
+def _names(operands: tuple) -> list[str]:
+    """The symbols among operands, also inside addresses."""
+    bases = [getattr(operand, "base", operand) for operand in operands]
+    return [base.name for base in bases if hasattr(base, "name")]
 
 
 def _maker(op: Instruction):

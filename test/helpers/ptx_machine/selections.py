@@ -90,8 +90,7 @@ def _setp(ops: Operands, op: Instruction) -> Step:
     packed = kind.endswith("x2")
 
     def step(machine, mask):
-        with np.errstate(invalid="ignore"):
-            found = np.asarray(compare(a(machine), b(machine)))
+        found = np.asarray(compare(a(machine), b(machine)))
         if packed:
             both = (found[0], found[1]) if second is not None else (found[0] & found[1],) * 2
         else:
