@@ -16,14 +16,24 @@ from helpers.machine_programs import parse
 from helpers.role_kernels import TwoGroups, random_groups, wrong_groups
 from helpers.tensor_kernels import Ring
 from helpers.tensor_loops import random_loop
+from helpers.tensor_memory_mutants import (
+    TensorKernel,
+    pipelined,
+    provable,
+    random_gemm,
+    random_tensor_kernel,
+    tensor_mutant,
+)
 from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, TOGETHER, changed
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
-Kernel = Ring | TwoGroups | ClusterKernel
+Kernel = Ring | TwoGroups | ClusterKernel | TensorKernel
 # An argument in the note of an error: "for example with %arg2 = 5, in iteration 3".
 _NUMBER = re.compile(r"%arg(\d+) = (-?\d+)")
+# Of ten seeds this one draws a kernel with products in tensor memory.
+OF_TENSOR_MEMORY = 4
 SCHEDULES = ("lockstep", "forward", "backward", "random")
 # What a mutant may leave out.
 _LINES = re.compile(
@@ -72,7 +82,9 @@ def random_ring(seed: int, *, specialised: bool = False) -> Ring:
 
 def random_right(seed: int) -> Kernel:
     """A right loop; of three one has roles of its own, every second time with two groups; of eight one
-    is of a cluster."""
+    is of a cluster, and of ten one has products in tensor memory."""
+    if seed % 10 == OF_TENSOR_MEMORY:
+        return random_tensor_kernel(seed)
     if seed % 8 == 7:
         return random_cluster(seed)
     if seed % 6 == 5:
@@ -81,7 +93,9 @@ def random_right(seed: int) -> Kernel:
 
 
 def made_by_the_expander(seed: int) -> str:
-    """The pipeline of a random loop with one slot."""
+    """The pipeline of a random loop with one slot, or of products in tensor memory."""
+    if seed % 10 == OF_TENSOR_MEMORY:
+        return pipelined(provable(random_gemm(random.Random(f"made {seed}"))))
     module = parse(random_loop(seed).text())
     pipeline(module, check="none")
     return str(module)
@@ -91,7 +105,10 @@ def random_mutant(seed: int) -> tuple[str, Kernel, str]:
     """A kind of mutant, the loop, and its text, which parses: enough tiles and executions to fail."""
     draw = random.Random(f"mutant {seed}")
     while True:
-        found = _drawn(seed, draw)
+        if seed % 10 == OF_TENSOR_MEMORY:
+            found = tensor_mutant(seed, draw)
+        else:
+            found = _drawn(seed, draw)
         try:
             parse(found[2])
         except ir.MLIRError:
@@ -176,6 +193,13 @@ def with_numbers(ring: Kernel, example: dict[int, int]) -> Kernel:
     if isinstance(ring, ClusterKernel):
         given = [example.get(at, one) for at, one in enumerate(ring.given)]
         return dataclasses.replace(ring, given=given)
+    if isinstance(ring, TensorKernel):
+        # The last argument is k.
+        return (
+            dataclasses.replace(ring, depth=-(-max(0, example[3]) // ring.gemm.line))
+            if 3 in example
+            else ring
+        )
     if ring.counted or not example:
         return ring
     # The scalars are the last arguments.
@@ -189,10 +213,11 @@ def with_numbers(ring: Kernel, example: dict[int, int]) -> Kernel:
 def failure(ring: Kernel, text: str, seed: int) -> str:
     """How the machine makes a kernel fail, "" if it does not: by a race, or by results that depend
     on the completion. (One that always gives the same wrong numbers reads what it asked for.) Of a
-    cluster there is more that the machine refuses: a wait where all meet of who has not arrived there, a
-    grid that is not made of clusters."""
+    cluster, or of products in tensor memory, there is more that the machine refuses: a wait where all meet
+    of who has not arrived there, a grid that is not made of clusters, columns that nobody has."""
     results = []
-    grid = ring.grid if isinstance(ring, ClusterKernel) else 1
+    more = isinstance(ring, ClusterKernel | TensorKernel)
+    grid = ring.grid if more else 1
     for number, completion in enumerate(("late", "eager", f"random:{seed}")):
         try:
             result = machine.run(
@@ -205,7 +230,7 @@ def failure(ring: Kernel, text: str, seed: int) -> str:
                 schedule=SCHEDULES[(seed + number) % len(SCHEDULES)],
             )
         except (MachineError, UsageError) as error:
-            if not isinstance(ring, ClusterKernel):
+            if not more:
                 raise
             return str(error.code)
         if result.races:

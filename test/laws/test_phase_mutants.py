@@ -4,7 +4,8 @@ checker names.
 `python test/reports/phase_report.py` does the same to hundreds of loops and mutants.
 
 Covers: checker/phases/phase_paths.py, checker/phases/arrivals.py, checker/phases/async_memory.py,
-checker/phases/role_memory.py, checker/phases/cluster_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py
+checker/phases/role_memory.py, checker/phases/cluster_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py,
+test/helpers/tensor_memory_mutants.py
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from helpers.paths import ROOT
 from helpers.phase_mutants import checked, failure, random_mutant, with_numbers
 from helpers.role_kernels import TwoGroups
 from helpers.tensor_kernels import Ring
+from helpers.tensor_memory_kernels import BlackwellGemm
+from helpers.tensor_memory_mutants import random_tensor_kernel
+from helpers.tensor_role_kernels import RoleGemm
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from reports import nightly_table
@@ -68,6 +72,17 @@ def test_an_error_is_met_with_the_numbers_that_it_names(seed: int) -> None:
     assert code in failure(with_numbers(ring, said.example), text, 0)
     found = judge_mutant(seed)
     assert code in found.fails and not found.accused
+
+
+def test_of_tensor_memory_kernels_by_hand_and_by_the_expander_are_drawn() -> None:
+    drawn = [random_tensor_kernel(seed) for seed in range(12)]
+    assert {type(kernel.gemm) for kernel in drawn} == {RoleGemm, BlackwellGemm}
+    kinds = {random_mutant(seed)[0] for seed in range(4, 400, 10)}
+    assert all(kind.startswith("tensor memory: ") for kind in kinds) and len(kinds) > 15
+    one = next(kernel for kernel in drawn if kernel.gemm.persistent)
+    # k is the last argument.
+    assert with_numbers(one, {3: 2 * one.gemm.line + 1}).depth == 3
+    assert with_numbers(one, {2: 7}) is one
 
 
 def test_numbers_stand_for_arguments_only() -> None:

@@ -4,17 +4,20 @@ ASYNC_PIPE_NIGHTLY=1 takes 400 loops; test/reports/tensor_loops_report.py any nu
 
 Covers: expand/write/write_ring.py, expand/plan/ring_plan.py, schedule/raised_mbarriers.py,
 test/helpers/tensor_loops.py,
-test/helpers/descriptor_loops.py
+test/helpers/descriptor_loops.py, test/helpers/tensor_memory_loops.py, test/helpers/tensor_memory_mutants.py
 """
 
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
 from helpers.nvvm_tensor_loops import judge_random
 from helpers.tensor_loops import judge, random_loop
+from helpers.tensor_memory_loops import judge_tensor_memory
+from helpers.tensor_memory_mutants import pipelined, random_gemm, versions
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 FIRST = int(os.environ.get("ASYNC_PIPE_SEED", "0")) % 10**6 * 1000
@@ -31,3 +34,16 @@ def test_a_random_loop_is_right_when_it_is_pipelined(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS[::4])
 def test_a_random_loop_in_the_nvvm_dialect_is_right_when_it_is_pipelined(seed: int) -> None:
     assert judge_random(seed) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS[::10])
+def test_a_random_loop_of_products_in_tensor_memory_is_right_by_roles(seed: int) -> None:
+    _, wrong = judge_tensor_memory(seed)
+    assert wrong == []
+
+
+def test_loops_with_one_version_of_their_sums_and_with_two_are_drawn() -> None:
+    gemms = [random_gemm(random.Random(seed)) for seed in range(9)]
+    assert {versions(pipelined(gemm), gemm) for gemm in gemms} == {1, 2}
+    assert {gemm.types for gemm in gemms} >= {"f16", "bf16"}

@@ -6,7 +6,8 @@ A mutant *fails* if the machine finds a race or a deadlock in one of three compl
 give different results. What fails and is neither `unsafe` nor `unknown` for the checker is *missed*; a right
 loop that it calls unsafe is *accused*, and so is a mutant that fails neither with the numbers of its kind nor with
 those that the error itself names. Either makes the exit code 1. Of the right loops every third,
-and of the mutants every second has roles of its own, and some are of clusters; these are counted apart, too. Pipelines that the expander made of
+and of the mutants every second has roles of its own, some are of clusters, and of ten one has products in tensor
+memory, by warps of their own; these are counted apart, too. Pipelines that the expander made of
 random loops (`made`) are judged by the checker alone; `tensor_loops_report.py` runs them.
 """
 
@@ -33,13 +34,14 @@ from helpers.phase_mutants import (
     random_right,
     with_numbers,
 )
+from helpers.tensor_memory_mutants import TensorKernel
 
 
 @dataclass(frozen=True)
 class Judged:
     """One kernel: its kind ("right" of a right one), the checker's verdict and codes, how it fails
-    ("" if it does not), its text if somebody is wrong, and whether blocks of a `cluster` copy for each
-    other."""
+    ("" if it does not), its text if somebody is wrong, and what it is of: blocks of a "cluster" that copy for
+    each other, products in "tensor memory", or ""."""
 
     kind: str
     seed: int
@@ -48,7 +50,7 @@ class Judged:
     codes: str
     fails: str
     text: str = ""
-    cluster: bool = False
+    of: str = ""
 
     @property
     def missed(self) -> bool:
@@ -90,8 +92,9 @@ def _judged(kind: str, seed: int, ring: Kernel, text: str) -> Judged:
         fails = next(
             filter(None, (failure(named, text, seed + n) for n in range(len(SCHEDULES)))), ""
         )
-    cluster = isinstance(ring, ClusterKernel)
-    found = Judged(kind, seed, ring.specialised, said.verdict, said.codes, fails, cluster=cluster)
+    kinds = {ClusterKernel: "cluster", TensorKernel: "tensor memory"}
+    of = kinds.get(type(ring), "")
+    found = Judged(kind, seed, ring.specialised, said.verdict, said.codes, fails, of=of)
     kept = found.missed or found.accused or (kind == "right" and bool(fails))
     return replace(found, text=text) if kept else found
 
@@ -122,15 +125,26 @@ def summary(found: list[Judged]) -> dict[str, int]:
         "mutants with roles, failing, named": sum(
             bool(one.fails) and one.verdict == "unsafe" for one in apart
         ),
-        "right in clusters, proven": sum(one.verdict == "safe" and one.cluster for one in right),
-        "mutants in clusters": sum(one.cluster for one in mutants),
-        "mutants in clusters, failing": sum(one.cluster for one in failing),
-        "mutants in clusters, failing, named": sum(
-            one.cluster and one.verdict == "unsafe" for one in failing
-        ),
+        **_apart("clusters", [one for one in found if one.of == "cluster"]),
+        **_apart("tensor memory", [one for one in found if one.of == "tensor memory"]),
         "missed": sum(one.missed for one in mutants),
         "mutants, not failing": len(mutants) - len(failing),
         "mutants, accused": sum(one.accused for one in mutants),
+    }
+
+
+def _apart(where: str, found: list[Judged]) -> dict[str, int]:
+    """The figures of what is judged apart, too."""
+    right = [one for one in found if one.kind == "right"]
+    mutants = [one for one in found if one.kind != "right"]
+    return {
+        f"right in {where}": len(right),
+        f"right in {where}, proven": sum(one.verdict == "safe" for one in right),
+        f"mutants in {where}": len(mutants),
+        f"mutants in {where}, failing": sum(bool(one.fails) for one in mutants),
+        f"mutants in {where}, failing, named": sum(
+            bool(one.fails) and one.verdict == "unsafe" for one in mutants
+        ),
     }
 
 

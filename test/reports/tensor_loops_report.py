@@ -2,7 +2,8 @@
 
     python test/reports/tensor_loops_report.py --loops 400 --seed 1 --jobs 2 --json table.json
 
-Every fourth loop is written in the nvvm dialect. A loop that is wrong is printed with its seed; `--show SEED` prints its module.
+Every fourth loop is written in the nvvm dialect, and every tenth has products in tensor memory, by warps of their
+own. A loop that is wrong is printed with its seed; `--show SEED` prints its module.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.nvvm_tensor_loops import judge_random
 from helpers.tensor_loops import judge, random_loop
+from helpers.tensor_memory_loops import judge_tensor_memory
 
 
 def one(seed: int) -> tuple[str, list[str]]:
     """What a loop is made of, and what is wrong with it."""
+    if seed % 10 == 4:
+        return judge_tensor_memory(seed)
     if seed % 4 == 3:
         return "loads or matrices, in the nvvm dialect", judge_random(seed)
     loop = random_loop(seed)
