@@ -124,10 +124,8 @@ class HopperGemm(TensorGemm):
             return ["k of a tile has 128 bytes at most"]
         if self.sums == "f16" and self.types not in ("f16", "e4m3", "e5m2"):
             return [f"{self.types} is not added up in f16"]
-        if self.cluster > 1 and (self.persistent or self.b == "n" or self.roles != "specialised"):
-            return [
-                "a cluster shares B with k along its rows, by roles, and takes one tile a block"
-            ]
+        if self.cluster > 1 and (self.b == "n" or self.roles == "ping-pong"):
+            return ["a cluster shares B with k along its rows, and its groups take no turns"]
         if self.cluster < 1 or self.tile_n % (LINES * self.cluster) or self.cluster > 16:
             return ["the blocks of a cluster share out the columns of the tile, by eight"]
         if self.result.out not in OUT[self.product.sums]:
@@ -188,6 +186,10 @@ class HopperGemm(TensorGemm):
     def _notes_on_tiles(self) -> str:
         """Nobody can see that the map of C is of another tensor than those of A and B."""
         return " {async_pipe.independent}" if self.store == "tma" else ""
+
+    @property
+    def _blocks_below(self) -> int:
+        return self.cluster
 
     def _more_attributes(self) -> str:
         if self.cluster == 1:

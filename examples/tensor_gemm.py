@@ -84,6 +84,11 @@ class TensorGemm(ABC):
         )
         return rows, columns
 
+    @property
+    def _blocks_below(self) -> int:
+        """Blocks that take tiles of C below each other: those of a cluster along y."""
+        return 1
+
     def _more_attributes(self) -> str:
         """What the kernel says beside the size of its blocks."""
         return ""
@@ -101,15 +106,16 @@ class TensorGemm(ABC):
         """Write one tile of C, whose first phase is given; returns the phase of the next one."""
 
     def _tiles(self, w: Writer) -> None:
-        """The tile of the block; or, persistent, as many blocks as there are take tile after tile, row by
-        row of C."""
+        """The tile of the block; or, persistent, as many blocks, or clusters of them, as there are take tile
+        after tile, row by row of C."""
         if not self.persistent:
             at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
             at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
             self._tile(w, at_m, at_n, "%false")
             return
         m_size, n_size = self._sizes(w)
-        rows, columns = w.div("rows", m_size, self.tile_m), w.div("tiles_n", n_size, self.tile_n)
+        height = self.tile_m * self._blocks_below
+        rows, columns = w.div("rows", m_size, height), w.div("tiles_n", n_size, self.tile_n)
         tiles = w.value("tiles", f"arith.muli {rows}, {columns} : index")
         block = w.value("block", "gpu.block_id x")
         blocks = w.value("blocks", "gpu.grid_dim x")
@@ -117,7 +123,10 @@ class TensorGemm(ABC):
         with w.block(header, f"}}{self._notes_on_tiles()}"):
             row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
             column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
-            at_m, at_n = w.mul("m", row, self.tile_m), w.mul("n", column, self.tile_n)
+            at_m, at_n = w.mul("m", row, height), w.mul("n", column, self.tile_n)
+            if self._blocks_below > 1:
+                rank = w.value("row_rank", "gpu.cluster_block_id y")
+                at_m = w.add("m_block", at_m, w.mul("m_rank", rank, self.tile_m))
             w.line(f"scf.yield {self._tile(w, at_m, at_n, '%start')} : i1")
 
     def _notes_on_tiles(self) -> str:

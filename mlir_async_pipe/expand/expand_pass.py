@@ -30,6 +30,7 @@ from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
+from mlir_async_pipe.expand.plan.cluster_together import join_blocks
 from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.expand.plan.nested import check_nested
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
@@ -41,6 +42,7 @@ from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
+from mlir_async_pipe.expand.write.write_cluster_ring import write_cluster_ring
 from mlir_async_pipe.expand.write.write_products import write_product_roles
 from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.expand.write.write_roles import write_roles
@@ -200,7 +202,7 @@ def _rings(
                 error.loop = loop
                 raise
             plans.append(plan)
-        plans = part_kernels(plans, around)
+        plans = join_blocks(part_kernels(plans, around), around)
         return share_rings(plans, limits.workgroup_bytes, around)
 
 
@@ -249,7 +251,9 @@ def _write_rings(rings: list[Ring], rooms: Rooms) -> None:
     for together in kernels.values():
         buffers = [[rooms.of(plan.loop, plan.buffers) for plan in ring] for ring in together]
         roles = together[0][0].roles
-        if roles is None:
+        if together[0][0].together is not None:
+            write_cluster_ring(together[0][0], together[0][0].together, *buffers[0])
+        elif roles is None:
             write_ring(together[0], buffers[0])
         elif roles.products is None:
             write_roles(together, buffers)

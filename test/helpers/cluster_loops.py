@@ -21,7 +21,8 @@ MEET = "nvvm.cluster.arrive\nnvvm.cluster.wait"
 @dataclass(frozen=True)
 class ClusterLoop:
     """`mask` and `shares` are lines that make %mask and %part, the number of the share of `parts` that
-    a block copies; `more` is what thread 0 must fulfil beside; `sources` are by block its tensors."""
+    a block copies; `more` is what thread 0 must fulfil beside; with `rounds` a loop around runs that many times, each
+    time with one tile less."""
 
     shape: tuple[int, int] = (2, 1)
     stages: int = 3
@@ -34,6 +35,7 @@ class ClusterLoop:
     meets: str = MEET
     meets_first: str = MEET
     meets_last: str = ""
+    rounds: int = 0
     annotations: str = 'async_pipe.roles = "specialised"'
     attributes: str = ""
     changes: tuple[tuple[str, str], ...] = field(default=())
@@ -109,10 +111,28 @@ func.func @f(%x_: !llvm.ptr, %out: memref<{self.blocks}x64xf32> {{llvm.noalias}}
 }}
 """
         bars = f"!nvgpu.mbarrier.group<memorySpace = {wg}, num_barriers = 1>"
-        for old, new in self.changes:
+        for old, new in (*self._around(), *self.changes):
             assert old in made, old
             made = made.replace(old, new)
         return made.replace("BARS", bars)
+
+    def _around(self) -> tuple[tuple[str, str], ...]:
+        if not self.rounds:
+            return ()
+        return (
+            (
+                "  %sum, %last = scf.for %k = %c0 to %tiles",
+                f"""  %rounds = arith.constant {self.rounds} : index
+  %sum, %over = scf.for %round = %c0 to %rounds step %c1 iter_args(%before = %zero, %first = %false) -> (f32, i1) {{
+  %these = arith.subi %tiles, %round : index
+  %sum_, %last = scf.for %k = %c0 to %these""",
+            ),
+            ("(%s = %zero, %phase = %false)", "(%s = %before, %phase = %first)"),
+            (
+                "  memref.store %sum,",
+                "  scf.yield %sum_, %last : f32, i1\n  }\n  memref.store %sum,",
+            ),
+        )
 
     def kernel(self) -> str:
         """The same as a kernel of a GPU module."""
@@ -139,8 +159,9 @@ func.func @f(%x_: !llvm.ptr, %out: memref<{self.blocks}x64xf32> {{llvm.noalias}}
     def expected(self) -> np.ndarray:
         """What every block adds up."""
         total = np.zeros(self.width, np.float32)
-        for tile in self.source():
-            total = total + total + tile[::-1]
+        for fewer in range(max(1, self.rounds)):
+            for tile in self.source()[: max(0, self.tiles - fewer)]:
+                total = total + total + tile[::-1]
         return np.tile(total, (self.blocks, 1))
 
     def run(self, module: Any, completion: str, **options: Any) -> machine.RunResult:

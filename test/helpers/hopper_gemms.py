@@ -68,7 +68,7 @@ def run_gemm(
         None,
         arguments,
         threads=made.launched,
-        grid=(2, 1, 1) if made.persistent else (tiles[1], tiles[0], 1),
+        grid=(2, made.cluster, 1) if made.persistent else (tiles[1], tiles[0], 1),
         completion=completion,
         schedule=schedule,
     )

@@ -102,6 +102,11 @@ CLUSTERS = {
         replace(CLUSTER, tile_m=128, warpgroups=2, stages=2, in_flight=0),
         (2, 2),
     ),
+    "all warps copy": (replace(CLUSTER, roles="together"), (2, 1)),
+    "all warps copy, two in flight": (
+        replace(CLUSTER, roles="together", in_flight=2, stages=4),
+        (2, 1),
+    ),
 }
 
 
@@ -110,6 +115,14 @@ def test_the_product_of_a_cluster_is_numpy_s(shape: str) -> None:
     made, tiles = CLUSTERS[shape]
     for completion in machine.COMPLETIONS:
         assert multiply(made, completion, tiles) == (True, set())
+
+
+@pytest.mark.parametrize("k", [200, 64, 0])
+@pytest.mark.parametrize("roles", ["together", "specialised"])
+def test_the_product_of_a_persistent_cluster_is_numpy_s(roles: str, k: int) -> None:
+    """Each of two clusters takes two tiles of two blocks' rows, one after the other."""
+    made = replace(CLUSTER, roles=roles, persistent=True)
+    assert multiply(made, "random", (4, 2), k, checked=False) == (True, set())
 
 
 def test_descriptors_name_memory_of_the_block_alone() -> None:
@@ -122,8 +135,7 @@ def test_descriptors_name_memory_of_the_block_alone() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        replace(CLUSTER, roles="together"),
-        replace(CLUSTER, persistent=True),
+        replace(CLUSTER, roles="ping-pong", persistent=True),
         replace(CLUSTER, b="n"),
         replace(CLUSTER, cluster=16),
     ],
@@ -194,9 +206,22 @@ def test_the_machine_code_of_a_cluster_copies_into_all_of_it() -> None:
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("shape", [*LARGE, *(f"roles {name}" for name in LARGE_ROLES)])
+def test_the_machine_code_of_a_cluster_without_roles_has_no_barrier() -> None:
+    kernel = code_of(HopperGemm(cluster=2))
+    (loop,) = [found for found in kernel.machine.loops if found.multiplications]
+    assert (loop.arrivals, loop.remote_arrivals, loop.barriers) == (0, 2, 0)
+    assert (loop.tensor_copies, loop.multicasts, loop.expects) == (2, 1, 1)
+    assert (loop.product_waits, loop.multiplications) == ((1,), 8)
+    assert kernel.resources.spill_store_bytes == 0
+    # One block alone has 75 (docs/hopper.md).
+    assert loop.instructions < 106
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("shape", [*LARGE, *(f"roles {name}" for name in LARGE_ROLES), "cluster"])
 def test_ptxas_does_not_serialise_the_products(shape: str, tmp_path: Path) -> None:
-    made = LARGE.get(shape) or LARGE_ROLES[shape.removeprefix("roles ")]
+    shapes = LARGE | {f"roles {name}": made for name, made in LARGE_ROLES.items()}
+    made = shapes.get(shape, HopperGemm(cluster=2))
     with new_context():
         module = ir.Module.parse(made.module())
         pipeline(module, target="nvvm:sm_90a", check="none")

@@ -27,7 +27,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
-from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, bytes_of, named, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
@@ -66,6 +65,17 @@ class ClusterPlan:
         return sum(1 << r for r, targets in enumerate(self.targets) if targets >> rank & 1)
 
 
+@dataclass(frozen=True)
+class Together:
+    """How slots go back where all `warps` of each block copy and compute; `kernel` is what they run.
+    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all."""
+
+    cluster: ClusterPlan
+    kernel: Operation
+    warps: int
+    meets_lanes: bool
+
+
 def is_multicast(copy: Operation) -> bool:
     """Whether a tensor copy has a mask of blocks."""
     return "multicast" in named(copy)
@@ -77,7 +87,7 @@ def plan_cluster(
     setups: tuple[MbarrierSetup, ...],
     issue: IssueSlice,
 ) -> tuple[ClusterPlan, tuple[MbarrierSetup, ...]]:
-    """Of a loop with multicasts, whose copies warps of their own are to issue; and the setups, whose
+    """Of a loop with multicasts, and the setups, whose
     mbarriers are ready where all blocks have met. Raises PipelineError (cluster-unsupported,
     transaction-bytes)."""
     kernel = parent(setups[0].create)
@@ -85,7 +95,7 @@ def plan_cluster(
     size = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
     count = 0 if size is None else int(np.prod(size))
     if size is None or not 0 < count <= MOST_BLOCKS:
-        _refuse(
+        refuse(
             f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}",
             kernel,
             body.loop,
@@ -108,7 +118,7 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
     count = int(np.prod(size))
     everywhere = np.ones(count, np.int64)
     if not _numbers_of_predicate(transaction.expect, size, issue, loop).all():
-        _refuse(
+        refuse(
             "a block announces no bytes", transaction.expect, loop, "announce them in all blocks"
         )
     found = [0] * count
@@ -120,7 +130,7 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
         for rank, (does, bits) in enumerate(zip(issued, masks * everywhere, strict=True)):
             reached = int(bits) & 0xFFFF if does else 0
             if reached >> count:
-                _refuse(
+                refuse(
                     f"the mask {reached} names blocks beyond a cluster of {count}",
                     copy,
                     loop,
@@ -161,7 +171,7 @@ def _numbers_of_predicate(
     assert predicate is not None
     found = np.ones(int(np.prod(size)), np.int64)
     for part in conjunction(predicate):
-        if part != issue.leader:
+        if issue.leader is None or part != issue.leader:
             found = found * (_numbers(part, size, op, loop) & 1)
     return found
 
@@ -185,7 +195,7 @@ def _numbers(value: Value, size: Size, op: Operation, loop: Operation) -> np.nda
 
     found = evaluate(value, {}, leaf)
     if found is None:
-        _refuse(
+        refuse(
             f"which blocks '{op.name}' reaches is decided by more than their place in the cluster",
             op,
             loop,
@@ -224,7 +234,7 @@ def _meetings(
             dropped.append(op)
         elif place is None or op.name == MAPA or not ready < place < start:
             why = "it reaches other blocks" if op.name == MAPA else "what meets here is not known"
-            _refuse(
+            refuse(
                 f"'{op.name}' stands where blocks of the cluster do more than copy tiles: {why}",
                 op,
                 body.loop,
@@ -251,23 +261,17 @@ def _writes(op: Operation) -> bool:
     return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))
 
 
-def _refuse(why: str, at: Operation, loop: Operation, advice: str) -> NoReturn:
+def refuse(
+    why: str,
+    at: Operation,
+    loop: Operation,
+    advice: str = "let each block copy for itself",
+) -> NoReturn:
+    """Raise PipelineError (cluster-unsupported): `why` about the op `at`."""
     raise PipelineError(
         f"cannot let the blocks of a cluster copy for each other: {why}",
         code="cluster-unsupported",
         at=at,
         notes=(("the loop", loop),) if at != loop else (),
         advice=advice,
-    )
-
-
-def refuse_together(copy: Operation) -> NoReturn:
-    """Raise PipelineError (async-op-unsupported): no warps of their own copy."""
-    raise PipelineError(
-        f"cannot pipeline: '{copy.name}' also fills tiles of other blocks, whose threads have to give "
-        "their slots back",
-        code="async-op-unsupported",
-        at=copy,
-        advice=f'let warps of their own copy, which wait for that: {names.ROLES} = "specialised" on '
-        "the loop",
     )

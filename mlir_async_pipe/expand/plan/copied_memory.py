@@ -53,15 +53,14 @@ def check_independent(
     transactions: tuple[Transaction, ...],
     noalias_arguments: bool,
     meetings: tuple[Operation, ...] = (),
-    *,
-    apart: bool,
+    by_others: str = "",
 ) -> None:
     """Nothing that copies overtake writes what they read; `outer` are the ops between the mbarriers,
-    of which the last of `ready` are the initialisation, and the loop; `apart`: warps of their own
-    copy. Of a loop without writes `meetings` of the cluster order nothing.
+    of which the last of `ready` are the initialisation, and the loop; `by_others`: which
+    others copy than the threads that run the loop, if some do. Of a loop without writes `meetings` of the cluster order nothing.
     Raises PipelineError (unproven-independence)."""
     copies = [copy for transaction in transactions for copy in transaction.copies]
-    parts = _overtaken(loop, outer, ready, copies) if apart else _inside(loop, (loop,), copies)
+    parts = _overtaken(loop, outer, ready, copies) if by_others else _inside(loop, (loop,), copies)
     for part in parts:
         if part.vouched:
             continue
@@ -70,7 +69,7 @@ def check_independent(
                 raise PipelineError(
                     f"cannot pipeline: '{op.name}' may write what a tensor copy "
                     + ("of a later iteration reads" if part.loops else "after it reads")
-                    + (", which warps of their own do not order" if apart else ""),
+                    + (f", which {by_others} do not order" if by_others else ""),
                     code="unproven-independence",
                     at=op,
                     notes=(("the copy", transactions[0].copies[0]),),

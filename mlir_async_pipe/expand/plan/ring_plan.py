@@ -12,9 +12,9 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.cluster_plan import (
     ClusterPlan,
+    Together,
     is_multicast,
     plan_cluster,
-    refuse_together,
 )
 from mlir_async_pipe.expand.plan.copied_memory import check_independent
 from mlir_async_pipe.expand.plan.divergence import check_uniform
@@ -71,6 +71,8 @@ class RingPlan:
     asked: Roles
     cluster: ClusterPlan | None
     roles: RolePlan | None = None
+    # How slots go back where blocks copy for each other and no warps of their own do.
+    together: Together | None = None
 
     @property
     def behind(self) -> int:
@@ -103,15 +105,14 @@ def plan_ring(
     cluster = None
     multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)
     if multicast is not None:
-        if not apart:
-            refuse_together(multicast)
         cluster, setups = plan_cluster(body, transactions, setups, issue)
     meetings = cluster.dropped if cluster is not None else ()
+    by_others = "warps of their own" if apart else "blocks of a cluster" if cluster else ""
     ready = tuple(setup.meeting or setup.last_init for setup in setups)
-    check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, apart=apart)
+    check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, by_others)
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
-    dropped = barriers_to_drop(body, buffers, copies_first or apart, meetings)
+    dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
     return RingPlan(
         loop,
         body,

@@ -11,7 +11,10 @@ after the other are run in that order by both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -73,7 +76,7 @@ def _parted(
 ) -> list[RingPlan]:
     """Decide how a block is parted."""
     first, loops = plans[0], tuple(plan.loop for plan in plans)
-    _check_kernel(kernel, loops)
+    check_kernel(kernel, loops, partial(refuse, code="roles-unsupported"))
     _check_together(plans)
     for plan in plans:
         _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
@@ -129,7 +132,7 @@ def _parted(
                 block,
                 moved,
                 nest,
-                _lanes_read(plan.loop, plan.products),
+                lanes_read(plan.loop, plan.products),
                 cluster,
                 turns,
                 issuer,
@@ -160,14 +163,17 @@ def _check_together(plans: list[RingPlan]) -> None:
             )
 
 
-def _check_kernel(kernel: Operation, loops: tuple[Operation, ...]) -> None:
+def check_kernel(
+    kernel: Operation, loops: tuple[Operation, ...], refuse: Callable[..., NoReturn]
+) -> None:
+    """What makes the mbarriers is a kernel of one block, in which no others than `loops` are to be
+    pipelined; `refuse` tells where not."""
     loop = loops[0]
     if not (is_function(kernel) or kernel.name == "gpu.launch"):
         refuse(
             f"their mbarriers are made inside of this '{kernel.name}'",
             kernel,
             loop,
-            code="roles-unsupported",
             advice="make and initialise them in the kernel's own block",
         )
     blocks = list(kernel.regions[0].blocks)
@@ -176,7 +182,6 @@ def _check_kernel(kernel: Operation, loops: tuple[Operation, ...]) -> None:
             "the kernel branches between blocks, or returns something",
             kernel,
             loop,
-            code="roles-unsupported",
         )
     for op in walk(kernel):
         if op not in loops and op.name == "scf.for" and names.is_requested(op):
@@ -184,7 +189,6 @@ def _check_kernel(kernel: Operation, loops: tuple[Operation, ...]) -> None:
                 "the kernel has another loop to be pipelined, whose copies are not theirs",
                 op,
                 loop,
-                code="roles-unsupported",
             )
 
 
@@ -268,7 +272,7 @@ def _any_thread_may(op: Operation) -> bool:
     return is_free(op) or op.name in PROXY_FENCES or is_harmless(op.name)
 
 
-def _lanes_read(loop: Operation, products: Products) -> bool:
+def lanes_read(loop: Operation, products: Products) -> bool:
     """Whether anything but a product reads workgroup memory in the loop."""
     if not products.groups:
         return True

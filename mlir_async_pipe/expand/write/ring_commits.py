@@ -45,7 +45,7 @@ def write_commits(
         integers.enter(before(completion.wait))
         its_slot, its_phase = slot, phase
         if plan.in_flight:
-            its_slot = _slot_back(plan, integers, slot, ahead)
+            its_slot = slot_back(plan, integers, slot, ahead)
             its_phase = _phase_of(integers, its_slot, slot, phase)
         _wait_for(completion.wait, completion, groups, its_slot, its_phase, plan.versions)
 
@@ -69,7 +69,7 @@ def drain_commits(
             _wait_for(wait, completion, groups, its_slot, its_phase, plan.versions)
 
 
-def _slot_back(plan: RingPlan, integers: Integers, slot: Value, ahead: Value) -> Value:
+def slot_back(plan: RingPlan, integers: Integers, slot: Value, ahead: Value) -> Value:
     """The slot of tile t - p; `slot` is that of tile t, `ahead` that of tile t + d."""
     more = plan.versions - plan.ahead - plan.in_flight
     if more < 2:

@@ -30,6 +30,9 @@ from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
+# How long a try_wait sleeps at most before it looks again, in ticks.
+TICKS = 10_000_000
+
 # Writes how many arrivals make a phase.
 Arrivals = Callable[[IntegerWriter], Value]
 
@@ -74,6 +77,12 @@ def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Valu
 def mbarrier_of(write: IntegerWriter, number: int, slot: Value, versions: int) -> Value:
     """The number in the new group of mbarrier `number` for a slot."""
     return write.add(slot, number * versions)
+
+
+def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> None:
+    """Wait until the phase of a parity is over."""
+    wait = [group, parity, write.constant(TICKS), number]
+    create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
 
 
 def name_mbarrier(

@@ -18,10 +18,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant,
     create,
+    is_function,
     operations,
     set_integer,
 )
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
 
 
@@ -42,6 +45,16 @@ def add_threads(block: RoleBlock) -> None:
         place = first_size(launch, "block")
         kind = launch.operands[place].type
         launch.operands[place] = constant(grown, kind, before(launch), launch.location)
+
+
+def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
+    """The number of a thread in a block along x."""
+    if not is_function(kernel):
+        # Blocks, then threads, each along x, y, z.
+        return kernel.regions[0].blocks[0].arguments[3]
+    axis = {"dimension": axis_attribute("x", kernel.context)}
+    made = create("gpu.thread_id", (), [build.index], axis, ip=build.ip, loc=build.location)
+    return made.results[0]
 
 
 def name_barriers(block: RoleBlock, group: Value | None) -> None:

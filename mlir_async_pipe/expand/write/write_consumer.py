@@ -14,16 +14,12 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
-    after,
     again,
     before,
-    create,
     operations,
     terminator,
 )
-from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
@@ -31,8 +27,8 @@ from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.role_threads import set_registers
+from mlir_async_pipe.expand.write.slot_returns import ReturningWriter
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
@@ -62,7 +58,7 @@ def first_slots(build: IntegerWriter, rings: int, parity: int) -> list[Value]:
     return [each for _ in range(rings) for each in (build.constant(0), build.constant(parity, i1))]
 
 
-class ConsumerWriter(RingWriter):
+class ConsumerWriter(ReturningWriter):
     """Writes what the threads of the input run: the loop without its copies."""
 
     def __init__(
@@ -75,11 +71,9 @@ class ConsumerWriter(RingWriter):
         thread: Value,
         blocks: BlockWriter,
     ) -> None:
-        super().__init__(plan, buffers, groups)
+        super().__init__(plan, buffers, groups, empty, blocks, meets_lanes=roles.meets_lanes)
         self.roles = roles
-        self.empty = empty
         self.thread = thread
-        self.blocks = blocks
         # Which group of threads a thread is in, where several take tiles in turn.
         self.group: Value | None = None
 
@@ -89,8 +83,7 @@ class ConsumerWriter(RingWriter):
         if registers is not None:
             set_registers("increase", registers.consumer, start, loc)
         build = IntegerWriter(start, loc)
-        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
-        self.blocks.read_rank(build)
+        self._begin_returns(self.thread, build)
         return build
 
     def write(self, slot: Value, phase: Value) -> list[Value]:
@@ -108,16 +101,6 @@ class ConsumerWriter(RingWriter):
             self._drain(results[0])
         return results[:2]
 
-    def _drain(self, slot: Value) -> None:
-        """Wait for the last p products and give back their slots, if there are so many: those
-        before the one that comes next. Not as the loop carried them: what it hands on from where
-        it does not run would stand in a block of its own, with the zeros of its accumulators, and
-        ptxas would wait for each product (C7515)."""
-        self.integers.leave(after(self._wait_for_products()))
-        for number in range(self.plan.in_flight):
-            slot = self.integers.slot_before(slot, self.plan.versions)
-            self._give_back(slot, self._has_iteration(number))
-
     def _kernel(self, carried: int) -> None:
         block = self.kernel.regions[0].blocks[0]
         kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
@@ -133,21 +116,3 @@ class ConsumerWriter(RingWriter):
         following = self._next_slot(slot)
         yielded = [following, self._next_phase(phase, following), slot, *earlier]
         again(end, [*end.operands, *yielded[:carried]])
-
-    def _has_before(self, variable: Value) -> Value | None:
-        """Whether p iterations were before this one, as an i1."""
-        left, integers = self.plan.in_flight, self.integers
-        return integers.has_come_for(variable, left) if left else None
-
-    def _give_back(self, slot: Value, exists: Value | None) -> None:
-        """One lane of each warp arrives for all."""
-        integers = self.integers
-        ip, loc = integers.ip, integers.location
-        if self.roles.meets_lanes:
-            i32 = ir.IntegerType.get_signless(32, self.context)
-            create("nvvm.bar.warp.sync", [integers.constant(-1, i32)], ip=ip, loc=loc)
-        arrives = self.arrives
-        if exists is not None:
-            arrives = integers.binary("arith.andi", exists, arrives)
-        branch = write_if(arrives, (), None, ip, loc)
-        self.blocks.arrive(self.empty, slot, IntegerWriter(at_end_of(branch.regions[0]), loc))

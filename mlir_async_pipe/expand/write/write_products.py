@@ -48,13 +48,13 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
     name_mbarrier,
     write_empty,
     write_mbarriers,
+    write_wait,
 )
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_consumer import first_slots
 from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_roles import (
-    TICKS,
     ProducerWriter,
     finish,
     move_into,
@@ -86,8 +86,7 @@ class Sums:
 
     def wait(self, barriers: Value, slot: Value, phase: Value, write: IntegerWriter) -> None:
         """Wait for a version; what others did to it counts after the next fence."""
-        wait = [barriers, phase, write.constant(TICKS), slot]
-        create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
+        write_wait(write, barriers, slot, phase)
 
     def offset(self, slot: Value, write: IntegerWriter) -> Value | None:
         """The columns before a version, None where there is one."""

@@ -16,6 +16,7 @@ the loops around this one, since the mbarriers do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -57,13 +58,18 @@ from mlir_async_pipe.vocabulary.barriers import write_fence
 WARP = 32
 
 
-def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]) -> None:
-    """Write the planned loops on the same mbarriers, each with its buffers."""
+def write_ring(
+    plans: tuple[RingPlan, ...],
+    buffers: list[list[VersionedBuffer]],
+    make: Callable[..., RingWriter] | None = None,
+) -> None:
+    """Write the planned loops on the same mbarriers, each with its buffers, by the writer
+    that `make` gives, or a `RingWriter`."""
     first, setups = plans[0], plans[0].setups
     old = [setup.create for setup in setups]
     chains = [between(old[0], plan.loop) for plan in plans]
     groups = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
-    writers = [RingWriter(*each, groups) for each in zip(plans, buffers, strict=True)]
+    writers = [(make or RingWriter)(*each, groups) for each in zip(plans, buffers, strict=True)]
     ip = before([*chains[0], first.loop][0])
     write = Integers(first.loop, first.ahead, 0, first.trip_count, ip)
     i1 = ir.IntegerType.get_signless(1, first.loop.context)
@@ -103,6 +109,7 @@ class RingWriter:
         ahead = slot
         for t in range(plan.ahead):
             exists = self._has_iteration(t)
+            self._wait_for_slot(slot, phase, ahead, t, exists)
             advanced = self._issue(self.integers.first_plus(t), advanced, ahead, exists)
             ahead = self._next_slot(ahead)
         carried = [slot, phase, ahead, *advanced]
@@ -115,8 +122,12 @@ class RingWriter:
         if plan.products.completions:
             drain_commits(plan, self.kernel, self.groups, slot, phase)
         elif plan.in_flight:
-            self._wait_for_products()
+            self._drain(slot)
         return [slot, phase]
+
+    def _drain(self, slot: Value) -> None:
+        """After the loop, whose next tile goes to `slot`, no product is in flight."""
+        self._wait_for_products()
 
     def _wait_for_products(self) -> Operation:
         name = "nvvm.wgmma.wait.group.sync.aligned"
@@ -145,11 +156,9 @@ class RingWriter:
         end = terminator(block)
         place = self._place_of_copies(end)
         integers.enter(before(place))
-        if not plan.after_barrier:
-            self._write_barrier(before(place))
         self.elected = None
         variable = block.arguments[0]
-        exists = integers.goes_on_for(variable, plan.ahead)
+        exists = self._free_slot(variable, slot, phase, ahead, place)
         later = integers.plus_steps(variable, plan.ahead)
         advanced = self._issue(later, advanced, ahead, exists)
         self._wait_for_tiles(slot, phase)
@@ -173,6 +182,20 @@ class RingWriter:
         first = self.plan.transactions[0].wait
         order = operations(first.block)
         return order[order.index(first) + 1]
+
+    def _free_slot(
+        self, variable: Value, slot: Value, phase: Value, ahead: Value, place: Operation
+    ) -> Value:
+        """Before the copies of tile t + d: nobody reads its slot any more. Returns whether there is
+        such a tile, as an i1."""
+        if not self.plan.after_barrier:
+            self._write_barrier(before(place))
+        return self.integers.goes_on_for(variable, self.plan.ahead)
+
+    def _wait_for_slot(
+        self, slot: Value, phase: Value, ahead: Value, tiles: int, exists: Value | None
+    ) -> None:
+        """Before the copies of a tile of the prologue: barriers have freed its slot."""
 
     def _write_barrier(self, ip: Any) -> None:
         dropped = self.plan.dropped

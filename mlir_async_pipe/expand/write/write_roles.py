@@ -27,7 +27,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     before,
     create,
-    is_function,
     terminator,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
@@ -42,8 +41,14 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
     mbarrier_of,
     write_empty,
     write_mbarriers,
+    write_wait,
 )
-from mlir_async_pipe.expand.write.role_threads import add_threads, name_barriers, set_registers
+from mlir_async_pipe.expand.write.role_threads import (
+    add_threads,
+    name_barriers,
+    set_registers,
+    thread_along_x,
+)
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_consumer import (
     ConsumerWriter,
@@ -54,10 +59,6 @@ from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.expand.write.write_turns import TurnsWriter
 from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
-
-# How long a try_wait sleeps at most before it looks again, in ticks.
-TICKS = 10_000_000
 
 
 def write_roles(rings: list[Ring], buffers: list[list[list[VersionedBuffer]]]) -> None:
@@ -129,7 +130,7 @@ def part_threads(plan: RingPlan, roles: RolePlan) -> tuple[Operation, Value]:
     kernel = roles.block.kernel
     end = terminator(kernel.regions[0].blocks[0])
     build = IntegerWriter(before(end), plan.loop.location)
-    thread = _thread(kernel, build)
+    thread = thread_along_x(kernel, build)
     mine = build.compare("ult", thread, roles.block.computing)
     return write_if(mine, (), (), before(end), plan.loop.location), thread
 
@@ -147,15 +148,6 @@ def finish(plans: list[RingPlan], roles: RolePlan, group: Value | None = None) -
     for plan in plans:
         for setup in plan.setups:
             setup.create.erase()
-
-
-def _thread(kernel: Operation, build: IntegerWriter) -> Value:
-    if not is_function(kernel):
-        # Blocks, then threads, each along x, y, z.
-        return kernel.regions[0].blocks[0].arguments[3]
-    axis = {"dimension": axis_attribute("x", kernel.context)}
-    made = create("gpu.thread_id", (), [build.index], axis, ip=build.ip, loc=build.location)
-    return made.results[0]
 
 
 def producer_region(region: Any, thread: Value, roles: RolePlan, loc: Any) -> tuple[Any, Any]:
@@ -202,10 +194,8 @@ class ProducerWriter(RingWriter):
         slot, phase = arguments[-2:]
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
         self.integers.enter(body)
-        ticks = self.integers.constant(TICKS)
         number = mbarrier_of(self.integers, self.first_empty, slot, plan.versions)
-        wait = [self.empty, phase, ticks, number]
-        create("nvgpu.mbarrier.try_wait.parity", wait, ip=body, loc=loop.location)
+        write_wait(self.integers, self.empty, number, phase)
         advanced = self._issue(arguments[0], arguments[1 : 1 + len(numbers)], slot, None)
         following = self._next_slot(slot)
         after = [following, self._next_phase(phase, following)]

@@ -120,10 +120,8 @@ def test_the_cluster_goes_to_machine_code():
     assert "mbarrier.arrive.shared::cluster.b64" in ptx
 
 
-TOGETHER = 'async_pipe.roles = "together"'
 IN_TURN = 'async_pipe.roles = "ping-pong"'
 REFUSALS = {
-    "all warps copy": (replace(HALVES, annotations=TOGETHER), "async-op-unsupported"),
     "two groups in turn": (replace(HALVES, annotations=IN_TURN), "roles-unsupported"),
     "no size": (
         replace(HALVES, changes=((", gpu.known_cluster_size = array<i32: 2, 1, 1>", ""),)),
@@ -168,21 +166,6 @@ def test_what_is_refused_stays_as_it_was(name):
     assert refused.value.code == code
     assert refused.value.diagnostic.place.line > 0
     assert str(module) == before
-
-
-def test_the_advice_works():
-    """Warps of their own wait for the readers of all blocks."""
-    loop = replace(HALVES, annotations=TOGETHER)
-    with pytest.raises(AsyncPipeError, match="whose threads have to give") as refused:
-        pipeline(loop.parsed(), check="none")
-    (advice,) = [
-        n.message for n in refused.value.diagnostic.notes if "warps of their own" in n.message
-    ]
-    advised = re.search(r'async_pipe.roles = "\w+"', advice)
-    assert advised is not None
-    module = replace(loop, annotations=advised[0]).parsed()
-    pipeline(module, check="error")
-    assert loop.wrong(module, "late") == []
 
 
 BY_ROW = "%of_block = gpu.cluster_block_id x"

@@ -145,8 +145,8 @@ def test_copies_into_shared_cta_memory_are_taken_for_those_of_the_cluster():
 COPY = r"(nvvm\.cp\.async\.bulk\.tensor\S* )(%\w+)(, %\w+, )(%\w+)(, box\[)(%\w+)(.*)"
 REFUSED = {
     "multicast": (
-        "async-op-unsupported",
-        "tiles of other blocks",
+        "cluster-unsupported",
+        "how many blocks make a cluster is not known",
         r"%mask = arith.constant 3 : i16\n"
         r"nvvm.cp.async.bulk.tensor.shared.cluster.global \2\3\4\5\6, \6] multicast_mask = %mask "
         r"predicate = LEADER : !llvm.ptr<7>, !llvm.ptr",
