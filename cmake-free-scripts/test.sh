@@ -25,7 +25,9 @@ check mypy
 
 workers=$("$bin/python" -c 'import os; print(min(8, os.cpu_count() or 1))')
 printf '== pytest\n' >&2
-"$bin/python" -m pytest --numprocesses "$workers" --junitxml="$results/pytest.xml" "$@" ||
+# Each worker begins with neighbours, which share what a file computes once, and helps out at the end.
+"$bin/python" -m pytest --numprocesses "$workers" --dist worksteal \
+  --junitxml="$results/pytest.xml" "$@" ||
   touch "$results/pytest.failed"
 printf '== lit\n' >&2
 "$bin/lit" --succinct --workers "$workers" --xunit-xml-output="$results/lit.xml" \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -18,3 +19,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if LAWS in item.path.parents:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """The 10^4 tests live to the end: each full collection of garbage would walk them, which is a
+    tenth of the time of a run."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
