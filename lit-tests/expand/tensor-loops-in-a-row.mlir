@@ -1,6 +1,8 @@
 // Two loops on one mbarrier: three slots for both, as the first copies two tiles ahead; slot and phase go
 // from the first to the second, which copies its first tile into the slot after the last one.
 // RUN: async-pipe-opt %s --async-pipe --canonicalize --cse | FileCheck %s
+// With roles a warp copies for both, one after the other: each role hands slot and phase on.
+// RUN: async-pipe-opt %s --async-pipe="roles=specialised" --canonicalize --cse 2> /dev/null | FileCheck %s --check-prefix=ROLES
 
 #wg = #gpu.address_space<workgroup>
 !bars = !nvgpu.mbarrier.group<memorySpace = #wg>
@@ -17,6 +19,24 @@
 // CHECK:         nvgpu.mbarrier.arrive.expect_tx %[[FULL]][%[[FIRST]]#0]
 // CHECK:         scf.for %{{.*}} iter_args(%[[SLOT2:.*]] = %[[FIRST]]#0, %[[PHASE2:.*]] = %[[FIRST]]#1, %[[AHEAD2:.*]] = %{{.*}})
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT2]]], %[[PHASE2]],
+// ROLES-LABEL: func.func @twice
+// ROLES-SAME:    known_block_size = array<i32: 96, 1, 1>
+// ROLES:         %[[EMPTY:.*]] = nvgpu.mbarrier.create -> {{.*}}num_barriers = 3>
+// ROLES:         %[[FULL:.*]] = nvgpu.mbarrier.create -> {{.*}}num_barriers = 3>
+// ROLES:         scf.if
+// ROLES:           %[[FIRST:.*]]:2 = scf.for %{{.*}} iter_args(%[[SLOT:.*]] = %c0, %[[PHASE:.*]] = %false)
+// ROLES:             nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
+// ROLES:             nvgpu.mbarrier.arrive %[[EMPTY]][%[[SLOT]]]
+// ROLES:           scf.for %{{.*}} iter_args(%[[SLOT2:.*]] = %[[FIRST]]#0, %[[PHASE2:.*]] = %[[FIRST]]#1)
+// ROLES:             nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT2]]], %[[PHASE2]],
+// ROLES:             nvgpu.mbarrier.arrive %[[EMPTY]][%[[SLOT2]]]
+// ROLES:         } else {
+// ROLES:           %[[COPIED:.*]]:2 = scf.for %{{.*}} iter_args(%[[TO:.*]] = %c0, %[[FREE:.*]] = %true)
+// ROLES:             nvgpu.mbarrier.try_wait.parity %[[EMPTY]][%[[TO]]], %[[FREE]],
+// ROLES:             nvgpu.tma.async.load
+// ROLES:           scf.for %{{.*}} iter_args(%[[TO2:.*]] = %[[COPIED]]#0, %[[FREE2:.*]] = %[[COPIED]]#1)
+// ROLES:             nvgpu.mbarrier.try_wait.parity %[[EMPTY]][%[[TO2]]], %[[FREE2]],
+// ROLES:             nvgpu.tma.async.load
 func.func @twice(%a_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}, %k: index)
     attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to !map

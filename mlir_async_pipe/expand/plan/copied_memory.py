@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, walk
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.loops.annotations import INDEPENDENT
@@ -64,7 +65,7 @@ def check_independent(
     for part in parts:
         if part.vouched:
             continue
-        for op in (op for top in part.ops for op in walk(top)):
+        for op in (op for top in part.ops for op in _writers(top)):
             if op not in meetings and _may_write(op, noalias_arguments):
                 raise PipelineError(
                     f"cannot pipeline: '{op.name}' may write what a tensor copy "
@@ -116,6 +117,13 @@ def _inside(
     last = max(number for number, op in enumerate(body) if op in copying)
     yield _Overtaken(body[: last + 1], ())
     yield _Overtaken([loop], loops)
+
+
+@remembered
+def _writers(top: Operation) -> list[Operation]:
+    """What may write some map's tensor, of an op and all in it: of loops in a row each is asked for all
+    before it."""
+    return [op for op in walk(top) if _may_write(op, False)]
 
 
 def _may_write(op: Operation, noalias_arguments: bool) -> bool:

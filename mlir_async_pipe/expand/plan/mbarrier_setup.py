@@ -91,8 +91,10 @@ def _setup(
     parts |= {handle for op in list(parts) if (handle := handle_of(op)) is not None}
     using = {op for op in users(create.results[0]) if op not in parts}
     above = {op: list(ancestors(op)) for op in using} if beside else {}
-    sharing = tuple(other for other in beside if any(other in found for found in above.values()))
-    using = {op for op in using if not any(other in above[op] for other in sharing)}
+    holders = set[Operation]().union(*above.values())
+    sharing = tuple(other for other in beside if other in holders)
+    theirs = set(sharing)
+    using = {op for op in using if not theirs or theirs.isdisjoint(above[op])}
     block = create.block
     order = operations(block)
     # In textual order, in which uses are not: fences follow the last one.

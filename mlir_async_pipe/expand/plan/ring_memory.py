@@ -122,11 +122,11 @@ def _check_users(
 ) -> None:
     """Every op of the function that names the buffer is in the loop, and can show a slot of it; or
     in a loop of the same ring, of which that is asked too."""
-    loop, *sharing = loops
+    loop, sharing = loops[0], set(loops[1:])
     for op in users_of_memory(function).get(root.identity, ()):
         above = list(ancestors(op))
         if loop not in above:
-            if op.name in DEALLOCATION_OPS or any(other in above for other in sharing):
+            if op.name in DEALLOCATION_OPS or not sharing.isdisjoint(above):
                 continue
             raise PipelineError(
                 f"cannot pipeline: {root} gets a tile an iteration, and '{op.name}' outside of the "

@@ -144,7 +144,7 @@ def _parted(
 
 def _check_together(plans: list[RingPlan]) -> None:
     """Of several loops, each slot is given back by the same warps of one block."""
-    for plan, other in ((plan, other) for plan in plans for other in plans if other is not plan):
+    for number, plan in enumerate(plans if len(plans) > 1 else ()):
         why = (
             "this one copies for other blocks of a cluster"
             if plan.cluster is not None
@@ -157,7 +157,7 @@ def _check_together(plans: list[RingPlan]) -> None:
         if why:
             refuse(
                 f"the kernel has another loop to be pipelined, and {why}",
-                other.loop,
+                plans[number - 1].loop,
                 plan.loop,
                 code="roles-unsupported",
             )
@@ -183,8 +183,9 @@ def check_kernel(
             kernel,
             loop,
         )
+    theirs = set(loops)
     for op in walk(kernel):
-        if op not in loops and op.name == "scf.for" and names.is_requested(op):
+        if op not in theirs and op.name == "scf.for" and names.is_requested(op):
             refuse(
                 "the kernel has another loop to be pipelined, whose copies are not theirs",
                 op,
@@ -229,7 +230,7 @@ def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Oper
     """The ops of the kernel's block from the last mbarriers' barrier on that only the threads of
     the input run: all but what is pure, and needs nothing of these."""
     order = operations(kernel.regions[0].blocks[0])
-    starts = [(*plan.outer, plan.loop)[0] for plan in plans]
+    starts = dict.fromkeys((*plan.outer, plan.loop)[0] for plan in plans)
     setups = [setup for plan in plans for setup in plan.setups]
     ready = max(order.index(setup.meeting or setup.last_init) for setup in setups)
     for op in order[: ready + 1]:
@@ -239,7 +240,7 @@ def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Oper
                     f"'{inner.name}' comes before the barrier that follows the mbarriers' "
                     "initialisation, and threads that are added would run it too",
                     inner,
-                    starts[0],
+                    next(iter(starts)),
                     code="roles-unsupported",
                     advice="initialise the mbarriers before it",
                 )

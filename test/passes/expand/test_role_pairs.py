@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -315,6 +316,59 @@ def test_what_does_not_fit_is_refused_where_it_stands(words):
     assert words in refused.value.diagnostic.message
     assert refused.value.diagnostic.place.line > 0
     assert str(module) == kept
+
+
+# -- growth ----------------------------------------------------------------------------------------
+
+
+def in_a_row(count: int, grouped: bool) -> str:
+    """So many loops on the same mbarriers, or each on its own."""
+    loop = replace(LOADS, executions=1)
+    text = loop.text()
+    start = text.index("%r:3 = scf.for")
+    end = text.index("\n", text.index("async_pipe.num_stages")) + 1
+    rows = []
+    for number in range(count):
+        one = text[start:end].replace("%r:3", f"%r{number}:3")
+        if number and not grouped:
+            one = one.replace("%phase = %false", f"%phase = %r{number - 1}#1")
+        rows.append(_own(one, number) if grouped else one)
+    head = text[:start].split("\n")
+    made = [
+        "\n".join(_own(line, number) for number in range(count))
+        if grouped and re.search("%full|%b0 =", line)
+        else line
+        for line in head
+    ]
+    return "\n".join(made) + "".join(rows) + text[end:]
+
+
+def _own(text: str, number: int) -> str:
+    return text.replace("%full", f"%full{number}").replace("%b0", f"%b0_{number}_")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_twice_the_loops_take_twice_the_calls(grouped):
+    """As in test/laws/test_growth.py: what does not depend on the size is taken off."""
+
+    def calls(count: int) -> int:
+        module = parse(in_a_row(count, grouped))
+        counted = 0
+
+        def seen(frame: object, event: str, argument: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(seen)
+        try:
+            pipeline(module, check="none")
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(1)
+    one, two, four = (calls(3 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.15, (one, two, four)
 
 
 # -- any pair --------------------------------------------------------------------------------------
