@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, Operation, Value, enclosing
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.mbarrier_setup import shared
 from mlir_async_pipe.expand.plan.memory_limit import too_large, workgroup_bytes
@@ -25,13 +25,14 @@ from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
+KERNELS = (*FUNCTION_OPS, "gpu.launch")
 Ring = tuple[RingPlan, ...]
 """The loops on the same mbarriers, in the order in which they stand."""
 
 
 def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) -> list[Ring]:
     """The plans by ring, with the slots of each; fewer where `limit` bytes of workgroup memory have
-    no room for all.
+    no room for all of a kernel.
 
     Raises PipelineError (mbarrier-shared, not-privatisable, smem-limit)."""
     rings: list[Ring] = []
@@ -43,11 +44,18 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
         try:
             _check_phases(ring)
             _check_tiles(ring)
-            rings.append(_fitted(ring, limit, around))
         except AsyncPipeError as error:
             error.loop = plan.loop
             raise
-    return rings
+        rings.append(ring)
+    kernels: dict[Operation, list[Ring]] = {}
+    for ring in rings:
+        loop = ring[0].loop
+        kernels.setdefault(enclosing(loop, KERNELS) or loop, []).append(ring)
+    fitted = {
+        ring[0].loop: ring for own in kernels.values() for ring in _fitted(own, limit, around)
+    }
+    return [fitted[ring[0].loop] for ring in rings]
 
 
 def _check_phases(ring: Ring) -> None:
@@ -85,23 +93,26 @@ def _check_tiles(ring: Ring) -> None:
                 )
 
 
-def _fitted(ring: Ring, limit: int | None, around: Surroundings) -> Ring:
-    """With as many slots as it needs; while they do not fit, the loop that copies furthest ahead
-    copies one tile less."""
-    made = _with_slots(ring)
+def _fitted(rings: list[Ring], limit: int | None, around: Surroundings) -> list[Ring]:
+    """The rings of a kernel, with as many slots as they need; while they do not fit, the loop that copies
+    furthest ahead, the last of several rings, copies one tile less."""
+    made = [_with_slots(ring) for ring in rings]
     if limit is None:
         return made
-    planned = {buffer.root.identity for plan in ring for buffer in plan.buffers}
-    beside = around.workgroup_bytes_beside(ring[0].loop, planned)
+    first = rings[0][0].loop
+    planned = {b.root.identity for ring in rings for plan in ring for b in plan.buffers}
+    beside = around.workgroup_bytes_beside(first, planned)
     while True:
-        tiles = {buffer.root.identity: buffer for plan in made for buffer in plan.buffers}
+        tiles = {b.root.identity: b for ring in made for plan in ring for b in plan.buffers}
         if workgroup_bytes(list(tiles.values())) <= limit - beside:
             return made
-        most = max(plan.ahead for plan in made)
+        most, last = max((max(p.ahead for p in ring), number) for number, ring in enumerate(made))
         if most == 1:
-            raise too_large(limit, beside, ring[0].loop, tuple(tiles.values()))
-        made = _with_slots(
-            tuple(replace(p, ahead=p.ahead - 1) if p.ahead == most else p for p in made)
+            error = too_large(limit, beside, first, tuple(tiles.values()))
+            error.loop = first
+            raise error
+        made[last] = _with_slots(
+            tuple(replace(p, ahead=p.ahead - 1) if p.ahead == most else p for p in made[last])
         )
 
 

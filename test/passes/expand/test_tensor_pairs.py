@@ -138,6 +138,19 @@ def test_memory_for_fewer_slots_is_shared_out():
     assert not wrong(pair, module)
 
 
+@pytest.mark.parametrize("roles", ["", "specialised"])
+@pytest.mark.parametrize(("room", "slots"), [(8, [4, 4]), (7, [4, 3]), (5, [3, 2]), (4, [2, 2])])
+def test_memory_is_shared_out_among_rings_of_one_kernel(room, slots, roles):
+    loop = replace(LOADS, stages=4, roles=roles)
+    pair = TensorPair(loop, stages=4, apart=True, grouped=True)
+    module, report = pipelined(pair, check="none", smem_limit=room * 256)
+    assert [one.buffers[0].versions for one in report.of("loops")] == slots
+    assert not pair.right(module, "late")
+    with pytest.raises(AsyncPipeError) as refused:
+        pipelined(pair, check="none", smem_limit=3 * 256)
+    assert refused.value.code == "smem-limit"
+
+
 def test_an_input_that_starts_again_after_an_even_number_of_tiles_is_right():
     pair = TensorPair(replace(LOADS, trips=4, static=True))
     text = pair.text().replace("%phase = %r#1", "%phase = %false")
