@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import field
+from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
@@ -22,7 +23,7 @@ from mlir_async_pipe.checker.phases.role_log import MEETING
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks
+from mlir_async_pipe.checker.phases.warp_clocks import Event
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 _MEETING: Key = (MEETING, 0)
@@ -45,14 +46,14 @@ class ClusterMemory(RoleMemory):
         made.reached = dict(self.reached)
         return made
 
-    def _key_of_blocks(self, ranks: Ranks) -> Hashable:
-        reached = ((what, ranks.of_event(event)) for what, event in self.reached.items())
-        return frozenset(reached), self.met, self.ended
+    def key_of_blocks(self) -> Hashable:
+        """Who has met or ended."""
+        return self.met, self.ended
 
-    def _asked(self) -> Iterator[tuple[int, int]]:
-        yield from super()._asked()
-        for event in self.reached.values():
-            yield from ((number, tick + 1) for number, tick in event)
+    def dones(self) -> Iterator[dict[Any, Event]]:
+        """What was done, in other blocks too."""
+        yield from super().dones()
+        yield self.reached
 
     # Memory of other blocks -----------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.fault_examples import example_of
-from mlir_async_pipe.checker.phases.loop_turns import COUNTED, CountedError, LoopTurns
+from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.open_questions import ModulusError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -71,10 +71,10 @@ def follow(
         return Followed((), unknown.reason, ())
     if blocks := numbers.blocks.members_of_all():
         classes = WarpClasses(tuple(warps_of(mask) for mask in blocks))
-    paths, short = _followed(flow, effects, numbers, exact=False, classes=classes)
+    paths, short = _any_number(flow, effects, numbers, classes)
     if short.reason == "specialised":
         classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
-        paths, short = _followed(flow, effects, numbers, exact=False, classes=classes)
+        paths, short = _any_number(flow, effects, numbers, classes)
     proven = not short.reason and not short.faults
     if proven or not paths.loops.some_long:
         return _confirmed(short, paths, classes)
@@ -83,6 +83,17 @@ def follow(
     if not exact.reason or any(fault.certain for fault in exact.faults):
         return _confirmed(exact, followed, classes)
     return _confirmed(short, paths, classes)
+
+
+def _any_number(
+    flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses | None
+) -> tuple[PhasePaths, Followed]:
+    """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so."""
+    if classes is not None:
+        paths, merged = _followed(flow, effects, numbers, exact=False, classes=classes, merged=True)
+        if not merged.reason:
+            return paths, merged
+    return _followed(flow, effects, numbers, exact=False, classes=classes)
 
 
 def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) -> Followed:
@@ -125,13 +136,15 @@ def _followed(
     exact: bool,
     classes: WarpClasses | None = None,
     witness: bool = False,
+    merged: bool = False,
 ) -> tuple[PhasePaths, Followed]:
     """Follow all paths, with what iteration numbers are known modulo as small as it may be; with
     roles, if there are `classes` of warps, which are as few as act alike."""
-    modulus, counted, reason = 1, COUNTED, "budget"
+    modulus, reason = 1, "budget"
+    counted: dict[int, int] = {}
     while modulus <= LARGEST_MODULUS**2:
         loops = LoopTurns(flow, modulus, exact, classes is not None, counted)
-        paths = PhasePaths(flow, effects, numbers, loops, classes, witness)
+        paths = PhasePaths(flow, effects, numbers, loops, classes, witness, merged)
         try:
             paths.run()
             reason = ""
@@ -139,7 +152,7 @@ def _followed(
         except ModulusError as needed:
             modulus = lcm(modulus, needed.modulus)
         except CountedError as needed:
-            counted = needed.counted
+            counted |= dict.fromkeys(needed.loops, needed.counted)
         except SplitError as apart:
             assert classes is not None
             classes = classes.split(apart.warps)

@@ -9,7 +9,8 @@ a constant number of very many iterations what is left is the unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from itertools import count
 from math import gcd
 
@@ -37,23 +38,24 @@ TRIP = "trip"
 
 
 class CountedError(Exception):
-    """A condition tells the first `counted` iterations from those after them."""
+    """A condition tells the first `counted` iterations of `loops` from those after them."""
 
-    def __init__(self, counted: int) -> None:
-        super().__init__(counted)
-        self.counted = counted
+    def __init__(self, loops: set[int], counted: int) -> None:
+        super().__init__(loops, counted)
+        self.loops, self.counted = loops, counted
 
 
 @dataclass
 class LoopTurns:
     """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
-    are followed one by one if `exact`, else there are `some_long`."""
+    are followed one by one if `exact`, else there are `some_long`. `counted`: of which loops more than
+    `COUNTED` iterations are told apart."""
 
     flow: Flow
     modulus: int
     exact: bool
     roles: bool = False
-    counted: int = COUNTED
+    counted: Mapping[int, int] = field(default_factory=dict)
     some_long: bool = False
 
     def check_modulus(self, by: int) -> None:
@@ -175,8 +177,17 @@ class LoopTurns:
         ((atom, factor),) = form.terms
         at = abs(form.constant // factor) + 1
         if atom.kind == TRIP and at <= LONG_LOOP // 2:
-            raise CountedError(at + self.counted)
+            loops = {
+                number
+                for strand in state.strands()
+                for number, turn in strand.turns.items()
+                if isinstance(turn.value, Form) and mentions(turn.value, atom)
+            }
+            raise CountedError(loops, at + max(map(self._most_counted, loops)))
         state.doubtful |= atom.kind == TRIP and atom.key[1] is None
+
+    def _most_counted(self, number: int) -> int:
+        return self.counted.get(number, COUNTED)
 
     def may_end(self, state: PathState, rest: Form) -> bool:
         """Whether a loop may end here by the residues of its numbers."""
@@ -219,9 +230,9 @@ class LoopTurns:
         """One more iteration beside other roles. Those that are in a loop like it are so many
         iterations before or after it, however many these are."""
         bounds, turn = self._settled(state, number), state.turns[number]
-        over = turn.over + 1
+        over, counted = turn.over + 1, self._most_counted(number)
         state.turns[number] = turn._replace(over=over)
-        if bounds is None or over < self.counted:
+        if bounds is None or over < counted:
             return
         alike = [
             (strand, other)
@@ -229,7 +240,7 @@ class LoopTurns:
             for other, theirs in strand.turns.items()
             if theirs.over >= 0 and self._bounds(state, other, _getter(strand)) == bounds
         ]
-        if not alike and over < self.counted + MORE_ALONE:
+        if not alike and over < counted + MORE_ALONE:
             return
         if not alike and state.others:
             state.doubtful = True

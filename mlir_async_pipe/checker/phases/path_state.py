@@ -14,6 +14,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import Blocked
+from mlir_async_pipe.checker.phases.role_shapes import Heard, shape_and_heard
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.checker.phases.unknown_products import mentions
@@ -122,12 +123,16 @@ class PathState:
             others=tuple(strand.copy() for strand in self.others),
         )
 
-    def key(self) -> Hashable:
-        """What is equal for the same state."""
-        return (
+    def shape_and_heard(self) -> tuple[Hashable, Heard]:
+        """What is equal for the same state, beside what warps have heard of each other."""
+        if isinstance(self.memory, RoleMemory):
+            memory, heard = shape_and_heard(self.memory)
+        else:
+            memory, heard = self.memory.key(), ()
+        shape = (
             frozenset(self.env.items()),
             self.known.key(),
-            self.memory.key(),
+            memory,
             self.registers.key(),
             self.mask,
             frozenset(self.turns.items()),
@@ -135,6 +140,7 @@ class PathState:
             self.doubtful,
             self._key_of_others() if self.others else (),
         )
+        return shape, heard
 
     def _key_of_others(self) -> Hashable:
         memory = self.memory

@@ -12,7 +12,7 @@ clocks of warps (`followed_kernel`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 
 from mlir_async_pipe.checker.forms import Form
@@ -44,6 +44,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
     suspend,
 )
 from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
+from mlir_async_pipe.checker.phases.states_seen import StatesSeen
 from mlir_async_pipe.checker.phases.thread_barriers import may_wait
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
@@ -66,6 +67,8 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
+# So many times that where one state stands for many.
+MERGED = 2
 # So many times that where there is a path for each remainder of a number.
 BY_RESIDUES = 2
 # The first step of a block that a state has arrived at before.
@@ -77,7 +80,8 @@ Plan = Callable[[PathState, Spot], None]
 @dataclass
 class PhasePaths:
     """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
-    told by what is no number of the kernel. `taken`: states in which certain faults were met."""
+    told by what is no number of the kernel. If `merged`, states of one shape are followed as one, in which
+    everybody has heard the least, up to the first fault. `taken`: states in which certain faults were met."""
 
     flow: Flow
     effects: OpEffects
@@ -85,6 +89,7 @@ class PhasePaths:
     loops: LoopTurns
     classes: WarpClasses | None = None
     witness: bool = False
+    merged: bool = False
     log: RoleLog = field(default_factory=dict)
     faults: dict[FoundFault, None] = field(default_factory=dict)
     taken: dict[FoundFault, list[PathState]] = field(default_factory=dict)
@@ -100,7 +105,7 @@ class PhasePaths:
             for block in flow.blocks
         ]
         self.outlived = Outlived(flow, self.numbers, self.live)
-        self.seen: list[set[Hashable]] = [set() for _ in flow.blocks]
+        self.seen = StatesSeen(self.merged)
         acting = {
             block.number
             for block in flow.blocks
@@ -129,8 +134,11 @@ class PhasePaths:
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        self.steps, steps = STEPS, 0
-        while self.work:
+        self.steps, steps = STEPS * (MERGED if self.merged else 1), 0
+        while self.work or self.seen.waiting:
+            if not self.work:
+                number, state = self.seen.next()
+                self.work.append((number, ARRIVED, state))
             number, position, state = self.work.pop()
             steps += len(self.plans[number]) - max(position, 0) + 4
             if steps > self.steps:
@@ -140,15 +148,11 @@ class PhasePaths:
                 self._block(block, position, state)
 
     def _arrive(self, block: Block, state: PathState) -> bool:
-        """Whether a state is new where paths meet."""
+        """Whether a state where paths meet is new, and goes on at once; a merged one waits."""
         live = self.live[block.number]
         state.env = {n: value for n, value in state.env.items() if n in live}
         self.outlived.forget(state, block.number)
-        key = state.key()
-        if key in self.seen[block.number]:
-            return False
-        self.seen[block.number].add(key)
-        return True
+        return self.seen.goes_on(block.number, state)
 
     def _block(self, block: Block, first: int, state: PathState) -> None:
         spot, plans = state.spot(), self.plans[block.number]
@@ -166,7 +170,7 @@ class PhasePaths:
                 self.work.append((block.number, position or ARRIVED, state.copy(half)))
         except ResiduesError as wanted:
             self.loops.check_modulus(wanted.by)
-            self.steps = BY_RESIDUES * STEPS
+            self.steps = max(self.steps, BY_RESIDUES * STEPS)
             for known in state.known.with_residues(wanted.atom, self.loops.modulus):
                 self.work.append((block.number, position or ARRIVED, state.copy(known)))
         except TakeApartError as better:
@@ -216,6 +220,8 @@ class PhasePaths:
             self._next_role(state, None)
 
     def _found(self, fault: PhaseFault, state: PathState) -> None:
+        if self.merged:
+            raise NotFollowedError("merged")
         if isinstance(state.memory, RoleMemory):
             fault = state.memory.explained(fault)
         doubt = state.doubtful or state.mask is None or state.memory.some_met

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleSt
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
 from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Ranks, Told, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
@@ -57,6 +57,7 @@ class RoleMemory(AsyncMemory):
     progress: int = 0
     cores: TensorRoles = field(default_factory=TensorRoles)
     log: RoleLog = field(default_factory=dict)
+    names: dict[Hashable, int] = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
         """The same, to be changed on its own."""
@@ -71,65 +72,12 @@ class RoleMemory(AsyncMemory):
             cores=self.cores.copy(),
         )
 
-    def key(self) -> Hashable:
-        """What is equal for the same memory: ticks and phases by what is still asked of them."""
-        ranks, clocks = Ranks.of(self.clocks.columns, self._asked()), self.clocks
-        barriers = (
-            (
-                key,
-                one._replace(
-                    born=ranks.of_event(one.born),
-                    over=one.over % 2,
-                    arrivals=ranks.of_event(one.arrivals),
-                    gathered=one.gathered.ranked(ranks),
-                    told=one.told.ranked(ranks),
-                    ends=tuple(
-                        end._replace(arrivals=ranks.of_event(end.arrivals)) for end in one.ends
-                    ),
-                    waits=tuple(
-                        w._replace(tick=ranks.of_one(w.number, w.tick + 1)) for w in one.waits
-                    ),
-                    shown=one.shown and ranks.of_shown(*one.shown),
-                ),
-                ranks.of_one(one.column, one.over),
-            )
-            for key, one in self.shared.items()
-        )
-        return (
-            clocks.classes.groups,
-            tuple(
-                (known.ranked(ranks), ranks.of_one(n, tick), ranks.of_one(n, tick + 1))
-                for n, (known, tick) in enumerate(zip(clocks.known, clocks.ticks, strict=True))
-            ),
-            frozenset(barriers),
-            frozenset(self.queues.items()),
-            frozenset((read, ranks.of_event(event)) for read, event in self.over.items()),
-            frozenset(
-                (one.copy, one.column, ranks.of_one(one.column, one.phase + 1))
-                for one in self.brought.values()
-            ),
-            frozenset(one._replace(done=ranks.of_event(one.done)) for one in self.generic.values()),
-            self.tensor,
-            self.cores.key(ranks),
-            self._key_of_blocks(ranks),
-        )
+    def dones(self) -> Iterator[dict[Any, Event]]:
+        """What was done, by what it is."""
+        yield self.over
 
-    def _key_of_blocks(self, ranks: Ranks) -> Hashable:
+    def key_of_blocks(self) -> Hashable:
         """What is asked of blocks of a cluster beside that."""
-
-    def _asked(self) -> Iterator[tuple[int, int]]:
-        """The limits that some clock may be compared with."""
-        done = {*self.over.values(), *(one.done for one in self.generic.values())}
-        for one in self.shared.values():
-            yield from ((one.column, one.over), (one.column, one.over - 1))
-            events = (one.born, one.arrivals, *(end.arrivals for end in one.ends))
-            done.update(events)
-            yield from ((wait.number, wait.tick + 1) for wait in one.waits)
-            if one.shown is not None:
-                yield one.shown[0], one.shown[1] + 1
-        yield from ((one.column, one.phase + 1) for one in self.brought.values())
-        yield from ((number, tick + 1) for event in done for number, tick in event)
-        yield from self.cores.asked()
 
     # mbarriers ----------------------------------------------------------------------------
 

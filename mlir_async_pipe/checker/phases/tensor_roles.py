@@ -7,12 +7,12 @@
     readers: load, wait for it, fence before, arrive at drained[0]
     multiplier: wait for drained[0], fence after            so products may fill the columns anew
 
-The tensor core of a thread has a column among the clocks, which counts its commits.
+The tensor core of a thread has two columns among the clocks, which count its commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phases.tensor_state import (
     check_one_issuer,
     check_taken,
 )
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Ranks, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 _UNTOLD = "'fence <after>' is missing before this, after the wait that says so"
@@ -46,13 +46,24 @@ class Read(NamedTuple):
     told: Event | None = None
 
 
+class Core(NamedTuple):
+    """The tensor core of a thread: its columns among the clocks, of what products read and of where they
+    add up, and how many commits came in each."""
+
+    reads: int
+    sums: int
+    read: int = 0
+    summed: int = 0
+
+
 @dataclass
 class TensorRoles:
-    """`cores`: by thread the column of its core, and its commits so far; `products` and `loads` are the
-    last of equal ones; `fenced`: by class what it saw at its last fence after; `given`: the cells that
-    ops have given back."""
+    """`cores`: by thread; `reading`, `products` and `loads` are the last ones that read the same, add up in
+    the same cells, load the same; `fenced`: by class what it saw at its last fence after; `given`: the
+    cells that ops have given back."""
 
-    cores: dict[int, tuple[int, int]] = field(default_factory=dict)
+    cores: dict[int, Core] = field(default_factory=dict)
+    reading: dict[Product, tuple[int, int]] = field(default_factory=dict)
     products: dict[Product, tuple[int, int]] = field(default_factory=dict)
     loads: dict[Load, Read] = field(default_factory=dict)
     fenced: dict[int, Known] = field(default_factory=dict)
@@ -63,30 +74,11 @@ class TensorRoles:
         return replace(
             self,
             cores=dict(self.cores),
+            reading=dict(self.reading),
             products=dict(self.products),
             loads=dict(self.loads),
             fenced=dict(self.fenced),
         )
-
-    def key(self, ranks: Ranks) -> Hashable:
-        """What is equal for the same state."""
-        return (
-            frozenset((by, at, ranks.of_one(at, done)) for by, (at, done) in self.cores.items()),
-            frozenset((p, at, ranks.of_one(at, t + 1)) for p, (at, t) in self.products.items()),
-            frozenset(
-                (load, *(None if event is None else ranks.of_event(event) for event in read))
-                for load, read in self.loads.items()
-            ),
-            self.given,
-            frozenset((number, ranks.of_known(known)) for number, known in self.fenced.items()),
-        )
-
-    def asked(self) -> Iterator[tuple[int, int]]:
-        """The limits that some clock may be compared with."""
-        yield from ((column, tick + 1) for column, tick in self.products.values())
-        for read in self.loads.values():
-            for event in read:
-                yield from ((number, tick + 1) for number, tick in event or ())
 
     # Products -----------------------------------------------------------------------------
 
@@ -105,19 +97,24 @@ class TensorRoles:
                 self._check_over(
                     product.op, mask, other, event, clocks, "overwrite-in-flight", met is True
                 )
-        if mask not in self.cores:
-            self.cores[mask] = clocks.new_column(), 0
-        self.products[product] = self.cores[mask]
+        core = self._core(mask, clocks)
+        self.reading[product._replace(sums=Cells())] = core.reads, core.read
+        self.products[product._replace(reads=())] = core.sums, core.summed
 
     def commit(self, mask: int, clocks: WarpClocks) -> Known:
         """A thread commits; gives what the arrival shows: all that its core has done."""
-        column, commits = self.cores.get(mask) or (clocks.new_column(), 0)
-        self.cores[mask] = column, commits + 1
-        return (*(0,) * column, commits + 1)
+        core = self._core(mask, clocks)
+        core = self.cores[mask] = core._replace(read=core.read + 1, summed=core.summed + 1)
+        return (*(0,) * core.reads, core.read, core.summed)
+
+    def _core(self, mask: int, clocks: WarpClocks) -> Core:
+        if mask not in self.cores:
+            self.cores[mask] = Core(clocks.new_column(), clocks.new_column())
+        return self.cores[mask]
 
     def running(self, mask: int, clocks: WarpClocks) -> Iterator[Product]:
-        """The products that threads do not see to be over."""
-        for product, (column, tick) in self.products.items():
+        """What products read of which threads do not see that they are over."""
+        for product, (column, tick) in self.reading.items():
             if clocks.saw(mask, column) <= tick:
                 yield product
 

@@ -17,8 +17,6 @@ had happened, but not what its thread saw: so each class has two clocks. They di
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -46,11 +44,6 @@ class Told(NamedTuple):
         if self.before is self.seen and other.before is other.seen:
             return Told(before, before)
         return Told(before, joined(self.seen, other.seen))
-
-    def ranked(self, ranks: Ranks) -> Told:
-        """By what is still asked of it; nothing is `seen` of its own where both are the same."""
-        seen = () if self.before is self.seen else ranks.of_known(self.seen)
-        return Told(ranks.of_known(self.before), seen)
 
 
 class SplitError(Exception):
@@ -194,37 +187,3 @@ class WarpClocks:
         """All threads of the block know what any of them did."""
         told = self.release(everybody)
         self.known = [known.joined(told) for known in self.known]
-
-
-@dataclass
-class Ranks:
-    """Numbers by how many of those that are still asked for they reach, column by column."""
-
-    limits: list[list[int]]
-    _events: dict[Event, Event] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, columns: int, asked: Iterable[tuple[int, int]]) -> Ranks:
-        """Of limits that are given with their column."""
-        found: list[set[int]] = [set() for _ in range(columns)]
-        for column, limit in asked:
-            found[column].add(limit)
-        return cls([sorted(limits) for limits in found])
-
-    def of_one(self, column: int, number: int) -> int:
-        """The rank of a number."""
-        return bisect_right(self.limits[column], number)
-
-    def of_known(self, known: Sequence[int]) -> Known:
-        """The ranks of what somebody knows."""
-        return tuple(bisect_right(self.limits[n], number) for n, number in enumerate(known))
-
-    def of_shown(self, column: int, phase: int) -> tuple[int, int]:
-        """The rank of what one has to know of an mbarrier."""
-        return column, self.of_one(column, phase + 1)
-
-    def of_event(self, event: Event) -> Event:
-        """The ranks of what one has to know to see an event."""
-        if event not in self._events:
-            self._events[event] = tuple((n, self.of_one(n, tick + 1)) for n, tick in event)
-        return self._events[event]

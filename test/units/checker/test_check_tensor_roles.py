@@ -40,7 +40,7 @@ def run(gemm: RoleGemm, mood: tuple[str, str], seed: int = 0) -> tuple[bool, tup
     return right, result.races
 
 
-@pytest.mark.parametrize(("slots", "accumulators"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("slots", "accumulators"), [(1, 1), (2, 1), (2, 2), (3, 2)])
 def test_it_is_proven_for_any_number_of_tiles(slots, accumulators):
     gemm = RoleGemm(slots=slots, accumulators=accumulators)
     assert found(gemm) == (set(), 0)

@@ -1,0 +1,238 @@
+"""What the memory of roles is to all that follows: what was done, and who has heard of it.
+
+    multiplier: reads slot 0, tick 4      an event, which somebody may be asked for later
+    producer: knows ticks below 5         it has heard of that
+
+Ticks only grow and are only compared, so all that is asked of them is who has heard of which event. Of
+two memories in which the same was done in the same phases, but not everybody has heard the same, a third
+stands for both, in which everybody has heard of what they have in both only. All steps are the same, and
+each check that passes there passes in both, now and later: what is told, and learned, is what was heard
+before and what is done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import and_
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_phases import Shared
+from mlir_async_pipe.checker.phases.tensor_roles import Read
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told
+
+Label = tuple[Hashable, ...]
+# Changes what was done: its name, and when which warps did it.
+Rule = Callable[[Label, Event], Event]
+# By who may know it and column: a bit for each event, by its number, or phase that is over.
+Heard = tuple[int, ...]
+
+
+def shape_and_heard(memory: RoleMemory) -> tuple[Hashable, Heard]:
+    """What was done, equal for the same, and who has heard of it."""
+    asked, done = _asked(memory)
+    phases = [sorted({number for number, _ in events}) for events in asked]
+    cores = memory.cores
+    shape = (
+        memory.clocks.classes.groups,
+        frozenset(_shape(key, one, phases) for key, one in memory.shared.items()),
+        frozenset(memory.queues.items()),
+        frozenset(
+            (one.copy, one.column, bisect_left(phases[one.column], one.phase))
+            for one in memory.brought.values()
+        ),
+        frozenset((touch, one.fenced) for touch, one in memory.generic.items()),
+        memory.tensor,
+        frozenset((by, core.reads, core.sums) for by, core in cores.cores.items()),
+        frozenset(cores.loads),
+        cores.given,
+        frozenset(cores.fenced),
+        memory.key_of_blocks(),
+        frozenset(done),
+    )
+    before = [_Before.of(events) for events in asked]
+    return shape, tuple(
+        events.heard(number)
+        for known in _known(memory)
+        for events, number in zip(before, known, strict=True)
+    )
+
+
+def least(one: Heard, other: Heard) -> Heard:
+    """What everybody has heard in both."""
+    return tuple(map(and_, one, other))
+
+
+class _Before(NamedTuple):
+    """The numbers of events of a column, and for each all events that are before."""
+
+    numbers: list[int]
+    events: list[int]
+
+    @classmethod
+    def of(cls, asked: list[tuple[int, int]]) -> _Before:
+        """Of events with their number and bit."""
+        asked.sort()
+        found, before = [0], 0
+        for _, bit in asked:
+            before |= bit
+            found.append(before)
+        return cls([number for number, _ in asked], found)
+
+    def heard(self, number: int) -> int:
+        """The events of lower numbers."""
+        return self.events[bisect_left(self.numbers, number)]
+
+
+def _asked(memory: RoleMemory) -> tuple[list[list[tuple[int, int]]], list[int]]:
+    """By column the ticks, commits and phases that are asked for, and the events among them."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(memory.clocks.columns)]
+    done: list[int] = []
+
+    def note(label: Label, event: Event) -> Event:
+        for index, (column, tick) in enumerate(event):
+            number = memory.names.setdefault((*label, index, column), len(memory.names))
+            done.append(number)
+            found[column].append((tick, 1 << number))
+        return event
+
+    _each_event(memory, note)
+    for column, phases in _phases(memory).items():
+        found[column] = [(phase, 1 << age) for age, phase in enumerate(sorted(phases))]
+    return found, done
+
+
+def _phases(memory: RoleMemory) -> dict[int, set[int]]:
+    """The phases of each mbarrier of which somebody may be asked whether they are over."""
+    found = {one.column: {one.over - 1, one.over - 2} for one in memory.shared.values()}
+    for one in memory.shared.values():
+        if one.shown is not None:
+            found[one.shown[0]].add(one.shown[1])
+    for landed in memory.brought.values():
+        found[landed.column].add(landed.phase)
+    return {column: {phase for phase in phases if phase >= 0} for column, phases in found.items()}
+
+
+def _shape(key: Hashable, one: Shared, phases: list[list[int]]) -> Hashable:
+    return (
+        key,
+        *(one.needs, one.init, one.by, one.column, one.fenced, one.over % 2, one.running),
+        *(one.arrived_by, one.commits),
+        tuple((end.by, end.later, end.op) for end in one.ends),
+        tuple((wait.number, wait.op, wait.parity, wait.again) for wait in one.waits),
+        bisect_left(phases[one.column], one.over),
+        one.shown and (one.shown[0], bisect_left(phases[one.shown[0]], one.shown[1])),
+    )
+
+
+def _each_event(memory: RoleMemory, rule: Rule) -> None:
+    """Change what was done."""
+    for key, one in memory.shared.items():
+        memory.shared[key] = one._replace(
+            born=rule(("born", key), one.born),
+            arrivals=rule(("arrivals", key), one.arrivals),
+            ends=tuple(
+                end._replace(arrivals=rule(("end", key, age), end.arrivals))
+                for age, end in enumerate(one.ends)
+            ),
+            waits=tuple(
+                wait._replace(tick=rule(("wait", key), ((wait.number, wait.tick),))[0][1])
+                for wait in one.waits
+            ),
+        )
+    for stored in memory.dones():
+        for what, event in stored.items():
+            stored[what] = rule(("done", what), event)
+    for touch, write in memory.generic.items():
+        memory.generic[touch] = write._replace(done=rule(("written", touch), write.done))
+    for load, read in memory.cores.loads.items():
+        landed, told = (event and rule((step, load), event) for step, event in enumerate(read))
+        memory.cores.loads[load] = Read(landed, told)
+    for products in (memory.cores.reading, memory.cores.products):
+        for product, at in products.items():
+            products[product] = rule(("product", product), (at,))[0]
+
+
+def _known(memory: RoleMemory) -> Iterator[Known]:
+    """What somebody knows, something tells, or a fence has shown, in one order, of all columns."""
+    columns = memory.clocks.columns
+    for told in _tellings(memory):
+        for known in told:
+            yield (*known, *(0,) * (columns - len(known)))
+
+
+def _tellings(memory: RoleMemory) -> Iterator[Told]:
+    yield from memory.clocks.known
+    for _, barrier in sorted(memory.shared.items()):
+        yield from (barrier.gathered, barrier.told)
+    for _, known in sorted(memory.cores.fenced.items()):
+        yield Told(known, known)
+
+
+class _Column(NamedTuple):
+    """Numbers of who has heard of such events, and by number which of these all of them have; none of 0."""
+
+    numbers: dict[int, int]
+    parts: list[int]
+
+    def tick(self, event: int) -> int:
+        """The largest number of those who have not heard of an event."""
+        return max(n for n, part in enumerate(self.parts) if not part & event)
+
+    @property
+    def last(self) -> int:
+        """The largest number."""
+        return len(self.parts) - 1
+
+
+def lower(memory: RoleMemory, heard: Heard) -> None:
+    """Everybody has heard of that only, and of as much of it as numbers can tell."""
+    clocks, cores, phases = memory.clocks, memory.cores, _phases(memory)
+    columns = [
+        _of_phases(sorted(phases[n])) if n in phases else _of_events(heard[n :: clocks.columns])
+        for n in range(clocks.columns)
+    ]
+
+    def later(label: Label, event: Event) -> Event:
+        return tuple(
+            (n, columns[n].tick(1 << memory.names[*label, index, n]))
+            for index, (n, _) in enumerate(event)
+        )
+
+    _each_event(memory, later)
+    clocks.ticks = [columns[n].last for n in range(len(clocks.ticks))]
+    for by, core in cores.cores.items():
+        last = columns[core.reads].last, columns[core.sums].last
+        cores.cores[by] = core._replace(read=last[0], summed=last[1])
+    left = iter(heard)
+
+    def lowered() -> Known:
+        return tuple(column.numbers[next(left)] for column in columns)
+
+    def told_less() -> Told:
+        before, seen = lowered(), lowered()
+        return Told(before, before if before == seen else seen)
+
+    clocks.known = [told_less() for _ in clocks.known]
+    for key, barrier in sorted(memory.shared.items()):
+        memory.shared[key] = barrier._replace(gathered=told_less(), told=told_less())
+    for number in sorted(cores.fenced):
+        cores.fenced[number] = told_less().seen
+
+
+def _of_phases(phases: list[int]) -> _Column:
+    """The least numbers of who knows that so many phases are over."""
+    return _Column({0: 0} | {(2 << age) - 1: phase + 1 for age, phase in enumerate(phases)}, [])
+
+
+def _of_events(heard: Iterable[int]) -> _Column:
+    """Numbers of who has heard of such events. Who has heard of fewer gets a lower one, so that others
+    have heard of no more of these than all with higher ones have."""
+    part, parts = -1, {0: 0}
+    for events in sorted(set(heard), key=int.bit_count, reverse=True):
+        part &= events
+        parts[events] = part
+    nested = sorted(set(parts.values()), key=int.bit_count)
+    order = {part: number for number, part in enumerate(nested)}
+    return _Column({events: order[part] for events, part in parts.items()}, nested)

@@ -1,0 +1,52 @@
+"""The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
+
+    slot 1, tile 4, producer has heard of the reads of slots 0 and 1      followed
+    slot 1, tile 8, producer has heard of the read of slot 0              followed: it stands for both
+    slot 1, tile 9, producer has heard of the reads of slots 0 and 1      the same
+
+A merged state waits until no other one goes on, so that most of its shape are in it by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import field
+
+from mlir_async_pipe.checker.phases.path_state import PathState
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
+from mlir_async_pipe.session.light_dataclass import dataclass
+
+
+@dataclass
+class StatesSeen:
+    """States by block and shape, with what was heard in all that are `merged`; `waiting`: to go on from,
+    the oldest first."""
+
+    merged: bool
+    heard: dict[tuple[int, Hashable], Heard] = field(default_factory=dict)
+    waiting: dict[tuple[int, Hashable], PathState] = field(default_factory=dict)
+
+    def goes_on(self, block: int, state: PathState) -> bool:
+        """Whether a state is new, and goes on at once."""
+        shape, heard = state.shape_and_heard()
+        if not self.merged:
+            before = len(self.heard)
+            self.heard[block, (shape, heard)] = ()
+            return len(self.heard) > before
+        known = self.heard.get((block, shape))
+        if known is not None:
+            heard = least(known, heard)
+            if heard == known:
+                return False
+            assert isinstance(state.memory, RoleMemory)
+            lower(state.memory, heard)
+        self.heard[block, shape] = heard
+        self.waiting[block, shape] = state
+        return False
+
+    def next(self) -> tuple[int, PathState]:
+        """The block and state that has waited longest."""
+        (block, shape), state = next(iter(self.waiting.items()))
+        del self.waiting[block, shape]
+        return block, state

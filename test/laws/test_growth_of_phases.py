@@ -1,0 +1,65 @@
+"""The states in which roles are followed grow about as the square of their slots, for any number of tiles
+and iterations.
+
+With slots, states without merging what warps have heard grow exponentially (docs/phases.md): 4300, 11400
+and 47400 for 2, 3 and 4 of the expander's kernel with two versions of the sums.
+
+Covers: checker/phases/states_seen.py, checker/phases/role_shapes.py, checker/phases/loop_turns.py
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from helpers.machine_programs import parse
+from helpers.paths import ROOT
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe import check
+from mlir_async_pipe.checker.phases.states_seen import StatesSeen
+
+sys.path.insert(0, str(ROOT / "examples"))
+from helpers.tensor_role_kernels import RoleGemm
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def states(monkeypatch):
+    """How many states prove a kernel, the last time that it is followed."""
+    made: list[StatesSeen] = []
+    first = StatesSeen.__init__
+
+    def note(self, *values, **named):
+        made.append(self)
+        first(self, *values, **named)
+
+    monkeypatch.setattr(StatesSeen, "__init__", note)
+
+    def count(text: str) -> int:
+        made.clear()
+        (found,) = check(parse(text)).of("checks")
+        assert (found.unsafe, found.unknown) == (0, 0)
+        assert made[-1].merged
+        return len(made[-1].heard)
+
+    return count
+
+
+def test_states_of_products_in_tensor_memory_grow_as_slots_do(states):
+    """The square would give 1.67, the cube 2.7, what doubles with each slot 4."""
+    two, four, six = (states(RoleGemm(slots=n, accumulators=1).module()) for n in (2, 4, 6))
+    assert six - four <= 2 * (four - two)
+
+
+def test_states_grow_as_versions_of_the_sums_do(states):
+    one, two, three = (states(RoleGemm(slots=2, accumulators=n).module()) for n in (1, 2, 3))
+    assert three - two <= 2 * (two - one)
+
+
+def test_states_of_a_ring_grow_as_its_slots_do(states):
+    ring = Ring(in_flight=1, tiles=3, reader="products", specialised=True, counted=False)
+    two, four, six = (states(replace(ring, slots=n).text()) for n in (2, 4, 6))
+    assert six - four <= 2 * (four - two)
