@@ -7,6 +7,7 @@ ring[(k - 1 - q) mod 3]                         q = 0, 1, 2 say it all
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import product
 from math import gcd, lcm
 
@@ -17,11 +18,17 @@ from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 LARGEST_PERIOD = 64
 
 
-def needed_periods(form: Form, modulus: int = 0) -> Iterator[tuple[Atom, int]]:
+# Comparisons of the pieces of one kernel ask for the same few addresses 10^5 times.
+@lru_cache(maxsize=1 << 14)
+def needed_periods(form: Form, modulus: int = 0) -> tuple[tuple[Atom, int], ...]:
     """(unknown, modulus): modulo what `form` depends on each unknown; 0 if on all of it.
 
     With `modulus`, only the form's own residue counts.
     """
+    return tuple(dict.fromkeys(_needed(form, modulus)))
+
+
+def _needed(form: Form, modulus: int) -> Iterator[tuple[Atom, int]]:
     for atom, coefficient in form.terms:
         if atom.kind != "call":
             yield atom, modulus // gcd(modulus, coefficient) if modulus else 0

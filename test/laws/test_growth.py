@@ -299,7 +299,10 @@ FUNCTIONS: dict[str, tuple[Callable[[int], str], int]] = {
     "different": (lambda n: functions_of([different_loop(k) for k in range(n)]), 8),
     "without-loops": (lambda n: functions_of([loop(), loop(), *[""] * n]), 15),
     "two-of-many-ops": (lambda n: functions_of([loop(n)] * 2), 50),
+    "two-of-equal-loops": (lambda n: functions_of([loop() * n] * 2), 20),
 }
+# Loops that share a buffer share its versions; a square in their accesses hides in the sum.
+FUNCTION_GROWTH = {"two-of-equal-loops": 2.05}
 
 
 @pytest.mark.parametrize("shape", FUNCTIONS)
@@ -314,7 +317,8 @@ def test_twice_the_functions_take_twice_the_calls(shape: str) -> None:
 
     calls_of(1)
     one, two, four = (calls_of(size * times) for times in (1, 2, 4))
-    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+    allowed = FUNCTION_GROWTH.get(shape, 2.3)
+    assert (four - two) / (two - one) <= allowed, (one, two, four)
 
 
 @pytest.mark.parametrize("name", STEPS)

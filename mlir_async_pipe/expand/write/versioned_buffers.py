@@ -110,11 +110,12 @@ def _body_of_function(loop: Operation) -> Any:
 
 def _allocate_in_function(wanted: list[tuple[Operation, BufferPlan]]) -> list[VersionedBuffer]:
     loops: dict[Any, Operation] = {}
-    merged: dict[Any, BufferPlan] = {}
+    plans: dict[Any, list[BufferPlan]] = {}
     for loop, plan in wanted:
         key = plan.root.identity
         loops.setdefault(key, loop)
-        merged[key] = _both(merged[key], plan) if key in merged else plan
+        plans.setdefault(key, []).append(plan)
+    merged = {key: _together(of_loops) for key, of_loops in plans.items()}
     start = 0
     if any(plan.root.kind == "dynamic" for plan in merged.values()):
         function = enclosing(next(iter(loops.values())), FUNCTION_OPS)
@@ -133,13 +134,15 @@ def _allocate_in_function(wanted: list[tuple[Operation, BufferPlan]]) -> list[Ve
     return made
 
 
-def _both(a: BufferPlan, b: BufferPlan) -> BufferPlan:
-    """Room for the versions of two loops, with slots for the accesses of both."""
-    regions = a.regions + b.regions
+def _together(plans: list[BufferPlan]) -> BufferPlan:
+    """Room for the versions of all loops, with slots for the accesses of each."""
+    if len(plans) == 1:
+        return plans[0]
+    regions = tuple(region for plan in plans for region in plan.regions)
     return replace(
-        a,
+        plans[0],
         regions=regions,
-        versions=max(a.versions, b.versions),
+        versions=max(plan.versions for plan in plans),
         slot_bytes=slot_bytes(regions),
     )
 
