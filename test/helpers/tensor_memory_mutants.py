@@ -165,7 +165,9 @@ def _other_mbarriers(text: str, draw: random.Random) -> str:
 
 def _early(text: str, draw: random.Random) -> str:
     """The columns are given back before the meeting that follows the loads."""
-    found = re.search(r"\n( *)scf\.if %\w+ \{\n[^\n]*tcgen05\.dealloc[^\n]*\n *\}", text)
+    found = re.search(
+        r"\n *scf\.if %\w+ \{\n(?:[^\n{}]*\n)?[^\n]*tcgen05\.dealloc[^\n]*\n *\}", text
+    )
     assert found is not None
     left = text[: found.start()] + text[found.end() :]
     waits = [m.start() for m in re.finditer(r"\n[^\n]*nvvm\.tcgen05\.wait <load>", left)]
@@ -197,8 +199,8 @@ CHANGES: dict[str, Change] = {
     "all lanes": _one(r"nvvm\.elect\.sync -> i1", "arith.constant true"),
     "columns given back early": _early,
     "the columns of the first version": _one(
-        r"(= arith\.addi %\w+, )(%\w+)( : i32\n *%\w+ = llvm\.inttoptr [^\n]*!llvm\.ptr<6>)",
-        r"\1%zero_i32\3",
+        r"(\n *)(%\w+ = arith\.addi %\w+, )%\w+( : i32\n *%\w+ = llvm\.inttoptr [^\n]*!llvm\.ptr<6>)",
+        r"\1%none = arith.constant 0 : i32\1\2%none\3",
     ),
     "another bound": _one(r"(arith\.constant )(\d)( : index)", _number),
 }

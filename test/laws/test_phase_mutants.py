@@ -10,6 +10,7 @@ test/helpers/tensor_memory_mutants.py
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -19,7 +20,7 @@ from helpers.phase_mutants import checked, failure, random_mutant, with_numbers
 from helpers.role_kernels import TwoGroups
 from helpers.tensor_kernels import Ring
 from helpers.tensor_memory_kernels import BlackwellGemm
-from helpers.tensor_memory_mutants import random_tensor_kernel
+from helpers.tensor_memory_mutants import CHANGES, random_tensor_kernel
 from helpers.tensor_role_kernels import RoleGemm
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
@@ -79,6 +80,9 @@ def test_of_tensor_memory_kernels_by_hand_and_by_the_expander_are_drawn() -> Non
     assert {type(kernel.gemm) for kernel in drawn} == {RoleGemm, BlackwellGemm}
     kinds = {random_mutant(seed)[0] for seed in range(4, 400, 10)}
     assert all(kind.startswith("tensor memory: ") for kind in kinds) and len(kinds) > 15
+    for kernel in drawn:
+        for change in CHANGES.values():
+            assert change(kernel.text(), random.Random(0))
     one = next(kernel for kernel in drawn if kernel.gemm.persistent)
     # k is the last argument.
     assert with_numbers(one, {3: 2 * one.gemm.line + 1}).depth == 3
