@@ -72,13 +72,16 @@ def by_roles(kernel: Kernel) -> Kernel:
     return replace(kernel, name=f"{kernel.name}, roles", text=text)
 
 
-def in_turn(tile: tuple[int, int, int], b: str) -> Kernel:
+def in_turn(tile: tuple[int, int, int], b: str, **more: Any) -> Kernel:
     """A persistent GEMM whose tiles two groups take in turn; the loop is that of the group. No peer: what
     Triton makes of a persistent kernel has no such groups."""
     m, n, k = tile
-    made = HopperGemm(tile_m=m, tile_n=n, tile_k=k, b=b, persistent=True, roles="ping-pong")
+    made = HopperGemm(
+        tile_m=m, tile_n=n, tile_k=k, b=b, persistent=True, roles="ping-pong", **more
+    )  # fmt: skip
     assert not made.problems(), made.problems()
     name = f"GEMM {m}x{n}x{k} f16 TMA, B by {b}, persistent, ping-pong"
+    name += ", TMA store" if made.store == "tma" else ""
     return Kernel(name, SM_90, made.module, m * n * k)
 
 
@@ -158,6 +161,7 @@ KERNELS: tuple[Kernel, ...] = (
     *(tensors((128, 128, 64), b) for b in "kn"),
     *(by_roles(tensors((128, 128, 64), b)) for b in "kn"),
     *(in_turn((m, n, 64), b) for m, n in ((128, 128), (64, 256)) for b in "kn"),
+    *(in_turn((m, n, 64), "k", store="tma", out="f16") for m, n in ((128, 128), (64, 256))),
     stored((128, 128, 64)),
     by_roles(stored((128, 128, 64))),
     stored((128, 256, 64), groups=2),

@@ -133,7 +133,9 @@ def _expand_all(
             if (roles := each.roles) and each.loop == roles.loops[0] and not roles.block.launches:
                 _remark_launch(each.loop, roles.block, session)
             _remark_ring(each, limits, session)
-        mark_stores([(*plan.outer, plan.loop)[0] for ring in rings for plan in ring])
+        # Of groups with tiles of their own one stores while the other one multiplies.
+        together = [plan for ring in rings for plan in ring if not plan.beside]
+        mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
         carried = _expand_round(made, families, rings, module)
         equal.write()
         for number, record in equal.records(records):
@@ -230,7 +232,7 @@ def _expand_round(
     """Write loops of which none holds another, those of one family alike; returns the registers that
     each loop of `plans` carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
-    rooms = Rooms([*of_groups, *((plan.loop, plan.buffers) for ring in rings for plan in ring)])
+    rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
     loops = WrittenLoops(families)
     carried = [
         loops.write(plan, rooms.of(plan.loop, plan.buffers), family).registers
@@ -249,7 +251,7 @@ def _write_rings(rings: list[Ring], rooms: Rooms) -> None:
         roles = ring[0].roles
         kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)
     for together in kernels.values():
-        buffers = [[rooms.of(plan.loop, plan.buffers) for plan in ring] for ring in together]
+        buffers = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
         roles = together[0][0].roles
         if together[0][0].together is not None:
             write_cluster_ring(together[0][0], together[0][0].together, *buffers[0])

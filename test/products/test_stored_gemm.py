@@ -34,12 +34,17 @@ FORMS = {
     "persistent": (MANY, 1),
     "persistent, two warpgroups, f16": (replace(MANY, tile_m=128, warpgroups=2, out="f16"), 1),
     "roles": (replace(SMALL, roles="specialised"), 0),
+    "ping-pong, f16": (replace(MANY, roles="ping-pong", out="f16", stages=2), 0),
     "roles, persistent, f16": (replace(MANY, roles="specialised", out="f16", stages=2), 1),
 }
 LARGE = {
     "together": HopperGemm(store="tma", out="f16", persistent=True),
     "two warpgroups": HopperGemm(store="tma", out="f16", tile_n=256, warpgroups=2, persistent=True),
     "roles": HopperGemm(store="tma", out="f16", persistent=True, roles="specialised", stages=2),
+    "ping-pong": HopperGemm(store="tma", out="f16", persistent=True, roles="ping-pong"),
+    "ping-pong, 64x256x64": HopperGemm(
+        store="tma", out="f16", persistent=True, roles="ping-pong", tile_m=64, tile_n=256
+    ),
 }
 
 

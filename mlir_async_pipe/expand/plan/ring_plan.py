@@ -75,6 +75,17 @@ class RingPlan:
     together: Together | None = None
 
     @property
+    def beside(self) -> tuple[BufferPlan, ...]:
+        """Memory that gets versions, too, but is no tile of the ring."""
+        turns = self.roles.turns if self.roles is not None else None
+        return turns.tiles if turns is not None else ()
+
+    @property
+    def memory(self) -> tuple[BufferPlan, ...]:
+        """All that gets versions."""
+        return (*self.buffers, *self.beside)
+
+    @property
     def behind(self) -> int:
         """The tiles of this loop that may still be read at the last barrier before other copies,
         beyond which V slots hold those that are copied ahead."""

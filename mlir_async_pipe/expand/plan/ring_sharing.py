@@ -100,10 +100,10 @@ def _fitted(rings: list[Ring], limit: int | None, around: Surroundings) -> list[
     if limit is None:
         return made
     first = rings[0][0].loop
-    planned = {b.root.identity for ring in rings for plan in ring for b in plan.buffers}
+    planned = {b.root.identity for ring in rings for plan in ring for b in plan.memory}
     beside = around.workgroup_bytes_beside(first, planned)
     while True:
-        tiles = {b.root.identity: b for ring in made for plan in ring for b in plan.buffers}
+        tiles = {b.root.identity: b for ring in made for plan in ring for b in plan.memory}
         if workgroup_bytes(list(tiles.values())) <= limit - beside:
             return made
         most, last = max((max(p.ahead for p in ring), number) for number, ring in enumerate(made))

@@ -100,8 +100,10 @@ def _parted(
                 first.loop,
                 code="roles-unsupported",
             )
-        tiles = frozenset(buffer.root.identity for buffer in first.buffers)
-        turns = plan_turns(first.body, first.transactions, first.outer, first.issue, moved, tiles)
+        ring = frozenset(buffer.root.identity for buffer in first.buffers)
+        turns = plan_turns(
+            first.body, first.transactions, first.outer, first.issue, moved, ring, size
+        )
     issuer = None
     if products.completions:
         issuer = plan_products(

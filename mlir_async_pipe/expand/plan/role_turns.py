@@ -27,8 +27,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_refusal import refuse
+from mlir_async_pipe.expand.plan.turn_tiles import turn_tiles
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.statements import Body
@@ -38,6 +40,7 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, is_barrier, is_pure
 from mlir_async_pipe.vocabulary.launch_ids import BY_WARP_NUMBER, launch_id
+from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 
@@ -47,11 +50,13 @@ GROUPS = 2
 @dataclass(frozen=True)
 class Turns:
     """`own` are the ops of the body of `around` that only one group runs, the loop among them;
-    `idle` the numbers of the values that `around` carries for the input's phases and copies alone."""
+    `idle` the numbers of the values that `around` carries for the input's phases and copies alone;
+    `tiles` is other memory of a tile, with a version for each group."""
 
     around: Operation
     own: tuple[Operation, ...]
     idle: tuple[int, ...]
+    tiles: tuple[BufferPlan, ...]
 
 
 def plan_turns(
@@ -60,9 +65,10 @@ def plan_turns(
     outer: tuple[Operation, ...],
     issue: IssueSlice,
     moved: tuple[Operation, ...],
-    tiles: frozenset[object],
+    ring: frozenset[object],
+    block: Size | None,
 ) -> Turns:
-    """How the iterations of the loop around are shared out; `tiles` are the buffers of the ring.
+    """How the iterations of the loop around are shared out; `ring` are the buffers of the ring.
 
     Raises PipelineError (roles-unsupported, roles-values)."""
     loop = body.loop
@@ -82,11 +88,12 @@ def plan_turns(
     own = tuple(op for op in operations(around.regions[0].blocks[0])[:-1] if op not in shared)
     parts = {op for t in transactions for op in t.ops}
     for op in (inner for top in own for inner in walk(top)):
-        _check_own(op, parts, tiles, loop)
+        _check_mbarriers(op, parts, loop)
     if names.INDEPENDENT not in around.attributes:
         _check_reads(own, loop)
     _check_thread_values(moved, loop)
-    return Turns(around, own, idle)
+    tiles = turn_tiles(around, own, ring, GROUPS, block, loop)
+    return Turns(around, own, idle, tiles)
 
 
 def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operation) -> None:
@@ -180,9 +187,7 @@ def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> set[Op
     return shared
 
 
-def _check_own(
-    op: Operation, parts: set[Operation], tiles: frozenset[object], loop: Operation
-) -> None:
+def _check_mbarriers(op: Operation, parts: set[Operation], loop: Operation) -> None:
     """What the tiles of both groups use at once, they must not share."""
     if use_of(op) is not None and op not in parts and use_of(op) != "handle":
         refuse(
@@ -191,16 +196,6 @@ def _check_own(
             loop,
             code="roles-unsupported",
         )
-    for access in accesses(op):
-        root = root_of(access.memory)
-        if root.space == "workgroup" and root.identity not in tiles:
-            refuse(
-                f"'{op.name}' uses {root}, of which both groups would need one",
-                op,
-                loop,
-                code="roles-unsupported",
-                advice="store the sums from registers, or let two warpgroups share a tile's rows",
-            )
 
 
 def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:

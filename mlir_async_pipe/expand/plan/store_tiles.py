@@ -105,6 +105,11 @@ def stored_tiles(top: Operation) -> Iterator[Value]:
     return (a.memory for op in walk(top) if _queued(op) for a in accesses(op) if not a.writes)
 
 
+def is_tensor_store(op: Operation) -> bool:
+    """Whether an op is a tensor store."""
+    return _queued(op) and bool(ROWS[op.name].accesses)
+
+
 def _queued(op: Operation) -> bool:
     row = ROWS.get(op.name)
     return row is not None and row.queue == BULK_STORE
@@ -115,7 +120,7 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
     found = [op for op in walk(loop) if _queued(op)]
     waits = list(waits_of_stores(loop))
     commits = [op for op in found if ROWS[op.name].commits]
-    stores = [op for op in found if ROWS[op.name].accesses]
+    stores = [op for op in found if is_tensor_store(op)]
     if not stores or len(commits) != 1 or len(waits) != 1:
         raise _refused(
             f"an iteration has {len(stores)} stores in {len(commits)} groups, and waits for them "
@@ -247,20 +252,9 @@ def _check_the_same(
 ) -> None:
     """Each iteration writes the same elements."""
     for access in writes:
-        row = ROWS[access.op.name]
-        stored = {
-            number
-            for name, numbers in operand_groups(access.op, row).items()
-            if name.startswith("value")
-            for number in numbers
-        }
-        where = [value for n, value in enumerate(access.op.operands) if n not in stored]
-        for above in ancestors(access.op):
-            if above == holder:
-                break
-            if not carries_slots(above):
-                raise _refused("a write of its tile stands inside of it", above, loop)
-            where += list(above.operands)[: 3 if above.name == "scf.for" else 1]
+        where, inside = where_written(access, holder)
+        if inside is not None:
+            raise _refused("a write of its tile stands inside of it", inside, loop)
         changing = same.what_changes(where)
         if changing is not None:
             raise PipelineError(
@@ -272,6 +266,26 @@ def _check_the_same(
                 advice="`async_pipe.private` on the allocation says that each iteration writes all "
                 "that its store reads",
             )
+
+
+def where_written(access: Access, holder: Operation) -> tuple[list[Value], Operation | None]:
+    """What says which elements a write touches each time that the holder's block is run, and an op around
+    it there, if there is one, of which that is not known."""
+    row = ROWS[access.op.name]
+    stored = {
+        number
+        for name, numbers in operand_groups(access.op, row).items()
+        if name.startswith("value")
+        for number in numbers
+    }
+    where = [value for n, value in enumerate(access.op.operands) if n not in stored]
+    for above in ancestors(access.op):
+        if above == holder:
+            break
+        if not carries_slots(above):
+            return where, above
+        where += list(above.operands)[: 3 if above.name == "scf.for" else 1]
+    return where, None
 
 
 def _refused(why: str, at: Operation, loop: Operation | None, advice: str = _FORM) -> PipelineError:

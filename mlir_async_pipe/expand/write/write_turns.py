@@ -40,6 +40,7 @@ from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import is_pure
@@ -130,7 +131,11 @@ class TurnsWriter(ConsumerWriter):
         ours, theirs = (end_of(region) for region in branch.regions)
         for op in turns.own:
             op.move_before(ours)
-        self._number_tile(around, count, operations(branch.regions[0].blocks[0]))
+        own = operations(branch.regions[0].blocks[0])
+        self._number_tile(around, count, own)
+        beside = {buffer.root.identity for buffer in turns.tiles}
+        tiles = [buffer for buffer in self.buffers if buffer.plan.root.identity in beside]
+        show_slot(tiles, self.own_group, own)
         hand_on(theirs, self._after_others(slot, phase, before(theirs)))
         hand_on(ours, self.write(slot, phase))
         self._meet(before(self.kernel))

@@ -404,7 +404,7 @@ REFUSALS = [
         "scf.yield %r#1 : i1",
         "%line = memref.alloc() : memref<64xf32, WG>\n"
         "memref.store %zero, %line[%t] : memref<64xf32, WG>\nscf.yield %r#1 : i1",
-        "both groups would need one",
+        "it is made in the loop around",
     ),
     Refusal(
         "roles-unsupported",

@@ -1,0 +1,122 @@
+"""Workgroup memory beside the ring's that a tile needs, of which each of two groups gets a version.
+
+    scf.for %tile { loop; write %o; fence; barrier; tma.async.store %o; … }   -->   %o[group]
+
+A group runs every other iteration of the loop around, so it may have memory of its own where no
+iteration reads what another one wrote. Plain reads show that as those of any pipelined loop do. A tensor store
+reads all of its tile, and nobody says which elements a box leaves out: there each iteration must write the
+same elements, before the store.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    ancestors,
+    enclosing,
+    source_op,
+)
+from mlir_async_pipe.dependence.privatise import declared_private, unproven_read
+from mlir_async_pipe.dependence.regions import Region, regions_of
+from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, buffer_value
+from mlir_async_pipe.expand.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
+from mlir_async_pipe.expand.plan.role_refusal import refuse
+from mlir_async_pipe.expand.plan.same_each_time import SameEachTime
+from mlir_async_pipe.expand.plan.store_tiles import is_tensor_store, where_written
+from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+
+_ADVICE = (
+    "let each tile write all that it reads, in memory that is allocated before the loop over tiles and "
+    f"that nothing else uses, or declare '{names.PRIVATE}' on it"
+)
+
+
+def turn_tiles(
+    around: Operation,
+    own: tuple[Operation, ...],
+    ring: frozenset[object],
+    versions: int,
+    block: Size | None,
+    loop: Operation,
+) -> tuple[BufferPlan, ...]:
+    """The buffers that `own`, what one group runs of an iteration of `around`, uses beside those of the
+    `ring`. Raises PipelineError (roles-unsupported, buffer-not-versionable)."""
+    regions = [
+        region
+        for region in regions_of(list(own), Arithmetic(block))
+        if region.root is not None
+        and region.root.space == "workgroup"
+        and region.root.identity not in ring
+    ]
+    if not regions:
+        return ()
+    function = enclosing(around, FUNCTION_OPS)
+    assert function is not None
+    found = tile_buffers(regions, function, versions)
+    users = users_of_memory(function)
+    for buffer in found:
+        identity, made = buffer.root.identity, source_op(buffer_value(buffer.regions))
+        if buffer.root.kind != "global" and around in ancestors(made):
+            _refuse(buffer, "it is made in the loop around", made, loop)
+        for op in users.get(identity, ()):
+            inside = around in ancestors(op)
+            if (inside and shows_slots(op)) or op.name in DEALLOCATION_OPS:
+                continue
+            why = "in a way that cannot take a slot" if inside else "beside the loop around"
+            _refuse(buffer, f"'{op.name}' uses it {why}", op, loop)
+        if not declared_private(buffer.root):
+            of_buffer = [r for r in regions if r.root and r.root.identity == identity]
+            _check_own(buffer, of_buffer, around, block, loop)
+    return found
+
+
+def _check_own(
+    buffer: BufferPlan,
+    regions: list[Region],
+    around: Operation,
+    block: Size | None,
+    loop: Operation,
+) -> None:
+    """No iteration of the loop around reads what another one wrote."""
+    stores = [region for region in regions if is_tensor_store(region.op)]
+    others = [region for region in regions if region not in stores]
+    missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
+    if missing is not None:
+        why = f"'{missing.read.op.name}' may read what the tile of the other group wrote"
+        _refuse(buffer, why, missing.read.op, loop)
+    writes = [region for region in others if region.writes]
+    for store in stores:
+        _check_store(buffer, store, writes, around, loop)
+
+
+def _check_store(
+    buffer: BufferPlan, store: Region, writes: list[Region], around: Operation, loop: Operation
+) -> None:
+    """In each of the loops around a store the same elements are written, before it."""
+    above = list(ancestors(store.op))
+    loops = [op for op in above[: above.index(around) + 1] if op.name == "scf.for"]
+    for write in writes:
+        if write.position > store.position or loops[0] not in ancestors(write.op):
+            _refuse(buffer, f"'{write.op.name}' writes it after its store", write.op, loop)
+        assert write.access is not None
+        for each in loops:
+            where, holder = where_written(write.access, each)
+            if holder is not None:
+                _refuse(buffer, f"a write of it stands inside of '{holder.name}'", holder, loop)
+            if SameEachTime(each).what_changes(where) is not None:
+                why = f"which elements '{write.op.name}' writes may change from tile to tile"
+                _refuse(buffer, why, write.op, loop)
+
+
+def _refuse(buffer: BufferPlan, why: str, at: Operation, loop: Operation) -> None:
+    refuse(
+        f"{buffer.root} would get a version for each of two groups, and {why}",
+        at,
+        loop,
+        code="roles-unsupported",
+        advice=_ADVICE,
+    )
