@@ -7,17 +7,21 @@ the buffer, and iterations can use different copies of it.
 Three answers that count as proof, tried in this order: the author's `async_pipe.private` on
 the allocation; each read has the very subscripts of an earlier write that happens whenever
 the read does (then its own thread wrote it, whatever the subscripts are); enumeration of
-threads and inner loops.
+threads and inner loops, where what is written in one around both is the same in each of its iterations.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    ancestors,
     defining_op,
     parent,
     source_op,
@@ -26,6 +30,7 @@ from mlir_async_pipe.dependence.distance import subscripts_equal
 from mlir_async_pipe.dependence.footprint import footprint, static_shape
 from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
+from mlir_async_pipe.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root
@@ -67,7 +72,7 @@ def uncovered_read(
         earlier = [w for w in regions if w.writes and w.position < read.position]
         if _written_by_its_reader(read, earlier):
             continue
-        certain = [w for w in earlier if _happens_for_all(w, read)]
+        certain = [w for w in earlier if _is_over(w, read)]
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
             touching = [read, *(w for w in later if w.base == read.base)]
@@ -79,7 +84,7 @@ def uncovered_read(
 def covered_by(read: Region, writes: list[Region], block: Size | None) -> bool:
     """Whether `writes`, which stand before `read` in one iteration, surely fill all that
     it reads. `block` is the number of threads in x, y, z, if that is known."""
-    certain = [write for write in writes if _happens_for_all(write, read)]
+    certain = [write for write in writes if _is_over(write, read)]
     return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)
 
 
@@ -96,6 +101,30 @@ def _happens_with(write: Region, read: Region) -> bool:
     if guards is None or write.access is None or not write.access.certain:
         return False
     return guards <= (_guards(read) or set())
+
+
+def _is_over(write: Region, read: Region) -> bool:
+    """Whether all that a write touches is written when a read that follows it happens: what a loop around
+    both writes of it in later iterations is not."""
+    if not _happens_for_all(write, read):
+        return False
+    if write.top != read.top:
+        return True
+    around = set(ancestors(write.op))
+    inside = takewhile(lambda op: op != parent(read.top), ancestors(read.op))
+    return all(
+        _same_each_time((write, op)) for op in inside if op in around and op.name == "scf.for"
+    )
+
+
+# Each write is compared with every read that may see it.
+@remembered
+def _same_each_time(asked: tuple[Region, Operation]) -> bool:
+    write, loop = asked
+    if write.access is None:
+        return False
+    where = [*write.access.indices, write.access.memory]
+    return SameEachTime(loop).what_changes(where) is None
 
 
 def _happens_for_all(write: Region, read: Region) -> bool:

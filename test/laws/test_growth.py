@@ -7,7 +7,7 @@ for what is quadratic, and 2.15 times the time for doubling the largest size lea
 
 Covers: expand/plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
 checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py,
-expand/plan/store_tiles.py, expand/plan/same_each_time.py, expand/write/carried_ring.py
+expand/plan/store_tiles.py, dependence/same_each_time.py, expand/write/carried_ring.py
 """
 
 from __future__ import annotations

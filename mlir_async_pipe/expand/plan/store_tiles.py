@@ -25,11 +25,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.privatise import declared_private
 from mlir_async_pipe.dependence.regions import regions_of
+from mlir_async_pipe.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
-from mlir_async_pipe.expand.plan.same_each_time import SameEachTime
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic

@@ -19,13 +19,14 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.dependence.privatise import declared_private, unproven_read
 from mlir_async_pipe.dependence.regions import Region, regions_of
+from mlir_async_pipe.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.expand.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
 from mlir_async_pipe.expand.plan.role_refusal import refuse
-from mlir_async_pipe.expand.plan.same_each_time import SameEachTime
 from mlir_async_pipe.expand.plan.store_tiles import is_tensor_store, where_written
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
@@ -68,9 +69,14 @@ def turn_tiles(
                 continue
             why = "in a way that cannot take a slot" if inside else "beside the loop around"
             _refuse(buffer, f"'{op.name}' uses it {why}", op, loop)
-        if not declared_private(buffer.root):
-            of_buffer = [r for r in regions if r.root and r.root.identity == identity]
-            _check_own(buffer, of_buffer, around, block, loop)
+        if declared_private(buffer.root):
+            continue
+        for op in users.get(identity, ()):
+            # A product reads by a descriptor, a number that is no access to any memory.
+            if not accesses(op) and op.name not in (*VIEW_OPS, *DEALLOCATION_OPS):
+                _refuse(buffer, f"who reads it by what '{op.name}' gives is not known", op, loop)
+        of_buffer = [r for r in regions if r.root and r.root.identity == identity]
+        _check_own(buffer, of_buffer, around, block, loop)
     return found
 
 

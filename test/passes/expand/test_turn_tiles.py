@@ -271,6 +271,28 @@ REFUSED: dict[str, tuple[str, Callable[[str], str], str]] = {
         ).replace("scf.yield %r#1 : i1", "}\nscf.yield %r#1 : i1"),
         "'memref.store' writes it after its store",
     ),
+    "read in a loop, written in a later iteration of it": (
+        handed_over(),
+        lambda text: text.replace(
+            "memref.store %number, %o[%turned] : memref<64xf32, WG>",
+            """scf.for %j = %i0 to %i64 step %i1 {
+            memref.store %number, %o[%j] : memref<64xf32, WG>
+            %after = arith.subi %i63, %j : index
+            %early = memref.load %o[%after] : memref<64xf32, WG>
+            memref.store %early, %out[%e, %t] : memref<?x64xf32>
+            }""",
+        ),
+        "'memref.load' may read what the tile of the other group wrote",
+    ),
+    "its address is taken": (
+        handed_over(),
+        lambda text: text.replace(
+            "%turned =",
+            "%number_of = memref.extract_aligned_pointer_as_index %o : memref<64xf32, WG> -> index\n"
+            "%turned =",
+        ),
+        "who reads it by what 'memref.extract_aligned_pointer_as_index' gives is not known",
+    ),
     "read before it is written": (
         handed_over(),
         lambda text: text.replace(
