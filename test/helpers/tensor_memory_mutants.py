@@ -198,9 +198,5 @@ CHANGES: dict[str, Change] = {
     "other arrivals": _one(r"(mbarrier\.init %\w+\[%\w+\], )%\w+", r"\1%c32"),
     "all lanes": _one(r"nvvm\.elect\.sync -> i1", "arith.constant true"),
     "columns given back early": _early,
-    "the columns of the first version": _one(
-        r"(\n *)(%\w+ = arith\.addi %\w+, )%\w+( : i32\n *%\w+ = llvm\.inttoptr [^\n]*!llvm\.ptr<6>)",
-        r"\1%none = arith.constant 0 : i32\1\2%none\3",
-    ),
     "another bound": _one(r"(arith\.constant )(\d)( : index)", _number),
 }
