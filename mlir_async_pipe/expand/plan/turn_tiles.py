@@ -57,6 +57,10 @@ def turn_tiles(
         return ()
     function = enclosing(around, FUNCTION_OPS)
     assert function is not None
+    of_roots: dict[object, list[Region]] = {}
+    for region in regions:
+        assert region.root is not None
+        of_roots.setdefault(region.root.identity, []).append(region)
     found = tile_buffers(regions, function, versions)
     users = users_of_memory(function)
     for buffer in found:
@@ -75,8 +79,7 @@ def turn_tiles(
             # A product reads by a descriptor, a number that is no access to any memory.
             if not accesses(op) and op.name not in (*VIEW_OPS, *DEALLOCATION_OPS):
                 _refuse(buffer, f"who reads it by what '{op.name}' gives is not known", op, loop)
-        of_buffer = [r for r in regions if r.root and r.root.identity == identity]
-        _check_own(buffer, of_buffer, around, block, loop)
+        _check_own(buffer, of_roots[identity], around, block, loop)
     return found
 
 
@@ -89,33 +92,44 @@ def _check_own(
 ) -> None:
     """No iteration of the loop around reads what another one wrote."""
     stores = [region for region in regions if is_tensor_store(region.op)]
-    others = [region for region in regions if region not in stores]
+    others = [region for region in regions if not is_tensor_store(region.op)]
     missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
     if missing is not None:
         why = f"'{missing.read.op.name}' may read what the tile of the other group wrote"
         _refuse(buffer, why, missing.read.op, loop)
-    writes = [region for region in others if region.writes]
-    for store in stores:
-        _check_store(buffer, store, writes, around, loop)
+    if stores:
+        _check_stores(buffer, stores, [r for r in others if r.writes], around, loop)
 
 
-def _check_store(
-    buffer: BufferPlan, store: Region, writes: list[Region], around: Operation, loop: Operation
+def _check_stores(
+    buffer: BufferPlan,
+    stores: list[Region],
+    writes: list[Region],
+    around: Operation,
+    loop: Operation,
 ) -> None:
-    """In each of the loops around a store the same elements are written, before it."""
-    above = list(ancestors(store.op))
-    loops = [op for op in above[: above.index(around) + 1] if op.name == "scf.for"]
+    """In each of the loops around the stores the same elements are written, before these."""
+    first = min(store.position for store in stores)
+    nests = [_loops(store.op, around) for store in stores]
+    innermost = {nest[0] for nest in nests}
+    same = {each: SameEachTime(each) for nest in nests for each in nest}
     for write in writes:
-        if write.position > store.position or loops[0] not in ancestors(write.op):
+        if write.position > first or not innermost <= set(ancestors(write.op)):
             _refuse(buffer, f"'{write.op.name}' writes it after its store", write.op, loop)
         assert write.access is not None
-        for each in loops:
+        for each, values in same.items():
             where, holder = where_written(write.access, each)
             if holder is not None:
                 _refuse(buffer, f"a write of it stands inside of '{holder.name}'", holder, loop)
-            if SameEachTime(each).what_changes(where) is not None:
+            if values.what_changes(where) is not None:
                 why = f"which elements '{write.op.name}' writes may change from tile to tile"
                 _refuse(buffer, why, write.op, loop)
+
+
+def _loops(op: Operation, around: Operation) -> list[Operation]:
+    """The loops around an op, innermost first, up to the one over tiles."""
+    above = list(ancestors(op))
+    return [each for each in above[: above.index(around) + 1] if each.name == "scf.for"]
 
 
 def _refuse(buffer: BufferPlan, why: str, at: Operation, loop: Operation) -> None:
