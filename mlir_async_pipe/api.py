@@ -52,6 +52,7 @@ def pipeline(
     overlap_outer: bool = False,
     assume_noalias_arguments: bool = False,
     roles: Literal["auto", "together", "specialised", "ping-pong"] = "auto",
+    cluster: str = "",
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
     cache: bool = True,
@@ -68,6 +69,8 @@ def pipeline(
     `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
     `roles`: "specialised" gives tensor copies to warps that are added to the block, "ping-pong" the tiles
     around to two groups in turn as well, "together" the copies to warps that are there ("auto" leaves it to the loop).
+    `cluster`: "2,1,1" lets kernels of tensor copies have clusters of so many blocks along x, y and z,
+    where nothing says how large they are.
     `check`: "error" raises for a hazard, "warn" makes it a warning, "none" leaves the check out.
     `witnesses`: without them the records of waits have no reason and no path that attains the
     count, which saves time on large modules.
@@ -91,6 +94,7 @@ def pipeline(
         "overlap_outer": overlap_outer,
         "assume_noalias_arguments": assume_noalias_arguments,
         "roles": roles,
+        "cluster": cluster,
         "check": check,
     }
     known = _target(target)

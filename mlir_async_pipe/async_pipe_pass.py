@@ -77,7 +77,7 @@ class PipelineOptions:
     scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
     execution in this one's epilogue. `assume_noalias_arguments` takes what functions are given,
     arguments and bindings, for distinct memory. `roles` says whether warps of their own issue tensor copies, "auto"
-    leaves that to the loop. `check` makes hazards errors or warnings, or leaves
+    leaves that to the loop; `cluster` how many blocks make a cluster where their kernels do not. `check` makes hazards errors or warnings, or leaves
     the check out, and with it all that rests on proofs: no barrier is dropped then.
     """
 
@@ -90,6 +90,7 @@ class PipelineOptions:
     overlap_outer: bool = False
     assume_noalias_arguments: bool = False
     roles: Roles = field(default="auto", metadata={"choices": CHOICES[ROLES]})
+    cluster: str = ""
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 
 

@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.asked_clusters import give_clusters
 from mlir_async_pipe.expand.equal.equal_functions import EqualFunctions
 from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
@@ -66,7 +67,7 @@ class ExpandOptions:
     bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
     in this one's epilogue. `share_plans` plans loops of equal structure once, and
     expands equal functions once. `roles` replaces what loops of tensor copies say, "auto" leaves that to
-    them.
+    them; `cluster` ("2,1,1") is how many blocks make a cluster where their kernels do not say it.
     """
 
     chip: str = ""
@@ -75,6 +76,7 @@ class ExpandOptions:
     overlap_outer: bool = False
     share_plans: bool = True
     roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
+    cluster: str = ""
 
 
 @register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
@@ -85,6 +87,8 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     copy, which the module becomes in the end: an error leaves it as it was."""
     limits = _limits(options, session)
     loops = scheduled_loops(module)
+    if options.cluster:
+        give_clusters(loops, options.cluster)
     if len(innermost(loops)) == len(loops) and not options.overlap_outer:
         _expand_all(module, loops, options, limits, session)
         return

@@ -104,6 +104,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("report", "what was found and done", "FORMAT", choices=REPORT_FORMATS, group=OURS),
     Flag("report-file", "where the report goes (default: stderr)", "FILE", group=OURS),
     Flag("smem-limit", "workgroup memory that a block may use", "BYTES", group=OURS),
+    Flag("cluster", "blocks that make a cluster where kernels do not say it", "X,Y,Z", group=OURS),
     Flag(
         "check",
         "hazards are errors or warnings",

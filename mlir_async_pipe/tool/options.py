@@ -81,6 +81,7 @@ class Options:
     report: str = ""
     report_file: str = "-"
     smem_limit: int | None = None
+    cluster: str = ""
     check: str = "error"
     check_only: bool = False
     suggest: bool = False

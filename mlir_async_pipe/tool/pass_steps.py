@@ -74,7 +74,7 @@ def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> Nest:
 def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool) -> list[Step]:
     """The steps of `pipeline`; with `single` each pass is a step of its own.
 
-    `defaults` are values (chip, smem_limit) for options of our passes that the text leaves out.
+    `defaults` are values (chip, smem_limit, cluster) for options of our passes that the text leaves out.
     Raises UsageError (unknown-pass, bad-pass-options, unknown-option, bad-option-value).
     """
     steps: list[Step] = []

@@ -223,6 +223,8 @@ def _defaults(work: Work) -> dict[str, Any]:
         defaults["chip"] = work.target.chip.name
     if work.options.smem_limit is not None:
         defaults["smem_limit"] = work.options.smem_limit
+    if work.options.cluster:
+        defaults["cluster"] = work.options.cluster
     if work.options.cost:
         defaults["cost"] = work.options.cost
     return defaults

@@ -60,6 +60,13 @@ def cluster_size(function: Operation) -> Size | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
+def set_cluster_size(function: Operation, size: Size) -> None:
+    """Let a function say how large the clusters are that run it."""
+    own = {"gpu.func": CLUSTER_SIZES[0], "llvm.func": CLUSTER_SIZES[2]}
+    name = own.get(function.name, CLUSTER_SIZES[1])
+    function.attributes[name] = ir.DenseI32ArrayAttr.get(list(size), function.context)
+
+
 def launched_sizes(root: Operation) -> Launches:
     """For each kernel that a gpu.launch_func below `root` names, the block sizes of all."""
     return sizes_of(launches_below(root), "block")

@@ -21,6 +21,9 @@ from mlir_async_pipe.checker.phases.unknown_products import mentions
 from mlir_async_pipe.checker.step_graph import Edge, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
 
+# Places where paths meet that a state may pass, for each of its roles.
+UNASKED = 16
+
 
 class Turn(NamedTuple):
     """A loop on a path: the number of its iteration (None: any), what it advances by, and the
@@ -96,7 +99,8 @@ class Strand:
 class PathState:
     """A state that steps change. `given` are the values that no step makes, `turns` the loops
     around, `sides` the branches on threads around; `others` are the roles that do not run now.
-    `doubtful`: it need not exist."""
+    `doubtful`: it need not exist. `split`: its path did since it was asked last whether it is new, and
+    it has `passed` so many places since where it might have been."""
 
     given: Callable[[int], Value]
     memory: AsyncMemory
@@ -110,9 +114,12 @@ class PathState:
     others: tuple[Strand, ...] = ()
     meeting: tuple[int, int] | None = None
     acted: bool = False
+    split: bool = False
+    passed: int = 0
 
     def copy(self, known: Knowledge | None = None) -> PathState:
-        """A state that can be changed on its own."""
+        """A state that can be changed on its own, on another path if something else is `known` there."""
+        self.split |= known is not None
         return replace(
             self,
             env=dict(self.env),
@@ -122,6 +129,20 @@ class PathState:
             turns=dict(self.turns),
             others=tuple(strand.copy() for strand in self.others),
         )
+
+    def is_asked(self, begins: bool) -> bool:
+        """Of blocks of a cluster, whether to ask here if the state is new; `begins`: an iteration does.
+
+        What all of them know of each other is long. As long as a path does not split, its states repeat if
+        those do in which its first role begins an iteration: so only they are asked, or those after many
+        others. Who asks less follows more, never less."""
+        first = all((self.mask or 0) < (r.mask or 0) for r in self.others if r.handed is None)
+        self.passed += 1
+        often = self.passed > UNASKED * (1 + len(self.others))
+        if not (self.split or often or (begins and first)):
+            return False
+        self.split, self.passed = False, 0
+        return True
 
     def shape_and_heard(self) -> tuple[Hashable, Heard]:
         """What is equal for the same state, beside what warps have heard of each other."""

@@ -313,7 +313,7 @@ class PhasePaths:
             raise NotFollowedError("unknown-loop")
         if rest is None:
             state.doubtful |= self.witness or (self.loops.roles and state.is_role)
-            self._take(out, state.copy())
+            self._take(out, state.copy(state.known.copy()))
         elif not state.known.at_least_one(rest):
             if self.loops.may_end(state, rest):
                 state.known.learn_residue(rest, self.loops.modulus)
@@ -336,6 +336,7 @@ class PhasePaths:
             elif kind == "back":
                 self.loops.repeat(state, number, [target for target, _ in way.assigns])
                 again = True
+                self.seen.heads.add(way.target)
             else:
                 self.loops.leave(state, number)
         if again and state.others:

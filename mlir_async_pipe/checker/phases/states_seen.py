@@ -21,14 +21,19 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 @dataclass
 class StatesSeen:
     """States by block and shape, with what was heard in all that are `merged`; `waiting`: to go on from,
-    the oldest first."""
+    the oldest first. `heads` are blocks with which iterations begin."""
 
     merged: bool
     heard: dict[tuple[int, Hashable], Heard] = field(default_factory=dict)
     waiting: dict[tuple[int, Hashable], PathState] = field(default_factory=dict)
+    heads: set[int] = field(default_factory=set)
 
     def goes_on(self, block: int, state: PathState) -> bool:
-        """Whether a state is new, and goes on at once."""
+        """Whether a state is new, or not asked, and goes on at once."""
+        memory = state.memory
+        is_of_cluster = isinstance(memory, RoleMemory) and memory.blocks.threads
+        if is_of_cluster and not state.is_asked(block in self.heads):
+            return True
         shape, heard = state.shape_and_heard()
         if not self.merged:
             before = len(self.heard)
@@ -39,8 +44,8 @@ class StatesSeen:
             heard = least(known, heard)
             if heard == known:
                 return False
-            assert isinstance(state.memory, RoleMemory)
-            lower(state.memory, heard)
+            assert isinstance(memory, RoleMemory)
+            lower(memory, heard)
         self.heard[block, shape] = heard
         self.waiting[block, shape] = state
         return False

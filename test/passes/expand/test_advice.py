@@ -36,8 +36,8 @@ TENSOR_COPIES = frozenset(
 )
 # test_stores.py follows it.
 STORES = {"store-not-overlapped"}
-# test_clusters.py follows it.
-CLUSTERS = {"cluster-unsupported"}
+# test_clusters.py, test_cluster_together.py and test_asked_clusters.py follow it.
+CLUSTERS = {"cluster-unsupported", "cluster-conflict", "bad-usage"}
 ELSEWHERE = {
     "unknown-annotation",
     "not-a-loop",

@@ -139,7 +139,7 @@ def test_the_cluster_goes_to_machine_code():
 def test_a_launch_is_its_kernel_s_cluster():
     """The number of a thread is an argument there."""
     launched = re.sub(
-        r"(?s)func.func @f\((.*?)\) attributes \{.*?\}\} \{(.*)  return\n\}",
+        r"(?s)func.func @f\((.*?)\) attributes \{.*?\} \{(.*)  return\n\}",
         r"""func.func @f(\1) {
   %one = arith.constant 1 : index
   %two = arith.constant 2 : index
@@ -152,10 +152,15 @@ def test_a_launch_is_its_kernel_s_cluster():
 }""",
         HALVES.text(),
     )
+    assert "gpu.launch" in launched
     module = parse(launched)
-    pipeline(module, check="error")
-    for completion in machine.COMPLETIONS:
-        assert HALVES.wrong(module, completion) == []
+    report = pipeline(module, check="error")
+    # Nobody says there that a grid is one cluster: its blocks store by their place in theirs.
+    assert [hazard.code for hazard in report.of("hazards")] == ["cross-block"]
+    text = str(module)
+    assert text.count("nvvm.mapa") == text.count("try_wait") == 2
+    # Only the input asks for it.
+    assert text.count("gpu.thread_id") == 1
 
 
 ANOTHER = """  %line = memref.alloc() : memref<64xf32, #gpu.address_space<workgroup>>
@@ -232,3 +237,15 @@ def test_commits_of_products_give_slots_back_to_one_block():
     with pytest.raises(AsyncPipeError, match="commits of products") as refused:
         pipeline(parse(text), check="none", target="nvvm:sm_100a")
     assert refused.value.code == "cluster-unsupported"
+
+
+def test_who_follows_the_advice_gets_a_pipeline():
+    """The predicate of thread 0, and blocks of whole warps."""
+    wrong, _, words = REFUSALS["blocks of parts of warps"]
+    with pytest.raises(AsyncPipeError) as refused:
+        pipeline(wrong.parsed(), check="none")
+    told = [note.message for note in refused.value.diagnostic.notes]
+    assert any(words in note and "gpu.thread_id x == 0" in note for note in told)
+    module = HALVES.parsed()
+    pipeline(module, check="error")
+    assert HALVES.wrong(module, "late") == []

@@ -14,6 +14,7 @@ import pytest
 from helpers.check_harness import check_module, check_text
 from helpers.cluster_loops import MEET, ClusterLoop
 from helpers.machine_programs import parse
+from helpers.nvvm_tensor_loops import CONVERSIONS, converted
 from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
@@ -84,6 +85,36 @@ def test_a_block_waits_for_the_readers_of_its_own_copies_alone():
     pipeline(module, check="none")
     assert len(re.findall(r"mbarrier.init .*%c4, predicate", str(module))) == 3
     assert str(module).count("nvvm.mapa") == 4
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize("roles", ["specialised", "together"])
+def test_a_whole_tile_for_all_blocks_in_nvvm_s_form_is_pipelined_proven_and_right(
+    roles, conversion
+):
+    loop = replace(
+        ISSUED_BY_ONE,
+        annotations=f'async_pipe.roles = "{roles}"',
+        changes=(
+            ("    %to = memref.subview", "    %unused = memref.subview"),
+            ("to %to multicast", "to %tile multicast"),
+            ("-> memref<64xf32, strided<[1], offset: ?>", "-> memref<64xf32"),
+        ),
+    )
+    module = parse(converted(loop.parsed(), conversion))
+    report = pipeline(module, check="error")
+    assert "nvgpu.tma.async.load" not in str(module)
+    assert [check.unknown for check in report.of("checks")] == [0]
+    for completion in machine.COMPLETIONS:
+        assert loop.wrong(module, completion) == []
+
+
+def test_a_share_in_nvvm_s_form_is_refused_where_it_is_named():
+    """Its pointer is made of the offset in a memref's descriptor, which no slot can be added to."""
+    with pytest.raises(AsyncPipeError, match="names it in a way") as refused:
+        pipeline(parse(converted(HALVES.parsed(), CONVERSIONS[1])), check="none")
+    assert refused.value.code == "escapes"
+    assert refused.value.diagnostic.place.line > 0
 
 
 MUTANTS = {

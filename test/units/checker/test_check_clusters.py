@@ -3,7 +3,7 @@
 The machine runs the same ring, and finds each of these faults (test_machine_clusters.py).
 
 Covers: checker/phases/cluster_blocks.py, checker/phases/cluster_memory.py,
-checker/phases/thread_barriers.py, checker/phases/role_phases.py, checker/async_proxy.py,
+checker/phases/thread_barriers.py, checker/phases/path_state.py, checker/phases/role_phases.py, checker/async_proxy.py,
 checker/kernel.py, vocabulary/launch_ids.py
 """
 
@@ -15,7 +15,10 @@ import pytest
 
 from helpers import cluster_rings
 from helpers.check_harness import Checked, check_text
+from helpers.cluster_loops import ClusterLoop
 from helpers.cluster_rings import ANY_TRIPS, ISSUED_BY_ONE, RELAXED, ring_sizes
+from mlir_async_pipe import pipeline
+from mlir_async_pipe.checker.phases.path_state import PathState
 
 
 def checked(**changes: str) -> Checked:
@@ -129,6 +132,26 @@ def test_what_is_not_followed_is_unknown_with_a_reason(changes, reason):
     found = checked(**changes)
     assert not found.unsafe and found.unknown
     assert reason in reasons(found)
+
+
+def test_blocks_that_go_on_in_step_are_compared_once_an_iteration(monkeypatch):
+    """Not in each of their iterations: what they know of each other grows with their square."""
+    asked: list[int] = []
+    shape = PathState.shape_and_heard
+
+    def counted(state: PathState) -> Any:
+        asked.append(1)
+        return shape(state)
+
+    monkeypatch.setattr(PathState, "shape_and_heard", counted)
+    found = []
+    for blocks in (2, 4, 8):
+        asked.clear()
+        mask = f"%mask = arith.constant {(1 << blocks) - 1} : i16"
+        module = ClusterLoop((blocks, 1), parts=blocks, mask=mask).parsed()
+        pipeline(module, check="error")
+        found.append(len(asked))
+    assert found[2] < 1.3 * found[0]
 
 
 EXCHANGE = """
