@@ -17,10 +17,13 @@ import pytest
 from helpers.machine_programs import parse
 from helpers.paths import ROOT
 from helpers.tensor_kernels import Ring
-from mlir_async_pipe import check
+from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.checker.phases.states_seen import StatesSeen
 
 sys.path.insert(0, str(ROOT / "examples"))
+from generate_blackwell_gemm import BlackwellGemm
+from generate_hopper_gemm import HopperGemm
+
 from helpers.tensor_role_kernels import RoleGemm
 
 pytestmark = pytest.mark.slow
@@ -63,3 +66,26 @@ def test_states_of_a_ring_grow_as_its_slots_do(states):
     ring = Ring(in_flight=1, tiles=3, reader="products", specialised=True, counted=False)
     two, four, six = (states(replace(ring, slots=n).text()) for n in (2, 4, 6))
     assert six - four <= 2 * (four - two)
+
+
+ROLES = {"persistent": True, "roles": "specialised"}
+
+
+@pytest.mark.parametrize(
+    ("gemm", "options"),
+    [
+        (BlackwellGemm(stages=3, **ROLES), {}),
+        (BlackwellGemm(stages=4, in_flight=3, persistent=True), {}),
+        (HopperGemm(stages=5, in_flight=3, **ROLES), {}),
+        (HopperGemm(persistent=True), {"overlap_outer": True}),
+    ],
+    ids=[
+        "two versions of the sums",
+        "tensor memory, three in flight",
+        "three in flight",
+        "overlapped",
+    ],
+)
+def test_what_a_generator_writes_is_proven(gemm, options):
+    found = pipeline(parse(gemm.module()), check="warn", **options).of("checks")
+    assert [(one.unsafe, one.unknown) for one in found] == [(0, 0)]

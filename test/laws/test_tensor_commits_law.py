@@ -1,6 +1,6 @@
 """Random loops of products in tensor memory give NumPy's result when pipelined, in every completion:
 types, swizzles, orders, slots, products in flight, trip counts from 0 to three rings, tile after tile. The
-checker calls none of them unsafe.
+checker proves them.
 
 Covers: expand/write/ring_commits.py, loops/tensor_commits.py
 """
@@ -43,10 +43,7 @@ def test_a_random_loop_is_right_when_it_is_pipelined(seed):
         gemm.module().replace("async_pipe.num", f'async_pipe.issue = "{issue}", async_pipe.num')
     )
     report = pipeline(module, check="warn")
-    # Of five slots and more in tile after tile there may be more states than the checker follows.
-    assert [(found.unsafe, set(found.reasons) <= {"budget"}) for found in report.of("checks")] == [
-        (0, True)
-    ]
+    assert [(found.unsafe, found.unknown) for found in report.of("checks")] == [(0, 0)]
     (record,) = report.of("loops")
     slots = record.buffers[0].versions
     for completion, schedule in MOODS:

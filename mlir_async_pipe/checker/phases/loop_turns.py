@@ -20,6 +20,7 @@ from mlir_async_pipe.checker.phases.amounts import form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value
 from mlir_async_pipe.checker.phases.open_questions import ModulusError, UndecidedError
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
@@ -62,6 +63,16 @@ class LoopTurns:
         """Numbers are known modulo a multiple of `by`. Raises ModulusError."""
         if self.modulus % by:
             raise ModulusError(by)
+
+    def suppose_steps(self, known: Knowledge, given: Callable[[int], Value]) -> None:
+        """The step that a kernel gets for a loop of its first block is 1 or more, for else nobody says
+        what happens: before the loop too, where a pipeline of it begins."""
+        for loop in self.flow.loops:
+            if loop.step is None or loop.unsigned:
+                continue
+            step, (_, value) = given(loop.step), self.flow.values[loop.step]
+            if isinstance(step, Form) and loop.place.block == value.owner:
+                known.suppose(step)
 
     def check_bounds(self, state: PathState, number: int) -> None:
         """Threads of a role that run a loop between bounds of their own are roles of their own.

@@ -67,8 +67,8 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
-# So many times that where one state stands for many.
-MERGED = 2
+# So many times that where threads go one way, or one state stands for many.
+ONE_WAY = 2
 # So many times that where there is a path for each remainder of a number.
 BY_RESIDUES = 2
 # The first step of a block that a state has arrived at before.
@@ -130,11 +130,12 @@ class PhasePaths:
             kind = ClusterMemory if blocks.threads else RoleMemory
             memory = kind(everybody, clocks=clocks, log=self.log, blocks=blocks)
         known = Knowledge(beside_roles=self.classes is not None)
+        self.loops.suppose_steps(known, self.numbers.given)
         start = PathState(self.numbers.given, memory, everybody, known=known)
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        self.steps, steps = STEPS * (MERGED if self.merged else 1), 0
+        self.steps, steps = STEPS * (1 if self.classes and not self.merged else ONE_WAY), 0
         while self.work or self.seen.waiting:
             if not self.work:
                 number, state = self.seen.next()

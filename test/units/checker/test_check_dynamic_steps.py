@@ -18,7 +18,11 @@ from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import pipeline
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.called_functions import Callees
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.kernel_flow import build
+from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.unknown_products import (
     exact_quotient,
@@ -71,6 +75,63 @@ WRONG = {
     "a tile too few": (GUARD, r"arith.subi \1, %c3 : index", {"deadlock"}),
     "an iteration too many": (SPAN, r"\1 = arith.subi \2, %c0 : index\n\3 \1", {"unwaited-copy"}),
 }
+
+
+def of_typed_step(loop: TensorLoop, type: str) -> str:
+    """The pipeline of a loop from %low to %upper by %by, numbers of that type."""
+    text = loop.text().replace("%upper: index)", "%upper: T, %by: T, %low: T)")
+    head, _, rest = text.partition("scf.for %x = %i0 to %upper step %i1")
+    before, line, start = head.rpartition("\n")
+    inside, brace, rest = rest.partition("{")
+    cast = "%{0} = arith.index_cast %{1} : T to index\n"
+    text = before + line + cast.format("from_low", "low") + cast.format("by_one", "by") + start
+    text += (
+        f"scf.for %y = %low to %upper step %by{inside} : T {brace}\n{cast.format('x', 'y')}{rest}"
+    )
+    text = text.replace("arith.subi %x, %i0", "arith.subi %x, %from_low").replace(
+        ": T", f": {type}"
+    )
+    module = parse(text.replace("arith.divui %from, %i1", "arith.divui %from, %by_one"))
+    pipeline(module, check="none")
+    return str(module)
+
+
+@pytest.mark.parametrize("type", ["i32", "i64"])
+@pytest.mark.parametrize("name", ["loads", "copies first", "products", "roles"])
+def test_a_pipeline_of_i32_or_i64_is_proven_whatever_the_step(name: str, type: str) -> None:
+    """The kernel comes to the loop, so the step is 1 or more before it, too."""
+    assert verdict(check_module(parse(of_typed_step(RIGHT[name], type))).report) == "safe"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (r"nvgpu\.mbarrier\.try_wait[^\n]*", "read-in-flight"),
+        (r"gpu\.barrier", "init-not-visible"),
+        (r"nvgpu\.mbarrier\.arrive\.expect_tx[^\n]*", "deadlock"),
+    ],
+)
+def test_a_wrong_one_of_i32_is_named(left_out: str, expected: str) -> None:
+    text = of_typed_step(LOADS, "i32")
+    assert expected in codes(check_module(parse(re.sub(left_out, "", text, count=1))).report)
+
+
+@pytest.mark.parametrize(("inside", "least"), [("", 1), ("scf.if %run {", None)])
+def test_of_a_loop_that_may_be_left_out_no_step_is_supposed(inside: str, least: int | None) -> None:
+    end = "}" if inside else ""
+    module = parse(f"""
+func.func @f(%run: i1, %upper: i32, %by: i32) {{
+  %low = arith.constant 0 : i32
+  {inside}
+  scf.for %x = %low to %upper step %by : i32 {{}}
+  {end}
+  return
+}}""")
+    flow = build(module.body.operations[0].operation, Callees())
+    (loop,) = flow.loops
+    known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.step))
+    LoopTurns(flow, 1, exact=False).suppose_steps(known, lambda number: step)
+    assert known.bounds(step)[0] == least
 
 
 @pytest.mark.parametrize("name", WRONG)
