@@ -7,7 +7,8 @@ for what is quadratic, and 2.15 times the time for doubling the largest size lea
 
 Covers: expand/plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
 checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py,
-expand/plan/store_tiles.py, dependence/same_each_time.py, expand/write/carried_ring.py
+expand/plan/store_tiles.py, dependence/same_each_time.py, expand/write/carried_ring.py,
+expand/plan/role_turns.py, expand/plan/role_nest.py, expand/write/write_turns.py
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from helpers.machine_programs import parse
 from helpers.many_stores import stored_loop, stores_kernel
+from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.expand.write import carried_ring
@@ -241,6 +245,70 @@ def test_twice_the_loops_of_tensor_copies_take_twice_the_calls() -> None:
                     run(name, module, session)
 
             return calls_in(run_both)
+
+    calls_of(1)
+    one, two, four = (calls_of(10 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
+def in_turn(first: str = "", last: str = "", after: str = "", carried: int = 0) -> str:
+    """Two groups in turn: a tile begins with arithmetic that gives `%first`, and ends with `last`."""
+    numbers, types = range(carried), ", index" * carried
+    starts, ends = (
+        ", ".join(("", *(form.format(k) for k in numbers))) for form in ("%a{} = %i0", "%d{}")
+    )
+    made = "".join(f"%d{k} = arith.addi %a{k}, %i1 : index\n" for k in numbers)
+    changes = {
+        "%end = scf.for": f"%end:{carried + 1} = scf.for",
+        "%phase0 = %false) -> (i1)": f"%phase0 = %false{starts}) -> (i1{types})",
+        "%first = arith.muli %e, %i4 : index": first or "%first = arith.muli %e, %i4 : index",
+        "scf.yield %r#1 : i1": f"{last}{made}scf.yield %r#1{ends} : i1{types}",
+        "return": f"{after}return",
+    }
+    text = IN_TURN.text()
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+def chain(op: str, values: list[str]) -> str:
+    """%first, made of values one after the other."""
+    names = ["%e", *(f"%q{k}" for k in range(len(values) - 1)), "%first"]
+    return "".join(
+        f"{made} = arith.{op} {before}, {value} : index\n"
+        for (before, made), value in zip(pairwise(names), values, strict=True)
+    )
+
+
+IN_TURN = TensorLoop((Box(2, 32),), roles="ping-pong", static=True, executions=4)
+TURNS: dict[str, Callable[[int], str]] = {
+    "numbers of a tile": lambda n: in_turn(first=chain("addi", ["%i1"] * n)),
+    "stores of a tile": lambda n: in_turn(
+        last="memref.store %zero, %out[%e, %t] : memref<?x64xf32>\n" * n
+    ),
+    "numbers after all tiles": lambda n: in_turn(
+        after="".join(f"%z{k} = arith.addi %t, %i1 : index\n" for k in range(n))
+    ),
+    "numbers carried around": lambda n: in_turn(
+        first=chain("xori", [f"%a{k}" for k in range(n)]), carried=n
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", TURNS)
+def test_twice_the_tile_of_groups_in_turn_takes_twice_the_calls(shape: str) -> None:
+    def calls_of(size: int) -> int:
+        with new_context():
+            module, session = parse(TURNS[shape](size)), Session()
+
+            def run_both() -> None:
+                for name in ("async-pipe-schedule", "async-pipe-expand"):
+                    run(name, module, session)
+
+            counted = calls_in(run_both)
+            assert "nvvm.barrier.arrive" in str(module)
+            return counted
 
     calls_of(1)
     one, two, four = (calls_of(10 * times) for times in (1, 2, 4))

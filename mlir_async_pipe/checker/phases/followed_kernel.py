@@ -11,7 +11,9 @@ if numbers of the kernel are found (`witness_numbers`) with which it is met.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import chain, islice
 from math import lcm
@@ -49,6 +51,20 @@ class Followed:
     roles: RoleLog = field(default_factory=dict)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """States hold no circles, and those that were met are kept: looking for garbage among them would take a
+    third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def follow(
     flow: Flow,
     sites: Sites,

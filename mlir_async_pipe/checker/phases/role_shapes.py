@@ -17,6 +17,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import and_
 from typing import NamedTuple
 
+from mlir_async_pipe.checker.phases.arrivals import Key
+from mlir_async_pipe.checker.phases.role_log import NAMED
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import Shared
 from mlir_async_pipe.checker.phases.tensor_roles import Read
@@ -114,10 +116,12 @@ def _phases(memory: RoleMemory) -> dict[int, set[int]]:
     return {column: {phase for phase in phases if phase >= 0} for column, phases in found.items()}
 
 
-def _shape(key: Hashable, one: Shared, phases: list[list[int]]) -> Hashable:
+def _shape(key: Key, one: Shared, phases: list[list[int]]) -> Hashable:
+    # No wait at a barrier of threads has a parity.
+    parity = None if key[0] == NAMED else one.over % 2
     return (
         key,
-        *(one.needs, one.init, one.by, one.column, one.fenced, one.over % 2, one.running),
+        *(one.needs, one.init, one.by, one.column, one.fenced, parity, one.running),
         *(one.arrived_by, one.commits),
         tuple((end.by, end.later, end.op) for end in one.ends),
         tuple((wait.number, wait.op, wait.parity, wait.again) for wait in one.waits),

@@ -390,6 +390,7 @@ class Refusal:
     loop: TensorLoop = LOADS
 
 
+GROUP = "!nvgpu.mbarrier.group<memorySpace = WG>"
 REFUSALS = [
     Refusal("roles-unsupported", "%flip", "%flip", "no loop", replace(LOADS, executions=1)),
     Refusal("roles-unsupported", "%flip", "%flip", "more than one", replace(LOADS, executed="odd")),
@@ -405,6 +406,14 @@ REFUSALS = [
         "%line = memref.alloc() : memref<64xf32, WG>\n"
         "memref.store %zero, %line[%t] : memref<64xf32, WG>\nscf.yield %r#1 : i1",
         "it is made in the loop around",
+    ),
+    Refusal(
+        "roles-unsupported",
+        "scf.yield %r#1 : i1",
+        f"%others = nvgpu.mbarrier.create -> {GROUP}\n"
+        f"%token = nvgpu.mbarrier.arrive %others[%i0] : {GROUP} -> !nvgpu.mbarrier.token\n"
+        "scf.yield %r#1 : i1",
+        "'nvgpu.mbarrier.arrive' is about an mbarrier that both groups would use",
     ),
     Refusal(
         "roles-unsupported",

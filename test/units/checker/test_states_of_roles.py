@@ -127,3 +127,26 @@ def test_who_has_heard_the_same_is_lowered_to_the_same(met):
         same = one.copy()
         lower(same, heard)
         assert shape_and_heard(same) == (shape, heard)
+
+
+def phases_over(times: int, names: dict, *, named: bool) -> RoleMemory:
+    """Two warps have met so many times, at a barrier that has a number, or each at one mbarrier."""
+    memory = started()
+    memory.names = names
+    for number in range(times):
+        if named:
+            phases = [memory.join_barrier(3, 1, warp, 64) for warp in WARPS[:2]]
+            for warp, phase in zip(WARPS[:2], phases, strict=True):
+                memory.meet_at(3, phase, 1, warp)
+        else:
+            memory.arrive(BARRIERS[0], 1, 1, 1, 0)
+            memory.wait(BARRIERS[0], 2, LANES, number % 2)
+    return memory
+
+
+def test_only_mbarriers_have_a_parity() -> None:
+    names: dict = {}
+    two, three = (shape_and_heard(phases_over(n, names, named=True)) for n in (2, 3))
+    assert two == three
+    two, three, four = (shape_and_heard(phases_over(n, names, named=False))[0] for n in (2, 3, 4))
+    assert two != three and two == four
