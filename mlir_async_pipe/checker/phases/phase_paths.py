@@ -67,10 +67,9 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
-# So many times that where threads go one way, or one state stands for many.
-ONE_WAY = 2
-# So many times that where there is a path for each remainder of a number.
-BY_RESIDUES = 2
+# So many times that where threads go one way, or one state stands for many; and where there is a path
+# for each remainder of a number.
+ONE_WAY, BY_RESIDUES = 2, 2
 # The first step of a block that a state has arrived at before.
 ARRIVED = -1
 
