@@ -234,7 +234,8 @@ class BlackwellGemm(TensorGemm):
                 w.line("}")
                 to = w.add("c", at_n, w.constant(first))
                 w.line(
-                    f"vector.store %v_{part}_{first}, %C[{at_row}, {to}] : memref<?x?xf32>, {kind}"
+                    f"vector.store %v_{part}_{first}, %C[{at_row}, {to}] {{alignment = 16 : i64}} : "
+                    f"memref<?x?xf32>, {kind}"
                 )
         w.line("nvvm.tcgen05.fence <before>")
         w.line("gpu.barrier")

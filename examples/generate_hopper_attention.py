@@ -37,7 +37,6 @@ from tensor_tiles import (
     Product,
     Tile,
     i32,
-    i64,
     tensor_maps,
     warpgroup_number,
 )
@@ -214,22 +213,18 @@ class HopperAttention:
     # -- products ------------------------------------------------------------------------------
 
     def _scores(self, w: Writer, keys: str) -> str:
-        a = self.tiles["Q"].descriptor(w)
-        return self._group(w, self.scores, a, keys, "%no_scores", adds=False)
+        return self._group(w, self.scores, "", keys, "%no_scores", adds=False)
 
     def _output(self, w: Writer, values: str, sums: str, slot: str) -> str:
-        a = self.tiles["P"].descriptor(w)
-        number = w.value("slot_i", f"arith.index_cast {slot} : index to i64")
-        size = i64(w, self.tiles["P"].bytes // 16)
-        offset = w.value("slot_at", f"arith.muli {number}, {size} : i64")
-        a = w.value("p_tile", f"arith.addi {a}, {offset} : i64")
-        return self._group(w, self.output, a, values, sums, adds=True)
+        at = w.mul("slot_at", slot, self.tiles["P"].bytes)
+        return self._group(w, self.output, at, values, sums, adds=True)
 
-    def _group(self, w: Writer, product: Product, a: str, right: str, sums: str, adds: bool) -> str:
-        """All k of a product, as a group that is left in flight."""
-        b = self.tiles[right].descriptor(w)
+    def _group(self, w: Writer, product: Product, at: str, right: str, sums: str, adds: bool) -> str:
+        """All k of a product, A from byte `at` of its tiles on, as a group that is left in flight."""
         if self.warpgroups > 1:
-            a = product.a.of_group(w, a, MMA_M)
+            part = product.a.of_group(w, MMA_M)
+            at = w.add("part_at", at, part) if at else part
+        a, b = product.a.descriptor(w, further=at), self.tiles[right].descriptor(w)
         for step in range(product.a.steps):
             left = product.a.moved(w, a, step)
             right_at = product.b.moved(w, b, step)
@@ -312,7 +307,10 @@ class HopperAttention:
                 pair = [w.value("y", f"arith.mulf {x}, {factors[half]} : f32") for x in pair]
                 both = w.value("v", f"vector.from_elements {', '.join(pair)} : vector<2xf32>")
                 column = w.add("c", "%pair", w.constant(8 * number))
-                w.line(f"vector.store {both}, %O[%head, {at}, {column}] : {self._o}, vector<2xf32>")
+                w.line(
+                    f"vector.store {both}, %O[%head, {at}, {column}] {{alignment = 8 : i64}} : "
+                    f"{self._o}, vector<2xf32>"
+                )
 
 
 def main() -> None:

@@ -235,9 +235,8 @@ class HopperGemm(TensorGemm):
 
     def _products(self, w: Writer, sums: list[str]) -> list[str]:
         """Steps of 32 bytes of k for each part of 64 rows, in one group; returns the new sums."""
-        a, b = self.left.descriptor(w), self.right.descriptor(w)
-        if self.warpgroups > 1:
-            a = self.left.of_group(w, a, self.parts * MMA_M)
+        part = self.left.of_group(w, self.parts * MMA_M) if self.warpgroups > 1 else ""
+        a, b = self.left.descriptor(w, further=part), self.right.descriptor(w)
         w.line("nvvm.wgmma.fence.aligned")
         found = list(sums)
         for step in range(self.left.steps):

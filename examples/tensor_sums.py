@@ -47,7 +47,8 @@ class Sums:
         for pair, part, half, j in self._pairs(w):
             at = w.add("r", row, w.constant(part * MMA_M + half * 8))
             to = w.add("c", column, w.constant(LINES * j))
-            w.line(f"vector.store {pair}, %C[{at}, {to}] : {c}, {self._kind}")
+            aligned = f"{{alignment = {2 * ELEMENTS[self.out][1]} : i64}}"
+            w.line(f"vector.store {pair}, %C[{at}, {to}] {aligned} : {c}, {self._kind}")
 
     def store_tile(self, w: Writer, at_m: str, at_n: str) -> None:
         """To the tile, and from there to the map %C, by thread 0, which waits until it is read."""

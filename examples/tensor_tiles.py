@@ -77,6 +77,16 @@ FULL = Mbarrier()
 
 
 @dataclass(frozen=True)
+class Descriptor:
+    """A matrix descriptor: the value of its lower half, and the constant upper one. Addresses are added to
+    the lower half alone: in 32 bits that is one instruction, and of a 64-bit sum with all bits ptxas before
+    13.1 may lose the upper half (docs/gpu.md)."""
+
+    low: str
+    high: int
+
+
+@dataclass(frozen=True)
 class Tile:
     """`rows` of M or N and `depth` k in the buffer %<name>_shared; `tensor` is the map that it is
     copied by, its own where none is named, and `slots` are as many of them; a line has `widest` bytes at
@@ -180,10 +190,10 @@ class Tile:
             f"%{self.name}_shared, predicate = %first : {self.map}, {full.kind} -> {self.buffer}"
         )
 
-    def descriptor(self, w: Writer, always: int = 0) -> str:
-        """Bits 0 to 13 the address, 16 to 29 the offset to the next panel (MN-major), 32 to 45 that to
-        the next eight lines, all in units of 16 bytes; bits 62 and 63 the swizzle; and those that are
-        `always` set."""
+    def descriptor(self, w: Writer, always: int = 0, further: str = "") -> Descriptor:
+        """Bits 0 to 13 the address, `further` bytes on, 16 to 29 the offset to the next panel (MN-major), 32
+        to 45 that to the next eight lines, all in units of 16 bytes; bits 62 and 63 the swizzle; and those
+        that are `always` set."""
         leading = 16 if self.by_k else self.lines * self.line
         bits = leading // 16 << 16 | LINES * self.line // 16 << 32 | SWIZZLES[self.line] << 62
         bits |= always
@@ -192,25 +202,25 @@ class Tile:
             f"{low}_pointer",
             f"memref.extract_aligned_pointer_as_index %{self.name}_shared : {self.buffer} -> index",
         )
+        if further:
+            pointer = w.add(f"{low}_further", pointer, further)
         address = w.value(f"{low}_address", f"arith.index_cast {pointer} : index to i32")
         shifted = w.value(f"{low}_shifted", f"arith.shrui {address}, {i32(w, 4)} : i32")
         place = w.value(f"{low}_place", f"arith.andi {shifted}, {i32(w, 0x3FFF)} : i32")
-        wide = w.value(f"{low}_wide", f"arith.extui {place} : i32 to i64")
-        return w.value(f"{low}_tile", f"arith.ori {wide}, {i64(w, bits)} : i64")
+        first = w.value(f"{low}_low", f"arith.ori {place}, {i32(w, bits & 0xFFFFFFFF)} : i32")
+        return Descriptor(first, bits >> 32 << 32)
 
-    def of_group(self, w: Writer, descriptor: str, rows: int) -> str:
-        """The descriptor of a warpgroup, each of which has so many rows of a K-major tile."""
-        group = w.value("group_i", "arith.index_cast %group : index to i64")
-        size = i64(w, rows * self.line // 16)
-        offset = w.value("rows", f"arith.muli {group}, {size} : i64")
-        return w.value("a_group", f"arith.addi {descriptor}, {offset} : i64")
+    def of_group(self, w: Writer, rows: int) -> str:
+        """How many bytes on the part of warpgroup %group is, each with so many rows of a K-major tile."""
+        return w.mul("rows", "%group", rows * self.line)
 
-    def moved(self, w: Writer, descriptor: str, step: int, rows: int = 0) -> str:
+    def moved(self, w: Writer, descriptor: Descriptor, step: int, rows: int = 0) -> str:
         """The descriptor of a later step of k, and of later rows of a K-major tile."""
-        size = self.step(step) + rows * self.line
-        if size == 0:
-            return descriptor
-        return w.value("step", f"arith.addi {descriptor}, {i64(w, size // 16)} : i64")
+        low, size = descriptor.low, self.step(step) + rows * self.line
+        if size:
+            low = w.value("step", f"arith.addi {low}, {i32(w, size // 16)} : i32")
+        wide = w.value("wide", f"arith.extui {low} : i32 to i64")
+        return w.value("matrix", f"arith.ori {wide}, {i64(w, descriptor.high)} : i64")
 
 
 @dataclass(frozen=True)

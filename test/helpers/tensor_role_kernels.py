@@ -193,12 +193,12 @@ class RoleGemm(BlackwellGemm):
             )
             with w.block(f"{inner} : i32"):
                 self._wait(w, "wait full", "full", "%ms", "%ms_p")
-                w.value("slot", "arith.index_cast %ms : index to i64")
+                w.value("slot", "arith.index_cast %ms : index to i32")
                 moved = []
                 for tile, base in ((self.left, a), (self.right, b)):
-                    size = w.value("size_i64", f"arith.constant {tile.bytes // 16} : i64")
-                    away = w.value("away", f"arith.muli %slot, {size} : i64")
-                    moved.append(w.value("tile", f"arith.addi {base}, {away} : i64"))
+                    away = w.value("away", f"arith.muli %slot, {i32(w, tile.bytes // 16)} : i32")
+                    low = w.value("low", f"arith.addi {base.low}, {away} : i32")
+                    moved.append(replace(base, low=low))
                 later = w.value("later", "arith.cmpi ne, %m_k, %c0_i32 : i32")
                 w.value("m_one", self.changes.get("elect", "nvvm.elect.sync -> i1"))
                 with w.block("scf.if %m_one"):

@@ -14,7 +14,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     before,
-    source_op,
     users,
     walk,
 )
@@ -71,20 +70,21 @@ def _show_address(buffer: VersionedBuffer, slot: Value, op: Operation) -> None:
     size = product(kind.shape[1:]) * element_bytes(kind)
     op.operands[0] = buffer.value
     write = IntegerWriter(after(op), op.location)
-    _go_on(op.results[0], write.multiply(slot, write.constant(size)))
+    _go_on(op.results[0], write.multiply(slot, write.constant(size)), write)
 
 
-def _go_on(address: Value, offset: Value) -> None:
+def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
     """Let the users of an address use what lies `offset` bytes on: of a pointer that is made of it
-    the same pointer and a step, which tells whose memory it is, of others the sum."""
-    using, made = users(address), source_op(address)
+    the same pointer and a step, which tells whose memory it is, of others the sum. `write` writes
+    after both."""
+    using = users(address)
     plain = [user for user in using if not _keeps_bytes(user)]
     for user in using:
         if user not in plain:
-            _go_on(user.results[0], offset)
+            _go_on(user.results[0], offset, IntegerWriter(after(user), user.location))
     if not plain:
         return
-    moved = _stepped(IntegerWriter(after(made), made.location), address, offset)
+    moved = _stepped(write, address, offset)
     for user in plain:
         for number, value in enumerate(list(user.operands)):
             if value == address:
