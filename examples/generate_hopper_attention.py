@@ -219,7 +219,9 @@ class HopperAttention:
         at = w.mul("slot_at", slot, self.tiles["P"].bytes)
         return self._group(w, self.output, at, values, sums, adds=True)
 
-    def _group(self, w: Writer, product: Product, at: str, right: str, sums: str, adds: bool) -> str:
+    def _group(
+        self, w: Writer, product: Product, at: str, right: str, sums: str, adds: bool
+    ) -> str:
         """All k of a product, A from byte `at` of its tiles on, as a group that is left in flight."""
         if self.warpgroups > 1:
             part = product.a.of_group(w, MMA_M)

@@ -38,6 +38,7 @@ from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.expand.plan.ring_sharing import Ring, share_rings
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.expand.plan.role_occupancy import share_registers
 from mlir_async_pipe.expand.plan.role_plan import part_kernels
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
@@ -209,7 +210,8 @@ def _rings(
                 raise
             plans.append(plan)
         plans = join_blocks(part_kernels(plans, around), around)
-        return share_rings(plans, limits.workgroup_bytes, around)
+        rings = share_rings(plans, limits.workgroup_bytes, around)
+        return share_registers(rings, limits.chip, around)
 
 
 def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import current, ir, new_context, use
 from mlir_async_pipe.bindings.raw_ops import functions
+from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.machine import run
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.tuning.occupancy import resident_blocks
 from mlir_async_pipe.tuning.outcome import Outcome
 from mlir_async_pipe.vocabulary.launch_size import block_size
 

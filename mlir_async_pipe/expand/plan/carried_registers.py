@@ -19,9 +19,7 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.session.diagnostics import Diagnostics, Place
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
-
-REGISTER_BITS = 32
+from mlir_async_pipe.vocabulary.register_types import REGISTER_BITS, registers_of_type
 
 
 def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
@@ -30,15 +28,8 @@ def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
     private = sum(
         b.versions * b.slot_bytes for b in buffers if b.root.space == "private" and b.versions > 1
     )
-    carried = sum(number * _registers(kind) for kind, number in Counter(types).items())
+    carried = sum(number * registers_of_type(kind) for kind, number in Counter(types).items())
     return carried + -(-private * 8 // REGISTER_BITS)
-
-
-def _registers(kind: Any) -> int:
-    try:
-        return -(-layout_of(kind).bits // REGISTER_BITS)
-    except UnknownLayoutError:
-        return 0
 
 
 def remark_excess(

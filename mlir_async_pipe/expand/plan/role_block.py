@@ -1,15 +1,11 @@
 """How a block grows by the threads of a producer, and what in the kernel and its launches says so.
 
-    known_block_size = 128                       256: threads 128 … 255 are the producer's
-                                                 384 with two groups: 128 … 255 are like the first
-    gpu.launch_func … threads in (%c128, …)      %c256
-    gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
-    gpu.block_dim x                              128
-                                                 nvvm.setmaxregister decrease 40, increase 232
-
-Registers are moved by warpgroups: a block begins with as many for each thread, and whoever wants
-more waits until others gave some away. E threads with r registers that take i, and P that keep d,
-need E i + P d <= (E + P) r, all multiples of 8, and (E + P) r <= 64 K (PTX ISA, setmaxnreg).
+known_block_size = 128                       256: threads 128 … 255 are the producer's
+                                             384 with two groups: 128 … 255 are like the first
+gpu.launch_func … threads in (%c128, …)      %c256
+gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
+gpu.block_dim x                              128
+                                             nvvm.setmaxregister decrease 40, increase 232
 """
 
 from __future__ import annotations
@@ -24,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.plan.role_refusal import refuse
+from mlir_async_pipe.expand.plan.role_registers import Registers, registers_of_roles
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ROWS, is_barrier
@@ -37,21 +34,7 @@ from mlir_async_pipe.vocabulary.launch_size import (
 )
 
 WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
-REGISTERS, UNIT = 1 << 16, 8
-# What a producer keeps, and what a thread may have at most, of 255 that instructions can name.
-PRODUCER_REGISTERS, MOST_REGISTERS = 40, 232
-# Of large blocks little is left for each thread.
-FEW_REGISTERS = 32
 NAMED_BARRIERS = 16
-
-
-@dataclass(frozen=True)
-class Registers:
-    """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
-
-    entry: int
-    producer: int
-    consumer: int
 
 
 @dataclass(frozen=True)
@@ -130,7 +113,7 @@ def role_block(
     number = _free_number(inside, barriers, groups, loop)
     # A gpu.launch hands no attributes on to the kernel that it becomes.
     said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
-    registers = _registers(threads * groups, unit) if products.groups and not said else None
+    registers = registers_of_roles(threads * groups, unit) if products.groups and not said else None
     return RoleBlock(
         kernel,
         threads,
@@ -142,22 +125,6 @@ def role_block(
         tuple(_sizes(kernel)),
         tuple(_launches(kernel, threads, loop)),
     )
-
-
-def _registers(threads: int, added: int) -> Registers:
-    """As many for each consumer as there are, or as its instructions can name."""
-    producer = PRODUCER_REGISTERS if threads <= 2 * WARPGROUP else FEW_REGISTERS
-    most = _multiple(REGISTERS // (threads + added))
-    consumer = min(
-        _multiple((most * (threads + added) - producer * added) // threads), MOST_REGISTERS
-    )
-    needed = consumer * threads + producer * added
-    entry = -(-needed // ((threads + added) * UNIT)) * UNIT
-    return Registers(entry, producer, consumer)
-
-
-def _multiple(registers: int) -> int:
-    return registers // UNIT * UNIT
 
 
 def _free_number(

@@ -15,11 +15,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm import nvvm_code, to_nvvm
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool, require_tool
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
 from mlir_async_pipe.lowering.nvvm.needs_ptxas import needs_ptxas
 from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
 from mlir_async_pipe.lowering.nvvm.ptxas import AnsweredLater, Assembled, Question, assemble
+from mlir_async_pipe.lowering.nvvm.ptxas_faults import fault_in, version
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
@@ -83,6 +84,7 @@ def generate(
     if _is_asked(ptx, chip, emit, resources, session):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
         _tell_of_products(assembled, root, session)
+        _tell_of_fault(ptx, root, session)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -146,6 +148,19 @@ def _tell_of_products(assembled: Assembled, root: Any, session: Session) -> None
             f"ptxas says of products of warpgroups: {said}",
             code="products-serialised",
             at=next(named, None),
+        )
+
+
+def _tell_of_fault(ptx: str, root: Any, session: Session) -> None:
+    ptxas = require_tool("ptxas")
+    fault = fault_in(ptx, ptxas)
+    if fault:
+        session.diagnostics.warning(
+            f"ptxas {'.'.join(map(str, version(ptxas)))} {fault}: the machine code may be wrong; "
+            "from 13.1 on it is right (pip install 'nvidia-cuda-nvcc>=13.1'), and so are sums of the "
+            "lower 32 bits",
+            code="ptxas-fault",
+            at=next(iter(_functions(root)), None),
         )
 
 

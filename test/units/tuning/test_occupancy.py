@@ -1,6 +1,6 @@
 """Blocks that a multiprocessor holds: each limit, by figures of the vendors' calculators.
 
-Covers: tuning/occupancy.py
+Covers: chips/occupancy.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.tuning.occupancy import resident_blocks
+from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.tuning.outcome import Outcome
 
 KIB = 1024
