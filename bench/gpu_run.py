@@ -51,7 +51,7 @@ class Kernel:
     def __init__(self, case: dict[str, Any], folder: Path) -> None:
         from cuda.bindings import driver
 
-        self.driver, self.case = driver, case
+        self.driver, self.case, self.folder = driver, case, folder
         self.module = ask(driver.cuModuleLoadData((folder / case["file"]).read_bytes()))
         self.function = ask(driver.cuModuleGetFunction(self.module, case["entry"].encode()))
         dynamic = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -89,7 +89,11 @@ class Kernel:
             return NUMBERS[parameter["type"]](value)
         if kind == "pointer":
             return ctypes.c_void_p(value.data_ptr())
-        of = {"offset": [0], "size": value.shape, "stride": value.stride()}[kind]
+        of = {
+            "offset": [getattr(value, "offset", 0)],
+            "size": value.shape,
+            "stride": value.stride(),
+        }[kind]
         return ctypes.c_int64(of[dimension])
 
     def _map(self, tensor: Any, described: dict[str, Any]) -> Any:
@@ -100,8 +104,9 @@ class Kernel:
         columns = tensor.shape[-1]
         rows = tensor.numel() // columns
         size, line = tensor.element_size(), box[-1]
-        dims = [columns, rows] if len(box) == 2 else [line, rows, columns // line]
-        strides = [columns * size] if len(box) == 2 else [columns * size, line * size]
+        dims = {1: [tensor.numel()], 2: [columns, rows], 3: [line, rows, columns // line]}[len(box)]
+        # A tensor of one dimension has no stride, but the call asks for an array.
+        strides = [columns * size, line * size][: max(len(box) - 1, 1)]
         kind = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32"}.get(
             described["element"], "UINT8"
         )
@@ -306,7 +311,58 @@ class Attentions:
         return 4.0 * 32 * size * size * self.facts["features"] / (2 if self.facts["causal"] else 1)
 
 
+class Given:
+    """A kernel whose arguments and results stand in a file."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        import numpy as np
+
+        self.kernel, self.facts = kernel, kernel.case["facts"]
+        self.held = np.load(kernel.folder / self.facts["arrays"])
+
+    def wrong(self) -> dict[str, int]:
+        """Wrong elements by the number of their array, of five launches."""
+        import torch
+
+        given = [self.held[f"a{n}"] for n in range(sum(key[0] == "a" for key in self.held.files))]
+        found: dict[str, int] = {}
+        for _ in range(5):
+            tensors = [torch.from_numpy(array).cuda() for array in given]
+            values = list(zip(tensors, self.facts.get("views", tensors), strict=True))
+            bound = [t if view is t else View(t, **view) for t, view in values]
+            self.kernel.bind([*bound, *self.facts["numbers"]], tuple(self.facts["grid"]))()
+            torch.cuda.synchronize()
+            for key in self.held.files:
+                if key[0] == "e":
+                    count = int((tensors[int(key[1:])].cpu().numpy() != self.held[key]).sum())
+                    if count:
+                        found[key] = max(count, found.get(key, 0))
+        return found
+
+    def times(self, size: int) -> dict[str, float]:
+        """Random kernels are not timed."""
+        raise NotImplementedError
+
+    work = times
+
+
+class View:
+    """A part of a tensor's memory, as a memref's descriptor has it."""
+
+    def __init__(self, tensor: Any, offset: int, sizes: list[int], strides: list[int]) -> None:
+        self.tensor, self.offset, self.shape, self.strides = tensor, offset, sizes, strides
+
+    def data_ptr(self) -> int:
+        """Where the tensor begins."""
+        return int(self.tensor.data_ptr())
+
+    def stride(self) -> list[int]:
+        """In elements."""
+        return self.strides
+
+
 FAMILIES = {
+    "given": Given,
     "tensor gemm": Gemms, "gemm": Gemms, "tensor attention": Attentions, "attention": Attentions,
 }  # fmt: skip
 

@@ -118,12 +118,33 @@ def conjunction(condition: Value) -> list[Value]:
     return [part for value in op.operands for part in conjunction(value)]
 
 
+# Comparisons of a thread's number that hold in thread 0 alone, by their numbers in arith.cmpi: the number
+# beside it where it stands first, and where it stands second. It is no negative one: casts keep all of it.
+EQ, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
+_FIRST = {EQ: 0, SLT: 1, SLE: 0, ULT: 1, ULE: 0}
+_SECOND = {EQ: 0, SGT: 1, SGE: 0, UGT: 1, UGE: 0}
+
+
 def _is_thread_0(condition: Value) -> bool:
+    return compared_thread(condition) is not None
+
+
+def compared_thread(condition: Value) -> Value | None:
+    """The thread id that a condition which holds in thread 0 alone compares; None of any other."""
     op = defining_op(condition)
-    if op is None or op.name != "arith.cmpi" or integer_attribute(op, "predicate") != 0:
-        return False
-    thread, number = op.operands
-    return constant_value(number) == 0 and launch_id(_uncast(thread)) == LaunchId("thread", 0)
+    if op is None or op.name != "arith.cmpi":
+        return None
+    predicate = integer_attribute(op, "predicate")
+    first, second = op.operands
+    for thread, number, rule in ((first, second, _FIRST), (second, first, _SECOND)):
+        known = constant_value(number)
+        if predicate in rule and known == rule[predicate] and _is_thread_id(thread):
+            return thread
+    return None
+
+
+def _is_thread_id(value: Value) -> bool:
+    return launch_id(_uncast(value)) == LaunchId("thread", 0)
 
 
 def _uncast(value: Value) -> Value:

@@ -31,11 +31,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_used,
     operations,
     set_integer,
-    source_op,
     terminator,
     users,
 )
-from mlir_async_pipe.expand.plan.issue_slice import conjunction
+from mlir_async_pipe.expand.plan.issue_slice import compared_thread, conjunction
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
@@ -242,7 +241,9 @@ class RingWriter:
             elect = create(
                 "nvvm.elect.sync", (), [leader.type], ip=integers.ip, loc=integers.location
             )
-            first = integers.compare("ult", source_op(leader).operands[0], WARP)
+            thread = compared_thread(leader)
+            assert thread is not None
+            first = integers.compare("ult", thread, WARP)
             self.elected = integers.binary("arith.andi", elect.results[0], first)
         if exists is None:
             return self.elected

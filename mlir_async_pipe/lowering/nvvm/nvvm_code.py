@@ -12,6 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, operations, symbol_name
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice
+from mlir_async_pipe.lowering.nvvm.known_predicates import settle_predicates
 from mlir_async_pipe.lowering.nvvm.ptx import check_calls
 from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 
@@ -36,7 +37,7 @@ def ptx_text(
     request = Request(stack, text, (), _pipeline(found, chip), "object", checked=True)
     ptx = (yield from back_end_process.run(request, seconds)).decode().rstrip("\0")
     check_calls(ptx)
-    return with_whole_lines(ptx, found)
+    return with_whole_lines(settle_predicates(ptx), found)
 
 
 def _pipeline(gpu_module: Operation, chip: Chip) -> str:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.occupancy import resident_blocks
+from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.tuning.outcome import Outcome
 
 KIB = 1024
