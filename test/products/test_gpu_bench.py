@@ -2,6 +2,8 @@
 
 Without a GPU nothing is launched; what can be held is that each launch is described wholly, and that its wait
 counts are what they are said to be.
+
+Covers: bench/gpu_cases.py, bench/gpu_random.py, bench/gpu_run.py
 """
 
 from __future__ import annotations

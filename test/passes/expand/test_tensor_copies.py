@@ -291,11 +291,10 @@ REFUSALS = [
         "alone",
     ),
     Refusal(
-        "async-op-unsupported",
+        "cluster-unsupported",
         "nvgpu.tma.async.load %m0[%col0, %i0], %full[%i0] to %b0,",
         "%mask = arith.constant 3 : i16\n"
         "nvgpu.tma.async.load %m0[%col0, %i0], %full[%i0] to %b0 multicast_mask = %mask,",
-        "warps of their own copy",
     ),
     Refusal("transaction-bytes", "%i256, predicate", "%i64, predicate", "whole boxes"),
     Refusal(
