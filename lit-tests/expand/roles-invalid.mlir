@@ -15,7 +15,7 @@ func.func @first_threads_issue(%map_: !llvm.ptr, %out: memref<?x64xf32> {llvm.no
   %false = arith.constant false
   %true = arith.constant true
   %t = gpu.thread_id x
-  %first = arith.cmpi ult, %t, %c1 : index
+  %first = arith.cmpi eq, %t, %c1 : index
   %full = nvgpu.mbarrier.create -> !bars
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %first : !bars
   gpu.barrier

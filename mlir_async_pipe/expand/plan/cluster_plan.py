@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
+from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, bytes_of, named, operand
@@ -33,6 +33,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.values.thread_conditions import conjunction
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA, launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size, cluster_size, constant_sizes

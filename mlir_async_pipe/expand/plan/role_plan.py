@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.issue_slice import IssueSlice, conjunction
+from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.product_role import plan_products
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.role_block import role_block
@@ -40,6 +40,7 @@ from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.values.thread_conditions import conjunction
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS

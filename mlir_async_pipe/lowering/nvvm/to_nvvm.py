@@ -4,6 +4,7 @@
     workgroup memory  -->  globals, dynamic above 48 KiB          (shared_memory, dynamic_shared)
     vector accesses   -->  with their proven alignment            (vector_alignment)
     block sizes       -->  stated once, then exact                (block_sizes)
+    thread 0's copies -->  those of an elected thread             (elected_copies)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
     addresses         -->  what varies apart from what does not   (split_addresses)
@@ -38,6 +39,7 @@ from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     ask_at_launch,
     move_large_kernels,
 )
+from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
 from mlir_async_pipe.lowering.nvvm.narrow_loops import narrow_loops
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
@@ -187,6 +189,12 @@ def _state_sizes(to: ToNvvm) -> None:
     to.sizes = {symbol_name(found): state_once(found) for found in gpu_modules(to.root)}
 
 
+def _elect_copies(to: ToNvvm) -> None:
+    if to.chip.tensor_copies:
+        for gpu_module in gpu_modules(to.root):
+            elect_copies(gpu_module)
+
+
 def _drop_noalias(gpu_module: Operation) -> None:
     """Drop `llvm.noalias` of memref arguments: a memref becomes two pointers and more, where
     MLIR cannot put it and warns. All our analyses have used it by now."""
@@ -277,7 +285,13 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step("dynamic", _make_dynamic, ("kernels", "dense"), "each buffer reserves all its bytes"),
     Step("vectors", in_each(annotate_alignment), ("dynamic",), "buffers lie where they will be"),
     Step("sizes", _state_sizes, ("kernels",), "kernels are found by one attribute"),
-    Step("loops", in_each(narrow_loops), ("abstract", "caches"), "analyses have used the counters"),
+    Step("elect", _elect_copies, ("abstract", "sizes"), "kernels say the one size of their blocks"),
+    Step(
+        "loops",
+        in_each(narrow_loops),
+        ("abstract", "caches", "elect"),
+        "analyses have used the counters",
+    ),
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
     Step(
         "convert",

@@ -3,7 +3,8 @@
 Covers: expand/plan/ring_plan.py, expand/plan/ring_memory.py, expand/plan/issue_slice.py,
 expand/plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
 expand/write/ring_mbarriers.py, expand/write/idle_values.py, loops/transactions.py,
-loops/products_in_flight.py, schedule/by_transactions.py, schedule/guarded_transactions.py
+loops/products_in_flight.py, schedule/by_transactions.py, schedule/guarded_transactions.py,
+values/thread_conditions.py
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import terminator
-from mlir_async_pipe.expand.plan.issue_slice import compared_thread
 from mlir_async_pipe.machine import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.values.thread_conditions import compared_thread
 
 LOADS = TensorLoop((Box(2, 32),))
 PRODUCTS = TensorLoop(
