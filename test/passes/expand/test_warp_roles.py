@@ -385,7 +385,7 @@ scf.for %again = %i0 to %i4 step %i1 {
   gpu.barrier
 } {async_pipe.num_stages = 2 : i64, async_pipe.independent}"""
 REFUSALS = [
-    Refusal("roles-unsupported", "arith.cmpi eq, %t, %i0", "arith.cmpi ult, %t, %i1", "thread 0"),
+    Refusal("roles-unsupported", "arith.cmpi eq, %t, %i0", "arith.cmpi eq, %t, %i1", "thread 0"),
     Refusal(
         "roles-unsupported",
         "%full = nvgpu",
