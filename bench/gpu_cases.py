@@ -57,6 +57,7 @@ def tensor_gemm(name: str, **more: Any) -> Case:
         "tile": (made.tile_m, made.tile_n, made.tile_k), "types": made.types, "b": made.b,
         "sums": made.product.sums, "persistent": made.persistent, "stages": made.stages,
         "warpgroups": made.warpgroups, "roles": made.roles, "cluster": made.cluster,
+        "out": made.out or made.product.sums, "store": made.store,
     }  # fmt: skip
     return Case(name, "tensor gemm", SM_90, made.module, facts)
 
@@ -142,6 +143,35 @@ def cases() -> list[Case]:
         )
     found.append(
         tensor_gemm("128x256x64 f16 cluster of 2", roles="specialised", cluster=2, stages=4, **wide)
+    )
+    for blocks in (2, 4):
+        found.append(
+            tensor_gemm(f"128x128x64 f16 cluster of {blocks} together", cluster=blocks, stages=4)
+        )
+    persistent = {"persistent": True, "roles": "specialised"}
+    found.append(
+        tensor_gemm(
+            "128x128x64 f16 cluster of 2 persistent roles", cluster=2, stages=3, **persistent
+        )
+    )
+    for out in ("f32", "f16", "bf16"):
+        for form in ("persistent", "persistent roles"):
+            for label, more in (("128x128x64", {}), ("128x256x64", wide)):
+                name = f"{label} f16 TMA store of {out} {form}"
+                found.append(
+                    tensor_gemm(name, store="tma", out=out, stages=3, **more, **forms[form])
+                )
+    found.append(tensor_gemm("128x256x64 f16 stores of f16", out="f16", stages=4, **wide))
+    for m, n in ((128, 128), (64, 256)):
+        more = {"persistent": True, "roles": "ping-pong", "stages": 4}
+        name = f"{m}x{n}x64 f16 TMA store of f16 ping-pong"
+        found.append(tensor_gemm(name, tile_m=m, tile_n=n, store="tma", out="f16", **more))
+    for form in ("persistent", "persistent roles"):
+        name = f"128x256x64 f16 k {form} groups of 8 rows"
+        found.append(tensor_gemm(name, stages=4, group=8, **wide, **forms[form]))
+    more = {"store": "tma", "out": "f16", "group": 8, **wide, **persistent}
+    found.append(
+        tensor_gemm("128x256x64 f16 TMA store of f16 in groups of 8 rows", stages=3, **more)
     )
     found.append(tensor_gemm("128x128x64 f16 not pipelined", stages=1))
     for tile, types, stages, more in (

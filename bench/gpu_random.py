@@ -4,12 +4,14 @@
     python bench/gpu_run.py FOLDER --sizes ""
 
 Loops of tensor copies are those of test/reports/tensor_loops_report.py (sm_90a), kernels with cp.async those of
-test/reports/ptx_report.py; NumPy says what is right, element by element. Many kernels share a cubin.
+test/reports/ptx_report.py; NumPy says what is right, element by element. Many kernels share a cubin. The
+examples of Pipeline objects come with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import sys
@@ -158,6 +160,51 @@ def _kernel(folder: Path, file: str, subject: Subject, kernel: Any, code: Any) -
     }  # fmt: skip
 
 
+def objects(folder: Path, said: Counter[str]) -> list[dict[str, Any]]:
+    """The kernels of examples/pipeline_object, with what their examples hold them against."""
+    sys.path.insert(0, str(ROOT / "examples" / "pipeline_object"))
+    import judged
+
+    entries: list[dict[str, Any]] = []
+
+    def write(
+        build: Any,
+        name: str,
+        arrays: Any,
+        expected: Any,
+        *,
+        threads: int,
+        grid: Any = (1, 1, 1),
+        **_: Any,
+    ) -> list[str]:
+        with new_context():
+            module = build()
+            mlir_async_pipe.pipeline(module, target=SM_80)
+            code = mlir_async_pipe.lower(module, target=SM_80, emit="cubin")
+        (kernel,) = code.kernels
+        file = f"object_{name}"
+        (folder / f"{file}.cubin").write_bytes(code.binary)
+        kept_at = kept(folder, file, arrays, {len(arrays) - 1: expected.astype(np.float32)})
+        entries.append(
+            {
+                "name": f"{name} pipeline object", "family": "given", "weaker": False,
+                "facts": {
+                    "arrays": kept_at, "numbers": [], "grid": list(grid[:2]), "tolerance": 1e-4,
+                },
+                "file": f"{file}.cubin", "entry": name, "threads": [threads, 1, 1],
+                "shared": kernel.dynamic_shared_bytes, "maps": {},
+                "parameters": [asdict(p) for p in code.parameters[name]],
+            }
+        )  # fmt: skip
+        said["pipeline objects"] += 1
+        return []
+
+    judged.judge = write
+    for path in sorted((ROOT / "examples" / "pipeline_object").glob("object_*.py")):
+        importlib.import_module(path.stem).main()
+    return entries
+
+
 def main() -> None:
     """Write the folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -171,6 +218,7 @@ def main() -> None:
     first = arguments.seed * 10**6
     entries = loops(arguments.folder, range(first, first + arguments.loops), said)
     entries += kernels(arguments.folder, range(first, first + arguments.kernels), said)
+    entries += objects(arguments.folder, said)
     (arguments.folder / "cases.json").write_text(json.dumps(entries))
     for what, count in sorted(said.items()):
         print(f"{count:5} {what}")

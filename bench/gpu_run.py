@@ -30,7 +30,7 @@ ELEMENTS = {
     "f16": "float16", "bf16": "bfloat16", "tf32": "float32", "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2", "s8": "int8", "u8": "uint8",
 }  # fmt: skip
-SUMS = {"f32": "float32", "f16": "float16", "s32": "int32"}
+SUMS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
 NUMBERS = {"i64": ctypes.c_int64, "i32": ctypes.c_int32, "index": ctypes.c_int64}
 
 
@@ -170,7 +170,7 @@ class Gemms:
         self.tensors = kernel.case["family"] == "tensor gemm"
         self.tile = self.facts["tile"]
         whole = self.facts["types"] in ("s8", "u8")
-        self.sums = SUMS[self.facts.get("sums") or ("s32" if whole else "f32")]
+        self.sums = SUMS[self.facts.get("out") or ("s32" if whole else "f32")]
 
     def launch(self, m: int, n: int, k: int, draw: Any) -> tuple[Any, Any, Any, Any]:
         """A, B by k, C and the launch."""
@@ -181,8 +181,13 @@ class Gemms:
         given = b if self.facts.get("b", "k") == "k" else b.T.contiguous()
         tiles = (n // self.tile[1], m // self.tile[0])
         processors = torch.cuda.get_device_properties(0).multi_processor_count
-        grid = (min(processors, tiles[0] * tiles[1]), 1) if self.facts.get("persistent") else tiles
-        values = [a, given, c, k] if self.tensors else [a, given, c]
+        blocks = self.facts.get("cluster", 1)
+        grid = tiles
+        if self.facts.get("persistent"):
+            grid = (min(processors, tiles[0] * tiles[1]) // blocks, blocks)
+        # What a tensor map describes has no sizes: a persistent kernel is told them.
+        sizes = [m, n] if self.facts.get("store") == "tma" else []
+        values = [a, given, c, *sizes, k] if self.tensors else [a, given, c]
         return a, b, c, self.kernel.bind(values, grid)
 
     def sizes(self) -> list[tuple[int, int, int]]:
@@ -192,7 +197,7 @@ class Gemms:
         found = [(rows * m, 3 * n, k * i) for i in (1, 2, 3, 4, 5, 9, 12)]
         if self.tensors:
             found += [(rows * m, 3 * n, k * 3 + 16), (rows * m, n, 16)]
-        large = 2048 if self.sums != "float16" else 256
+        large = 256 if self.facts.get("sums") == "f16" else 2048
         return [*found, (large, large, large)]
 
     def wrong(self) -> dict[str, int]:
@@ -205,8 +210,8 @@ class Gemms:
                 a, b, c, launch = self.launch(m, n, k, whole_numbers)
                 launch()
                 torch.cuda.synchronize()
-                wanted = a.to(torch.float64) @ b.to(torch.float64).T
-                count = int((c.to(torch.float64) != wanted).sum())
+                wanted = (a.to(torch.float64) @ b.to(torch.float64).T).to(c.dtype)
+                count = int((c != wanted).sum())
                 if count:
                     found[f"{m}x{n}x{k}"] = max(count, found.get(f"{m}x{n}x{k}", 0))
         return found
@@ -322,6 +327,7 @@ class Given:
 
     def wrong(self) -> dict[str, int]:
         """Wrong elements by the number of their array, of five launches."""
+        import numpy as np
         import torch
 
         given = [self.held[f"a{n}"] for n in range(sum(key[0] == "a" for key in self.held.files))]
@@ -334,7 +340,10 @@ class Given:
             torch.cuda.synchronize()
             for key in self.held.files:
                 if key[0] == "e":
-                    count = int((tensors[int(key[1:])].cpu().numpy() != self.held[key]).sum())
+                    result, wanted = tensors[int(key[1:])].cpu().numpy(), self.held[key]
+                    few = self.facts.get("tolerance", 0.0)
+                    same = np.isclose(result, wanted, few, few) if few else result == wanted
+                    count = int((~same).sum())
                     if count:
                         found[key] = max(count, found.get(key, 0))
         return found

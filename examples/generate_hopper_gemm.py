@@ -120,6 +120,8 @@ class HopperGemm(TensorGemm):
             return ["there is one stage at least"]
         if self.roles == "ping-pong" and not self.persistent:
             return ["groups that take tiles in turn need several a block (--persistent)"]
+        if self.group > 1 and not self.persistent:
+            return ["tiles are taken in groups of rows where a block takes several (--persistent)"]
         if self.left.panels > 1:
             return ["k of a tile has 128 bytes at most"]
         if self.sums == "f16" and self.types not in ("f16", "e4m3", "e5m2"):
@@ -261,6 +263,9 @@ def main() -> None:
     parser.add_argument("--warpgroups", type=int, default=1)
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument(
+        "--group", type=int, default=1, help="rows of tiles that are taken column by column"
+    )
+    parser.add_argument(
         "--roles", choices=("together", "specialised", "ping-pong"), default="together",
         help="specialised: warps that are added issue the copies; ping-pong: and two groups of the "
         "threads take tiles in turn",
@@ -287,6 +292,7 @@ def main() -> None:
         in_flight=arguments.in_flight,
         warpgroups=arguments.warpgroups,
         persistent=arguments.persistent,
+        group=arguments.group,
         roles=arguments.roles,
         cluster=arguments.cluster,
         store=arguments.store,

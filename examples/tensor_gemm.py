@@ -30,6 +30,7 @@ class TensorGemm(ABC):
     stages: int = 3
     in_flight: int | None = None
     persistent: bool = False
+    group: int = 1
 
     @property
     @abstractmethod
@@ -107,7 +108,8 @@ class TensorGemm(ABC):
 
     def _tiles(self, w: Writer) -> None:
         """The tile of the block; or, persistent, as many blocks, or clusters of them, as there are take tile
-        after tile, row by row of C."""
+        after tile, row by row of C, or column by column of `group` rows of tiles: blocks that run at once
+        then read fewer different lines of A and B together, which stay in the second-level cache."""
         if not self.persistent:
             at_m = w.mul("m", w.value("block_m", "gpu.block_id y"), self.tile_m)
             at_n = w.mul("n", w.value("block_n", "gpu.block_id x"), self.tile_n)
@@ -121,13 +123,32 @@ class TensorGemm(ABC):
         blocks = w.value("blocks", "gpu.grid_dim x")
         header = f"%last = scf.for %tile = {block} to {tiles} step {blocks} iter_args(%start = %false) -> (i1)"
         with w.block(header, f"}}{self._notes_on_tiles()}"):
-            row = w.value("tile_row", f"arith.divui %tile, {columns} : index")
-            column = w.value("tile_column", f"arith.remui %tile, {columns} : index")
+            row, column = self._place(w, rows, columns)
             at_m, at_n = w.mul("m", row, height), w.mul("n", column, self.tile_n)
             if self._blocks_below > 1:
                 rank = w.value("row_rank", "gpu.cluster_block_id y")
                 at_m = w.add("m_block", at_m, w.mul("m_rank", rank, self.tile_m))
             w.line(f"scf.yield {self._tile(w, at_m, at_n, '%start')} : i1")
+
+    def _place(self, w: Writer, rows: str, columns: str) -> tuple[str, str]:
+        """Row and column of tile %tile, among so many."""
+        if self.group == 1:
+            return (
+                w.value("tile_row", f"arith.divui %tile, {columns} : index"),
+                w.value("tile_column", f"arith.remui %tile, {columns} : index"),
+            )
+        size = w.mul("of_group", columns, self.group)
+        first = w.mul(
+            "first_row", w.value("tile_group", f"arith.divui %tile, {size} : index"), self.group
+        )
+        left = w.value("left", f"arith.subi {rows}, {first} : index")
+        height = w.value("height", f"arith.minui {left}, {w.constant(self.group)} : index")
+        number = w.value("in_group", f"arith.remui %tile, {size} : index")
+        row = w.value("row_in_group", f"arith.remui {number}, {height} : index")
+        return (
+            w.add("tile_row", first, row),
+            w.value("tile_column", f"arith.divui {number}, {height} : index"),
+        )
 
     def _notes_on_tiles(self) -> str:
         """What the loop over tiles says of itself."""

@@ -35,6 +35,10 @@ FORMS = {
     "persistent, two warpgroups, f16": (replace(MANY, tile_m=128, warpgroups=2, out="f16"), 1),
     "roles": (replace(SMALL, roles="specialised"), 0),
     "ping-pong, f16": (replace(MANY, roles="ping-pong", out="f16", stages=2), 0),
+    "roles, persistent, groups of rows": (
+        replace(MANY, roles="specialised", out="f16", stages=2, group=2),
+        1,
+    ),
     "roles, persistent, f16": (replace(MANY, roles="specialised", out="f16", stages=2), 1),
 }
 LARGE = {
