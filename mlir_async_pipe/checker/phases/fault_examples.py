@@ -30,8 +30,10 @@ def example_of(
         role for role in state.others if role.blocked and role.blocked[0].op == fault.later
     ]
     where = (strands if fault.code == "deadlock" and strands else [state])[0]
-    named = [f"{name} = {number}" for atom, number in chosen.items() if (name := _name(atom, flow))]
-    numbers = ", ".join(named[:NAMED_NUMBERS])
+    named = [(name, number) for atom, number in chosen.items() if (name := _name(atom, flow))]
+    # In the order of the arguments: %arg2 before %arg10.
+    listed = sorted(named[:NAMED_NUMBERS], key=lambda each: (len(each[0]), each[0]))
+    numbers = ", ".join(f"{name} = {number}" for name, number in listed)
     for loop in reversed(where.turns):
         number = iteration_of(flow.loops[loop], where, state)
         if number is not None:
