@@ -59,6 +59,12 @@ class Kernel:
         wide = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         ask(driver.cuFuncSetAttribute(self.function, wide, 1))
 
+    def resident_blocks(self) -> int:
+        """How many blocks a multiprocessor runs at once."""
+        x, y, z = self.case["threads"]
+        asked = self.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return max(1, int(ask(asked(self.function, x * y * z, self.case["shared"]))))
+
     def bind(self, values: list[Any], grid: tuple[int, int]) -> Any:
         """A launch on these tensors and numbers, as a function without arguments."""
         import torch
@@ -184,7 +190,8 @@ class Gemms:
         blocks = self.facts.get("cluster", 1)
         grid = tiles
         if self.facts.get("persistent"):
-            grid = (min(processors, tiles[0] * tiles[1]) // blocks, blocks)
+            running = processors * self.kernel.resident_blocks()
+            grid = (min(running, tiles[0] * tiles[1]) // blocks, blocks)
         # What a tensor map describes has no sizes: a persistent kernel is told them.
         sizes = [m, n] if self.facts.get("store") == "tma" else []
         values = [a, given, c, *sizes, k] if self.tensors else [a, given, c]
