@@ -6,7 +6,7 @@
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // One tile, waited for.
-func.func @right(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @right(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -38,7 +38,7 @@ func.func @right(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_blo
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // Nobody waits.
-func.func @no_wait(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @no_wait(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -71,7 +71,7 @@ func.func @no_wait(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_b
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // The phase that runs has parity 0.
-func.func @parity(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @parity(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -105,7 +105,7 @@ func.func @parity(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_bl
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // 256 bytes come, and 64 are announced.
-func.func @bytes(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @bytes(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -139,7 +139,7 @@ func.func @bytes(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_blo
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // No arrival ends the phase.
-func.func @no_arrival(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @no_arrival(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -171,7 +171,7 @@ func.func @no_arrival(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.know
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // The copy may not see the mbarrier.
-func.func @no_fence(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @no_fence(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -204,7 +204,7 @@ func.func @no_fence(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // Other threads may wait before the mbarrier is there.
-func.func @not_visible(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @not_visible(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -237,7 +237,7 @@ func.func @not_visible(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.kno
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // All threads copy.
-func.func @all_copy(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @all_copy(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -271,7 +271,7 @@ func.func @all_copy(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // All threads arrive.
-func.func @all_arrive(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @all_arrive(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -305,7 +305,7 @@ func.func @all_arrive(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.know
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // One slot, any number of tiles.
-func.func @ring_of_one(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @ring_of_one(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -342,7 +342,7 @@ func.func @ring_of_one(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attribut
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // The second tile is waited for with the parity of the first.
-func.func @never_flips(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @never_flips(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -382,7 +382,7 @@ func.func @never_flips(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attribut
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // Nothing keeps the leader from going on.
-func.func @overtaken(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @overtaken(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -421,7 +421,7 @@ func.func @overtaken(%x_: !llvm.ptr, %out: memref<64xf32>, %n: index) attributes
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // No thread has initialised it.
-func.func @no_init(%x_: !llvm.ptr, %out: memref<64xf32>) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+func.func @no_init(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tile = memref.alloc() : memref<64xf32, #wg>
   %c0 = arith.constant 0 : index

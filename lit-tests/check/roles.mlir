@@ -6,7 +6,7 @@
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // Any number of tiles, in any order of the warps.
-func.func @right(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
+func.func @right(%x_: !llvm.ptr, %out: memref<64x?xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tiles = memref.alloc() : memref<2x64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -68,7 +68,7 @@ func.func @right(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attributes {
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // The slots are free at first, but the producer waits for them.
-func.func @wrong_parity(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
+func.func @wrong_parity(%x_: !llvm.ptr, %out: memref<64x?xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tiles = memref.alloc() : memref<2x64xf32, #wg>
   %c0 = arith.constant 0 : index
@@ -133,7 +133,7 @@ func.func @wrong_parity(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attri
 !map = !nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
 
 // No slot comes back: the third tile is waited for.
-func.func @never_given_back(%x_: !llvm.ptr, %out: memref<64x?xf32>, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
+func.func @never_given_back(%x_: !llvm.ptr, %out: memref<64x?xf32> {llvm.noalias}, %n: index) attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to !map
   %tiles = memref.alloc() : memref<2x64xf32, #wg>
   %c0 = arith.constant 0 : index

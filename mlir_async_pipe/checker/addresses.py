@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.checker import forms, views
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.state import State
@@ -53,7 +54,10 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
     def operand(position: int) -> Form:
         return values.form(state, operands[position])
 
-    memref = ir.MemRefType(op.results[0].type)
+    memref = as_kind(ir.MemRefType, op.results[0].type)
+    if memref is None:
+        # Without a rank: a cast on the way to an op that takes any memref.
+        return None
     if name == "memref.subview":
         return views.subview(source, op, operand)
     if name == "memref.view":

@@ -14,10 +14,12 @@ Two generic accesses that race still do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
 from mlir_async_pipe.checker.phase_faults import FoundFault
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
+from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
@@ -36,8 +38,11 @@ def judge_async_proxy(
     flow: Flow,
     threads: Threads,
     cluster: Callable[[], Size | None],
+    *,
+    several_blocks: bool,
 ) -> Followed | None:
-    """Replace what was found of such memory by what its phases say; None if there are none."""
+    """Replace what was found of such memory by what its phases say; None if there are none.
+    `several_blocks`: the grid may have more than one."""
     touched = _touched(sites, flow)
     proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
     remote = {
@@ -56,6 +61,9 @@ def judge_async_proxy(
         _tell(judge, sites, fault, followed.ops)
     reason = followed.reason
     if not reason:
+        if not followed.faults:
+            again = partial(follow, flow, sites, touched, size, cluster)
+            _judge_far(judge, sites, flow, again, several_blocks)
         return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
@@ -71,13 +79,48 @@ def judge_async_proxy(
     return followed
 
 
-def _tell(judge: Judge, sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> None:
-    """A fault as a finding about the two ops."""
+def _judge_far(
+    judge: Judge,
+    sites: Sites,
+    flow: Flow,
+    again: Callable[[FarMemory], Followed],
+    several_blocks: bool,
+) -> None:
+    """What is wrong with global memory behind tensor maps, in a kernel that is right but for that:
+    it is followed `again`."""
+    far = far_memory(sites, flow)
+    if far is None:
+        return
+    # Which places of global memory a block has is not followed.
+    for one, other in far.pairs if several_blocks else ():
+        ends = (_site(sites, one), _site(sites, other))
+        reason = far.reason(one, other)
+        reason = "other-blocks" if reason == "unknown-place" else reason
+        judge.unknown(max(ends), min(ends), "other-block", reason)
+    found = again(far)
+    for fault in found.faults:
+        doubt = far.reason(found.ops[fault.later], found.ops[fault.earlier])
+        _tell(judge, sites, fault, found.ops, doubt)
+    if not found.reason:
+        return
+    for step in (step for block in flow.blocks for step in block.steps):
+        if isinstance(step, Run) and not step.makes_values and far.touched(step):
+            judge.unfollowed(_site(sites, step), found.reason, "async-proxy")
+
+
+def _tell(
+    judge: Judge,
+    sites: Sites,
+    fault: FoundFault,
+    ops: tuple[Run, ...],
+    doubt: str = "undecided-path",
+) -> None:
+    """A fault as a finding about the two ops; in `doubt` if it is not certain."""
     later, earlier = (_site(sites, ops[number]) for number in (fault.later, fault.earlier))
     key = (later, earlier, fault.code)
     known = judge.findings.get(key)
     if known is None or (fault.certain and not known.certain):
-        reason = "" if fault.certain else "undecided-path"
+        reason = "" if fault.certain else doubt
         example = None
         if fault.example is not None:
             text, loop = fault.example

@@ -147,6 +147,7 @@ def check_kernel(
     assume_noalias_arguments: bool = False,
     assume_several_blocks: bool = False,
     assume_several_threads: bool = False,
+    assume_maps_may_alias: bool = False,
     until_found: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
@@ -164,7 +165,7 @@ def check_kernel(
             threads,
             grid,
             target,
-            assume_noalias_arguments,
+            (assume_noalias_arguments, assume_maps_may_alias),
             until_found,
         )
         outcome = run.symbolic()
@@ -183,7 +184,7 @@ class _Run:
     threads: Threads
     grid: GridBlocks
     target: Target | None
-    assume_noalias_arguments: bool
+    assumed: tuple[bool, bool]
     until_found: bool
     met_across_barriers: Answers = field(default_factory=dict)
 
@@ -233,7 +234,7 @@ class _Run:
         return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))
 
     def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
-        roots = Roots(self.assume_noalias_arguments)
+        roots = Roots(*self.assumed)
         values = Values(self.flow, self.threads, roots, fold_iterations=not options.get("symbolic"))
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
@@ -298,7 +299,10 @@ class _Run:
             judge.unfollowed(sites.opaque(op, 0), REASON)
         if exhausted:
             self._exhausted(judge, sites, only)
-        followed = judge_async_proxy(judge, sites, self.flow, self.threads, self.cluster)
+        several = self.grid.several
+        followed = judge_async_proxy(
+            judge, sites, self.flow, self.threads, self.cluster, several_blocks=several
+        )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
         return Outcome(

@@ -94,7 +94,7 @@ class Sites:
         numbers = []
         scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
         queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
-        independent = self._independent(op) if row.accesses else None
+        independent = self.independent(op) if row.accesses else None
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
             number = self.flow.number
@@ -121,7 +121,7 @@ class Sites:
             )
         self._of[op, frame] = tuple(numbers)
 
-    def _independent(self, op: Any) -> int | None:
+    def independent(self, op: Any) -> int | None:
         """The loop whose author asserted independence: its number on an op of an expanded loop,
         a number of its own, below 0, for a loop around the op that still is as it was written."""
         number = integer_attribute(op, INDEPENDENT)

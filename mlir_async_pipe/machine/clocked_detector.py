@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.detector import Detector
-from mlir_async_pipe.machine.memory import WORKGROUP, Memory
+from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
 from mlir_async_pipe.machine.shadow import NOBODY, SHADOW_FIELDS
 from mlir_async_pipe.machine.warp_clock import WarpClock
 
 Array = np.ndarray
+# The spaces in which the async proxy does not see generic writes by itself.
+_SPACES = {"workgroup": WORKGROUP, "global": GLOBAL}
 
 
 class ClockedDetector(Detector):
@@ -44,7 +46,9 @@ class ClockedDetector(Detector):
     def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
         """A generic write: the async proxy does not see it before a fence."""
         super().write(site, threads, where, atomic=atomic)
-        self.unfenced[where] = self.memory.space[where * self.granule] == WORKGROUP
+        self.unfenced[where] = np.isin(
+            self.memory.space[where * self.granule], list(_SPACES.values())
+        )
 
     def issue(self, operation: Any) -> None:
         """Start an async op; one of the async proxy reads what is fenced only."""
@@ -53,13 +57,11 @@ class ClockedDetector(Detector):
             for threads, where in operation.reads:
                 self.check_fence(operation.site, threads, where)
 
-    def complete(self, operation: Any, done: Array) -> None:
-        """A wait covers the op; what its mbarrier brought is written by that, not by a thread, and
-        what a tensor core has read is read by that."""
+    def _complete_writes(self, operation: Any, done: Array) -> None:
+        """What its mbarrier brought is written by that, not by a thread."""
         if operation.by_core:
-            self._complete_reads(operation, done)
             return
-        super().complete(operation, done)
+        super()._complete_writes(operation, done)
         for _, where in operation.rows("writes", done):
             self.unfenced[where] = not operation.is_proxy
             # Reads by tensor cores were of what was there before.
@@ -73,12 +75,23 @@ class ClockedDetector(Detector):
         super().barrier(spaces)
         self.clock.meet()
 
-    def fence(self, threads: Array, where: Array | None = None) -> None:
-        """What `threads` have written is there for the async proxy too; of the granules `where`
-        only, if they are given."""
+    def next_block(self) -> None:
+        """The mbarriers and tensor cores of the next block are others."""
+        super().next_block()
+        self.readers = np.arange(self.clock.warps)
+        self.reads = np.full((len(self.reads), self.clock.warps), -1, np.int32)
+
+    def fence(
+        self, threads: Array, where: Array | None = None, spaces: frozenset[str] = frozenset()
+    ) -> None:
+        """What `threads` have written in `spaces`, or in the granules `where`, is there for the async
+        proxy too."""
         self.cover_memory()
-        chosen = np.flatnonzero(self.unfenced) if where is None else where
-        self.unfenced[chosen[np.isin(self.write_thread[chosen], threads)]] = False
+        if where is None:
+            where = np.flatnonzero(self.unfenced)
+            shown = [_SPACES[space] for space in spaces & _SPACES.keys()]
+            where = where[np.isin(self.memory.space[where * self.granule], shown)]
+        self.unfenced[where[np.isin(self.write_thread[where], threads)]] = False
 
     def check_visible(self, site: int, threads: Array, where: Array) -> None:
         """`threads` use what somebody set up for all: an mbarrier."""
@@ -157,7 +170,11 @@ class ClockedDetector(Detector):
         self.reads[where[stale]] = -1
         super()._record_read(site, threads, where, now)
 
-    def _complete_reads(self, operation: Any, done: Array) -> None:
+    def complete_reads(self, operation: Any, done: Array) -> None:
+        """What it read for an mbarrier, or as a tensor core, is read by that."""
+        if operation.agent is None:
+            super().complete_reads(operation, done)
+            return
         column = int(self.clock.column(np.array(operation.agent)))
         if column not in self.readers:
             self.readers = np.append(self.readers, column)

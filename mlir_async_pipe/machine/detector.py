@@ -94,9 +94,16 @@ class Detector(Shadow):
 
     def complete(self, operation: Any, done: Array) -> None:
         """A wait covers the op for the lanes `done`: it becomes an access of this interval."""
+        self.complete_reads(operation, done)
+        self._complete_writes(operation, done)
+
+    def complete_reads(self, operation: Any, done: Array) -> None:
+        """A wait covers what the op reads, for the lanes `done`."""
         for threads, where in operation.rows("reads", done):
             np.subtract.at(self.pending_reads, where, 1)
             self._record_read(operation.site, threads, where, self.now(where))
+
+    def _complete_writes(self, operation: Any, done: Array) -> None:
         for threads, where in operation.rows("writes", done):
             np.subtract.at(self.pending_writes, where, 1)
             self._record_write(operation.site, threads, where, self.now(where))

@@ -38,7 +38,8 @@ class AsyncOp:
     its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
     `registers` is what a product fills. `over` is called when an arrival says that the op is over;
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
-    `is_remote`: it lands in another block of its cluster.
+    `is_remote`: it lands in another block of its cluster. `released`: lanes whose source a wait for
+    reads alone has given back.
     """
 
     site: int
@@ -62,13 +63,17 @@ class AsyncOp:
     over: Callable[[], None] | None = None
     by_core: bool = False
     is_remote: bool = False
+    released: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.released = np.zeros_like(self.covered)
 
     def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
         """The footprint rows of the lanes in `done`."""
         for (threads, where), lanes in zip(
             getattr(self, which), self.row_lanes[which], strict=True
         ):
-            chosen = done[lanes]
+            chosen = done[lanes] & ~self.released[lanes] if which == "reads" else done[lanes]
             if chosen.all():
                 yield threads, where
             elif chosen.any():
@@ -127,13 +132,14 @@ class Marks:
 class Fifo:
     """One queue of one unit of threads.
 
-    For each lane: `issued` ops, the ordinals up to which ops are `covered` by waits and
+    For each lane: `issued` ops, the ordinals up to which ops are `covered` by waits, are `read` and
     `committed`, and the slots `taken`, `acquired` and `released` of the producer/consumer form.
     """
 
     queue: Queue
     issued: Array
     covered: Array
+    read: Array
     committed: Array
     thread_marks: Marks
     taken: Array
@@ -164,7 +170,7 @@ class Queues:
         if found is None:
             none = np.full(self.width, -1)
             zero = np.zeros(self.width, np.int64)
-            found = Fifo(queue, zero, none, none, Marks(self.width), zero, zero, zero)
+            found = Fifo(queue, zero, none, none, none, Marks(self.width), zero, zero, zero)
             self.fifos[queue.name] = found
         return found
 
@@ -190,6 +196,21 @@ class Queues:
     def wait(self, queue: Queue, active: Array, left: Array, marks: Marks) -> None:
         """Block until at most `left` groups of `marks` are in flight."""
         self.cover(queue, marks.covered_by(active, left))
+
+    def wait_reads(self, queue: Queue, active: Array, left: Array, marks: Marks) -> None:
+        """Block until at most `left` groups of `marks` may still read their source."""
+        fifo = self.fifo(queue)
+        fifo.read = np.maximum(fifo.read, marks.covered_by(active, left))
+        for operation in fifo.pending:
+            done = operation.lanes & ~operation.covered & ~operation.released
+            done &= operation.ordinal <= fifo.read
+            late = done & ~operation.sampled & ~operation.moved
+            if late.any():
+                operation.sample(late)
+                operation.sampled |= late
+            if done.any():
+                self.detector.complete_reads(operation, done)
+                operation.released |= done
 
     def wait_counter(self, queue: Queue, active: Array, left: Array) -> None:
         """Block until at most `left` ops (not groups) of the queue are in flight."""

@@ -233,7 +233,9 @@ def _finish(unit: Unit) -> None:
         lane = int(np.flatnonzero(left)[0])
         thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
         code = "unwaited-copy" if unit.queues.is_committed(operation, lane) else "uncommitted-copy"
-        unit.launch.detector.report(code, operation.site, thread=thread)
+        # What it writes is there when the kernel has ended; what it reads must be its own until then.
+        if not operation.released[left].all():
+            unit.launch.detector.report(code, operation.site, thread=thread)
         still = left & ~operation.moved
         if still.any():
             operation.move(still)

@@ -41,6 +41,12 @@ class MatrixDescriptor:
         """Bytes of a line."""
         return CHUNK_BYTES * self.chunks
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it begins in the first of the eight lines that its swizzle permutes. (Another base
+        offset would say in which line it does.)"""
+        return self.chunks == 1 or self.first % (LINES * self.line) < self.line
+
     def steps(self, by_k: bool) -> tuple[int, int, int]:
         """Bytes from one chunk of a line, one group of eight lines, and one panel to the next.
 

@@ -19,6 +19,7 @@ cannot see through, and refuse. Copies that complete on an mbarrier have a row a
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -101,6 +102,8 @@ _NVVM = (
 
 MBARRIER_OPS = {rule.op: rule for rule in _NVGPU + _NVVM}
 
+# Makes a tensor map of a memref in global memory, its first operand.
+MAKES_TENSOR_MAP = "nvgpu.tma.create.descriptor"
 TENSOR_LOADS = ("nvgpu.tma.async.load", "nvvm.cp.async.bulk.tensor.shared.cluster.global")
 
 # Fences after which the async proxy sees what the thread has written: all of it, or the mbarriers
@@ -110,6 +113,20 @@ PROXY_FENCES: dict[str, Literal["all", "mbarriers"]] = {
     "nvvm.fence.mbarrier.init": "mbarriers",
 }
 FENCES = ("llvm.fence", *PROXY_FENCES)
+_ASYNC_FENCE = re.compile(r"async(?:\.(shared|global))?>")
+
+
+def fenced_by(op: Any) -> frozenset[str]:
+    """What a fence shows to the async proxy: the mbarriers that its thread initialised, and what it
+    wrote in workgroup and global memory, or in one of them."""
+    if PROXY_FENCES[op.name] == "mbarriers":
+        return frozenset({"mbarriers"})
+    kind = _ASYNC_FENCE.search(str(op.attributes["kind"]))
+    if kind is None:
+        return frozenset()
+    near, far = {"mbarriers", "workgroup"}, {"global"}
+    return frozenset({"shared": near, "global": far}.get(kind[1], near | far))
+
 
 # What reaches other blocks of a cluster, tensor memory, or counts bytes and arrivals in a way that
 # the table above does not have: who follows phases does not follow these.
@@ -172,20 +189,25 @@ def tensor_map_type(value: Any) -> str:
 _BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 
 
-def box_bytes(op: Any) -> int | None:
-    """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
-    tensor. None where no operand's type says it."""
+def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
+    """The shape of the box of a tensor map that a copy names, and the bytes of its elements. None
+    where no operand's type says it."""
     if is_im2col(op):
         return None
     for operand in op.operands:
-        text = tensor_map_type(operand)
-        found = _BOX.search(text)
-        if found is not None:
-            size = 1
-            for length in found[1].split("x")[:-1]:
-                size *= int(length)
-            try:
-                return size * layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
-            except UnknownLayoutError:
-                return None
+        found = _BOX.search(tensor_map_type(operand))
+        if found is None:
+            continue
+        try:
+            size = layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
+        except UnknownLayoutError:
+            return None
+        return tuple(map(int, found[1].split("x")[:-1])), size
     return None
+
+
+def box_bytes(op: Any) -> int | None:
+    """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
+    tensor. None where no operand's type says it."""
+    box = box_of(op)
+    return None if box is None else prod(box[0]) * box[1]

@@ -91,12 +91,15 @@ def product_form(op: Any) -> ProductForm | None:
     )
 
 
-def described_bytes(op: Any, side: int, bits: int) -> list[tuple[int, int]]:
+def described_bytes(op: Any, side: int, bits: int) -> list[tuple[int, int]] | None:
     """Where an operand of a product lies, as first and last bytes plus 1 from where the 18 bits of
-    addresses begin; [] if that is not known. `side` is 0 for A."""
+    addresses begin; [] if that is not known, None if it is not aligned to its swizzle. `side` is 0 for
+    A."""
     form, descriptor = product_form(op), matrix_descriptor(bits)
     if form is None or descriptor is None:
         return []
+    if not descriptor.is_aligned:
+        return None
     return descriptor.spans(form.n if side else form.m, K_BYTES, form.by_k[side])
 
 

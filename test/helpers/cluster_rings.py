@@ -69,7 +69,7 @@ ISSUED_BY_ONE = {
     "arrive_remote": "scf.if %is_second {\nnvvm.mbarrier.arrive %there : !llvm.ptr<7>\n}",
 }
 _TEXT = f"""
-func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32>[more]) attributes {{[sizes]}} {{
+func.func @f(%x_: !llvm.ptr, %out: memref<2x{TILES}x{TILE}xf32> {{llvm.noalias}}[more]) attributes {{[sizes]}} {{
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP
   %buffer = memref.alloc() : memref<{SLOTS}x{TILE}xf32, WG>
   %c0 = arith.constant 0 : index

@@ -179,7 +179,7 @@ def _text(kernel: TwoGroups) -> str:
         "init empty", f"nvgpu.mbarrier.init %empty[%s], {count}, predicate = %leader : BARS"
     )
     return f"""
-func.func @f(%x_: !llvm.ptr, %out: memref<160x?xf32>{sizes}) attributes {{gpu.known_block_size = array<i32: {THREADS}, 1, 1>}} {{
+func.func @f(%x_: !llvm.ptr, %out: memref<160x?xf32> {{llvm.noalias}}{sizes}) attributes {{gpu.known_block_size = array<i32: {THREADS}, 1, 1>}} {{
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP
   %buffer = memref.alloc() : memref<SLOTSx64xf32, WG>
   {numbers}

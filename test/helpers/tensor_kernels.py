@@ -143,12 +143,12 @@ def _text(ring: Ring) -> str:
 
 
 _LOADS_HEAD = """
-func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32>COUNT) SIZED {
+func.func @f(%x_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}COUNT) SIZED {
   %x = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP1
   %buffer = memref.alloc() : memref<SLOTSx64xf32, WG>
 """
 _PRODUCTS_HEAD = """
-func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32>COUNT) SIZED {
+func.func @f(%a_: !llvm.ptr, %b_: !llvm.ptr, %out: memref<?x64xf32> {llvm.noalias}COUNT) SIZED {
   %a = builtin.unrealized_conversion_cast %a_ : !llvm.ptr to MAP2
   %b = builtin.unrealized_conversion_cast %b_ : !llvm.ptr to MAP2
   %as = memref.alloc() : memref<SLOTSx64x64xf16, WG>

@@ -21,11 +21,13 @@ Key = tuple[int, int]
 
 
 class Copy(NamedTuple):
-    """A copy in flight: where it writes, its bytes, the op that issued it."""
+    """A copy in flight: where it writes, its bytes, the op that issued it, and what it reads of global
+    memory that something writes."""
 
     region: Region
     size: int | None
     op: int
+    source: Region | None = None
 
 
 class Phase(NamedTuple):
@@ -177,12 +179,13 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     return barrier._replace(phases=(*phases[:-1], running) if phases else (running,))
 
 
-def copy(barrier: Mbarrier, op: int, mask: int, region: Region, size: int | None) -> Mbarrier:
+def copy(barrier: Mbarrier, mask: int, issued: Copy) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier."""
+    op = issued.op
     check_usable(barrier, op, mask)
     check_issuer(barrier.fenced, barrier.init, op, mask)
     running = barrier.phases[-1] if barrier.phases else Phase()
-    running = running._replace(copies=(*running.copies, Copy(region, size, op)))
+    running = running._replace(copies=(*running.copies, issued))
     if running.arrived >= barrier.needs and running.lacks_bytes() < 0:
         raise PhaseFault(
             "wrong-bytes",

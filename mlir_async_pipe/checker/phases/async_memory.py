@@ -1,5 +1,6 @@
-"""Who may touch which bytes of workgroup memory: copies, products and stores in flight, and what
-threads did since the block met.
+"""Who may touch which bytes of memory: copies, products and stores in flight, and what threads did
+since the block met. Of global memory the places that tensor copies read or write are looked at
+where something else may touch them (`far_memory`).
 
     copy on full[2]        writes bytes 32768 to 49151 until a wait for its phase has passed
     product, committed     reads its tiles until a wait for its group; other threads know of that
@@ -11,45 +12,31 @@ Two generic accesses are not compared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier, single
-from mlir_async_pipe.checker.phases.byte_places import Region, meet, surely_meet
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
+from mlir_async_pipe.checker.phases.far_checks import (
+    FAR_STORES,
+    check_in_flight,
+    check_over,
+    is_far,
+    is_fenced,
+)
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
+from mlir_async_pipe.checker.phases.touches import (
+    Issued,
+    Touch,
+    Written,
+    refuse,
+    same_thread,
+    unwaited,
+)
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
-
-# More groups than any wait of products leaves in flight; older ones are one.
-REMEMBERED_GROUPS = 16
-
-
-class Touch(NamedTuple):
-    """Bytes, touched by threads `by` (None: some of them) in the op `op`."""
-
-    region: Region
-    op: int
-    by: int | None
-
-
-class Written(NamedTuple):
-    """A generic write that the async proxy may not see yet: `fenced` by its threads, `met`: the
-    block met since."""
-
-    touch: Touch
-    fenced: bool = False
-    met: bool = False
-
-
-class Issued(NamedTuple):
-    """What threads issued to a queue: in no group yet, and in groups, youngest first."""
-
-    open: tuple[Touch, ...] = ()
-    groups: tuple[tuple[Touch, ...], ...] = ()
 
 
 @dataclass
@@ -57,7 +44,8 @@ class AsyncMemory:
     """The memory of a block on one path. `everybody` are its threads.
 
     `queues` hold async reads by queue and issuing threads; `reads` are those that are over, and
-    generic ones, since the block met; `landed` are copies that only some threads waited for.
+    generic ones, since the block met; `landed` are copies that only some threads waited for, `fetched`
+    those that read global memory likewise, and `stored` stores to it that are over for their thread.
     `some_met`: some threads met at a barrier of their own, which orders more than is told here.
     `blocks`: those of a cluster, if it is the memory of all of them.
     """
@@ -67,6 +55,8 @@ class AsyncMemory:
     queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
     reads: frozenset[tuple[Touch, bool]] = frozenset()
     landed: frozenset[Touch] = frozenset()
+    fetched: frozenset[Touch] = frozenset()
+    stored: frozenset[Touch] = frozenset()
     written: frozenset[Written] = frozenset()
     some_met: bool = False
     blocks: Blocks = Blocks()
@@ -87,6 +77,8 @@ class AsyncMemory:
             frozenset(self.queues.items()),
             self.reads,
             self.landed,
+            self.fetched,
+            self.stored,
             self.written,
             self.some_met,
             self.tensor,
@@ -120,11 +112,17 @@ class AsyncMemory:
             self._products_over(before.phases[0].products, mask)
         if mask != self.everybody:
             self.landed |= {Touch(copy.region, copy.op, mask) for copy in copies}
+            self.fetched |= {Touch(c.source, c.op, mask) for c in copies if c.source is not None}
 
-    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
         """A thread issues a copy into workgroup memory."""
-        self.check_write(Touch(region, op, mask), proxy=True)
-        self.barriers[key] = arrivals.copy(self.barrier(key, op), op, mask, region, size)
+        self._check_issue(copy, mask)
+        self.barriers[key] = arrivals.copy(self.barrier(key, copy.op), mask, copy)
+
+    def _check_issue(self, copy: Copy, mask: int) -> None:
+        self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
+        if copy.source is not None:
+            self.check_read(Touch(copy.source, copy.op, mask), proxy=True)
 
     def forget(self, roots: frozenset[int]) -> None:
         """Nothing names these mbarriers any more: what is in flight on them is kept."""
@@ -189,11 +187,17 @@ class AsyncMemory:
 
     def issue_read(self, queue: str, touch: Touch) -> None:
         """Threads issue an op that reads until its group is waited for."""
-        assert touch.by is not None
         self.check_read(touch, proxy=True)
-        issued = self.queues.get((queue, touch.by), Issued())
-        # Once is enough: without a commit or a wait a loop comes to the same state again.
-        self.queues[queue, touch.by] = issued._replace(open=_each_once((*issued.open, touch)))
+        self._issue(queue, touch)
+
+    def issue_store(self, touch: Touch) -> None:
+        """Threads issue a copy that writes global memory until its group is waited for."""
+        self.check_write(touch, proxy=True)
+        self._issue(FAR_STORES, touch)
+
+    def _issue(self, queue: str, touch: Touch) -> None:
+        assert touch.by is not None
+        self.queues[queue, touch.by] = self.queues.get((queue, touch.by), Issued()).with_open(touch)
 
     def commit(self, queue: str, mask: int) -> None:
         """What threads issued becomes their youngest group."""
@@ -204,12 +208,7 @@ class AsyncMemory:
                 continue
             if by & ~mask:
                 raise NotFollowedError("divergent-group")
-            groups = (issued.open, *issued.groups)
-            old = _each_once(touch for group in groups[REMEMBERED_GROUPS:] for touch in group)
-            groups = groups[:REMEMBERED_GROUPS] + ((old,) if old else ())
-            while groups and not groups[-1]:
-                groups = groups[:-1]
-            self.queues[queue, by] = Issued((), groups)
+            self.queues[queue, by] = issued.committed()
 
     def wait_group(self, queue: str, mask: int, left: int) -> None:
         """Threads wait until their `left` youngest groups are in flight at most."""
@@ -218,9 +217,15 @@ class AsyncMemory:
                 continue
             if by & ~mask:
                 raise NotFollowedError("divergent-group")
-            over = {(touch, True) for group in issued.groups[left:] for touch in group}
-            self.reads |= over
+            over = [touch for group in issued.groups[left:] for touch in group]
+            if queue == FAR_STORES:
+                self._stores_over(over)
+            else:
+                self.reads |= {(touch, True) for touch in over}
             self.queues[name, by] = issued._replace(groups=issued.groups[:left])
+
+    def _stores_over(self, over: list[Touch]) -> None:
+        self.stored |= set(over)
 
     # Threads ------------------------------------------------------------------------------
 
@@ -235,22 +240,20 @@ class AsyncMemory:
         self.written |= {Written(touch)}
         self.tensor = self.tensor.lost(touch.region.root)
 
-    def fence(self, mask: int, *, everything: bool) -> None:
-        """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
+    def fence(self, mask: int, shown: frozenset[str]) -> None:
+        """What threads wrote of what is `shown` goes to the async proxy."""
         for key, barrier in self.barriers.items():
-            if not barrier.by & ~mask:
+            if "mbarriers" in shown and not barrier.by & ~mask:
                 self.barriers[key] = barrier._replace(fenced=True)
-        if everything:
-            self.written = frozenset(
-                entry._replace(fenced=True)
-                if entry.touch.by is not None and not entry.touch.by & ~mask
-                else entry
-                for entry in self.written
-            )
+        self.written = frozenset(
+            entry._replace(fenced=True) if is_fenced(entry.touch, mask, shown) else entry
+            for entry in self.written
+        )
 
     def meet(self) -> None:
         """All threads of the block meet."""
         self.reads, self.landed = frozenset(), frozenset()
+        self.fetched, self.stored = frozenset(), frozenset()
         self.tensor = self.tensor.meet()
         self.barriers = {key: barrier.met() for key, barrier in self.barriers.items()}
         self.written = frozenset(
@@ -280,6 +283,8 @@ class AsyncMemory:
         """Threads, or what they issue (`proxy`), read bytes."""
         self._check_copies(touch, "read-in-flight")
         self._check_landed(touch)
+        if is_far(touch.region):
+            self._check_far(touch, writes=False, proxy=proxy)
         if proxy:
             self._check_written(touch)
 
@@ -288,8 +293,15 @@ class AsyncMemory:
         self._check_copies(touch, "overwrite-in-flight")
         self._check_landed(touch)
         self._check_reads(touch, proxy)
+        if is_far(touch.region):
+            self._check_far(touch, writes=True, proxy=proxy)
         if proxy:
             self._check_written(touch)
+
+    def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
+        """Against copies that read or write global memory."""
+        check_in_flight(touch, self.copies(), self.queues, writes=writes, proxy=proxy)
+        check_over(touch, self.fetched if writes else (), self.stored)
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         for copy in self.copies():
@@ -303,6 +315,8 @@ class AsyncMemory:
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         for (queue, _), issued in self.queues.items():
+            if queue == FAR_STORES:
+                continue
             for age, group in enumerate((issued.open, *issued.groups)):
                 wait = "it is in no committed group there"
                 if age:
@@ -315,7 +329,7 @@ class AsyncMemory:
                 refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: the block must meet in between"
         for read, was_proxy in self.reads:
-            if (proxy or was_proxy) and not _same_thread(read, touch):
+            if (proxy or was_proxy) and not same_thread(read, touch):
                 refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
@@ -324,26 +338,5 @@ class AsyncMemory:
         for write, fenced, met in self.written:
             if not fenced:
                 refuse("missing-fence", touch, write, fence)
-            elif not met and not _same_thread(write, touch):
+            elif not met and not same_thread(write, touch):
                 refuse("missing-barrier", touch, write, barrier)
-
-
-def _each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
-    return tuple(dict.fromkeys(touches))
-
-
-def unwaited(copy: Copy) -> PhaseFault:
-    """A copy may land when its block has ended."""
-    note = "no thread waits for the phase of this copy"
-    return PhaseFault("unwaited-copy", copy.op, copy.op, note)
-
-
-def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
-    """Raises PhaseFault if the bytes of two accesses may be the same."""
-    if meet(earlier.region, touch.region):
-        surely = surely_meet(earlier.region, touch.region)
-        raise PhaseFault(code, touch.op, earlier.op, why, surely)
-
-
-def _same_thread(one: Touch, other: Touch) -> bool:
-    return one.by is not None and one.by == other.by and single(one.by)

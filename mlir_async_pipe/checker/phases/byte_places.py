@@ -17,6 +17,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC, defining_op
 from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -57,6 +58,8 @@ class Region(NamedTuple):
     low: int | None = None
     high: int | None = None
     exact: bool = False
+    # What an author asserts of it: regions of one number meet only where that is sure.
+    asserted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,19 +73,35 @@ Value = Amount | Place | Described
 
 
 def meet(one: Region, other: Region) -> bool:
-    """Whether two regions of one root may share a byte."""
+    """Whether two regions may share a byte: of one root, or of two that may be one memory."""
+    vouched = one.asserted is not None and one.asserted == other.asserted
     if one.root != other.root:
-        return False
+        return not vouched and max(one.root, other.root) < 0 and _family(one) == _family(other)
     if one.low is None or one.high is None or other.low is None or other.high is None:
-        return True
-    return one.low < other.high and other.low < one.high
+        return not vouched
+    close = one.low < other.high and other.low < one.high
+    return close and (not vouched or surely_meet(one, other))
 
 
 def surely_meet(one: Region, other: Region) -> bool:
     """Whether regions that may meet certainly do."""
-    return (one.exact and (other.exact or _within(other, one))) or (
-        other.exact and _within(one, other)
+    return one.root == other.root and (
+        (one.exact and (other.exact or _within(other, one)))
+        or (other.exact and _within(one, other))
     )
+
+
+# Roots of one family, at most.
+_FAMILY = 1 << 20
+
+
+def far_root(family: int, number: int) -> int:
+    """A root of global memory that tensor copies may touch: those of one family may be one memory."""
+    return -1 - (family * _FAMILY + number)
+
+
+def _family(region: Region) -> int:
+    return (-1 - region.root) // _FAMILY
 
 
 def _within(part: Region, whole: Region) -> bool:
@@ -301,6 +320,14 @@ def _is_dense(value: Value, span: int) -> bool:
     if not isinstance(value, EachThread):
         return False
     return bool((np.diff(np.unique(value.numbers)) <= span).all())
+
+
+def described_region(root: int, spans: Sequence[tuple[int, int]] | None) -> list[Region]:
+    """What a descriptor names of a root, by its `spans`. Raises NotFollowedError where it is not
+    aligned to its swizzle: which lines it names then is not known."""
+    if spans is None:
+        raise NotFollowedError("unknown-place")
+    return [Region(root, low, high, True) for low, high in spans]
 
 
 def bytes_from(place: Place, size: int | None) -> Region:

@@ -15,14 +15,14 @@ from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import Key
-from mlir_async_pipe.checker.phases.async_memory import Touch, unwaited
-from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.arrivals import Copy, Key
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
 from mlir_async_pipe.checker.phases.role_log import MEETING
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
+from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError
+from mlir_async_pipe.checker.phases.role_touches import check_waited
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.phases.touches import Touch, unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event
 from mlir_async_pipe.session.light_dataclass import dataclass
 
@@ -73,10 +73,10 @@ class ClusterMemory(RoleMemory):
         self._check_own(key[0], mask)
         super().wait(key, op, mask, parity)
 
-    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
         """A thread issues a copy that lands in its block or another one, whose mbarrier says when."""
-        self._check_alive(block_of(key[0]), op)
-        super().issue_copy(key, op, mask, region, size)
+        self._check_alive(block_of(key[0]), copy.op)
+        super().issue_copy(key, mask, copy)
 
     def issue_read(self, queue: str, touch: Touch) -> None:
         """Threads issue an op that reads memory of their block."""
@@ -108,6 +108,9 @@ class ClusterMemory(RoleMemory):
             self.reached[rank, op, mask] = self.clocks.event(mask)
 
     def _check_own(self, root: int, mask: int | None) -> None:
+        """Memory of the threads' own block; what is global is everybody's."""
+        if root < 0:
+            return
         if block_of(root) < 0:
             raise NotFollowedError("unknown-place")
         if block_of(root) != self.blocks.rank_of(mask):

@@ -21,6 +21,7 @@ from math import lcm
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
+from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.fault_examples import example_of
 from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
@@ -71,14 +72,15 @@ def follow(
     touched: set[int],
     size: Size | None,
     cluster: Callable[[], Size | None],
+    far: FarMemory | None = None,
 ) -> Followed:
     """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
-    and a `cluster` of such a size."""
+    and a `cluster` of such a size; with the global memory `far`, if it is given."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched)
+    effects = OpEffects(sites, touched, far)
     numbers = PathNumbers(flow, effects, size)
     classes = None
     try:

@@ -61,6 +61,13 @@ class Bounds:
             told = f"it touches columns {first} to {first + size - 1} of {count}, counted from 0"
             raise PhaseFault("out-of-bounds", op, taken, told)
 
+    def check_given_back(self, taken: int, first: int, size: int, op: int) -> None:
+        """`size` columns from `first` on that the op gives back: all that the op `taken` has taken."""
+        count = self._columns.get(taken, size)
+        if first or size != count:
+            told = f"it gives back {size} columns from column {first} on, and all {count} belong together"
+            raise PhaseFault("out-of-bounds", op, taken, told)
+
     def mbarrier(self, spot: Spot, at: dict[str, int], op: int) -> tuple[int, int]:
         """The root and byte of the mbarrier that the op names."""
         place = spot.get(at["barrier"])
@@ -76,7 +83,7 @@ class Bounds:
 
     def check(self, region: Region, op: int) -> Region:
         """Some bytes that the op touches, which are not surely beyond their buffer."""
-        root, low, high, exact = region
+        root, low, high, exact, _ = region
         size = None if low is None else self._piece(root).size
         if size is None or low is None or high is None or low >= high:
             return region

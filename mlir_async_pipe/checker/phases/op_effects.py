@@ -9,7 +9,6 @@ product touches do nothing here. What is not followed says so: then nothing is c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -19,27 +18,28 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
-from mlir_async_pipe.checker.phases.async_memory import Touch
+from mlir_async_pipe.checker.phases.arrivals import Copy
 from mlir_async_pipe.checker.phases.byte_places import (
     Described,
-    Place,
     Region,
     bytes_from,
-    region_of_access,
+    described_region,
     region_of_view,
 )
-from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
+from mlir_async_pipe.checker.phases.cluster_blocks import landings
+from mlir_async_pipe.checker.phases.far_checks import FAR_STORES
+from mlir_async_pipe.checker.phases.far_memory import FarMemory
+from mlir_async_pipe.checker.phases.generic_effects import Effect, GenericEffects, not_followed
 from mlir_async_pipe.checker.phases.memory_ends import Bounds
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
+from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import (
     Row,
-    accesses,
     is_partial_barrier,
     operand_groups,
     row_of,
@@ -49,31 +49,32 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     PROXY_FENCES,
     MbarrierRule,
     box_bytes,
+    fenced_by,
     is_unfollowed,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import is_fence
-from mlir_async_pipe.vocabulary.products import described_bytes, products_left
+from mlir_async_pipe.vocabulary.products import PRODUCT_STORE, described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
-# Operands that say nothing of workgroup memory.
+# Operands that say nothing of workgroup memory; the first of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
-
-Effect = Callable[[Spot], None]
 
 
 @dataclass
 class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
-    touch; `ops` are the steps that faults may name, by number."""
+    touch, and `far` the global memory that is followed with them, if it is; `ops` are the steps that
+    faults may name, by number."""
 
     sites: Sites
     touched: set[int]
+    far: FarMemory | None = None
     ops: list[Run] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.sites, self.number)
+        self.generic = GenericEffects(self.sites, self.touched, self.far, self.bounds, self.number)
 
     def number(self, run: Run) -> int:
         """The number of a step."""
@@ -92,26 +93,32 @@ class OpEffects:
                 else tensor_effect(run, self.number(run), self.touched, self.bounds)
             )
         if is_unfollowed(op):
-            return _not_followed
+            return not_followed
         if run.makes_values:
             return None
         rule, row = MBARRIER_OPS.get(op.name), row_of(op)
         queued = row is not None and row.queue in (WGMMA, BULK_STORE)
         if (rule is not None or queued) and (run.maybe or run.variables):
-            return _not_followed
+            return not_followed
         if rule is not None:
             return self._mbarrier(run, rule)
         if op.name in PROXY_FENCES:
             return _fence_of(op)
+        if op.name == PRODUCT_STORE:
+            return self.generic.sums(run)
         if row is None:
-            return meeting(run, self.number(run)) if is_partial_barrier(op) else self._opaque(run)
+            return (
+                meeting(run, self.number(run))
+                if is_partial_barrier(op)
+                else self.generic.opaque(run)
+            )
         if row.barrier is not None:
             return (
-                meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else _not_followed
+                meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else not_followed
             )
         if queued:
             return self._queued(run, row)
-        return self._generic(run)
+        return self.generic.access(run)
 
     def reads(self, run: Run) -> tuple[int, ...]:
         """The values that an op looks at which does something, or makes a name of memory: where
@@ -122,7 +129,9 @@ class OpEffects:
             return ()
         known = rule or row
         groups = operand_groups(run.op, known) if known is not None else {}
-        left_out = {n for name in _ELSEWHERE for n in groups.get(name, ())}
+        followed = self.far is not None and self.far.touched(run)
+        elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
+        left_out = {n for name in elsewhere for n in groups.get(name, ())}
         return tuple(value for n, value in enumerate(run.operands) if n not in left_out)
 
     # mbarriers ----------------------------------------------------------------------------
@@ -133,7 +142,7 @@ class OpEffects:
             return None
         at = operands_of(run, rule)
         if "multicast" in at and rule.use != "copy":
-            return _not_followed
+            return not_followed
         number = self.number(run)
 
         def execute(spot: Spot) -> None:
@@ -168,9 +177,11 @@ class OpEffects:
                 memory.commit_products(key, number, mask)
             case "copy":
                 region, size = self._box(spot, run, at)
+                source = self.far.box(spot, run) if self.far is not None else None
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
-                    memory.issue_copy(there, number, mask, self.bounds.check(lands, number), size)
+                    self.bounds.check(lands, number)
+                    memory.issue_copy(there, mask, Copy(lands, size, number, source))
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -221,13 +232,14 @@ class OpEffects:
         elif row.accesses:
             parts.append(partial(self._store, run, row))
         left = products_left(op)
+        names = (queue.name, FAR_STORES) if queue == BULK_STORE else (queue.name,)
         if row.commits or left is not None:
-            parts.append(lambda spot: spot.memory.commit(queue.name, spot.threads()))
+            parts += [partial(_commit, name) for name in names]
         if row.wait is not None:
             left = integer_attribute(op, row.wait.count) or 0
+            names = names[:1] if row.wait.completes(op) == "read" else names
         if left is not None:
-            count = left
-            parts.append(lambda spot: spot.memory.wait_group(queue.name, spot.threads(), count))
+            parts += [partial(_wait, name, left) for name in names]
 
         def execute(spot: Spot) -> None:
             for part in parts:
@@ -246,11 +258,9 @@ class OpEffects:
                 regions = [value.region]
             elif isinstance(value, Form) and is_address(value):
                 atom, numbers = address_parts(value, spot.mask)
-                regions = [
-                    Region(int(str(atom.key)), low, high, True)
-                    for descriptor in numbers
-                    for low, high in described_bytes(run.op, side, descriptor)
-                ]
+                root = int(str(atom.key))
+                spans = (described_bytes(run.op, side, descriptor) for descriptor in numbers)
+                regions = [region for some in spans for region in described_region(root, some)]
             else:
                 regions = []
             for region in regions or spot.memory.blocks.anywhere(self.touched, spot.mask):
@@ -273,58 +283,13 @@ class OpEffects:
             region = bytes_from(place, size)
         self.bounds.check(region, self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
-
-    # Generic accesses ---------------------------------------------------------------------
-
-    def _generic(self, run: Run) -> Effect | None:
-        op = run.op
-        near = [a for a in accesses(op) if self._is_touched(a.memory, run.frame)]
-        if not near:
-            return None
-        if any(access.asynchronous for access in near):
-            return _not_followed
-        number = self.number(run)
-
-        def execute(spot: Spot) -> None:
-            for access in near:
-                value = spot.get(run.operands[access.memory_operand])
-                if isinstance(value, Place):
-                    indices = [spot.mine(run.operands[n]) for n in access.index_operands]
-                    region = region_of_access(value, access.memory.type, indices, access.extent)
-                else:
-                    region = Region(self.root(access.memory, run.frame))
-                self.bounds.check(region, number)
-                if access.kind != "read" or access.over_lanes:
-                    spot.memory.write(Touch(region, number, spot.mask))
-                if access.kind != "write":
-                    spot.memory.read(Touch(region, number, spot.mask))
-
-        return execute
+        far = self.far.box(spot, run) if self.far is not None else None
+        if far is not None:
+            spot.memory.issue_store(Touch(far, self.number(run), mask))
 
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""
-        return self.sites.roots.number(root_of(memory), frame)
-
-    def _is_touched(self, memory: Any, frame: int) -> bool:
-        root = self.root(memory, frame)
-        alias = self.sites.roots.may_alias
-        return is_of_cluster(memory) or any(alias(root, other) for other in self.touched)
-
-    def _opaque(self, run: Run) -> Effect | None:
-        """An op outside the vocabulary: not followed if it may reach what copies touch."""
-        op = run.op
-        if self.sites.is_harmless(op) or is_fence(op.name):
-            return None
-        given = {
-            self.root(operand, run.frame)
-            for operand in op.operands
-            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
-        }
-        reached = self.sites.reachable(op, given)
-        roots = self.sites.roots
-        if any(roots.may_alias(root, other) for root in reached for other in self.touched):
-            return _not_followed
-        return None if given else _not_followed
+        return self.generic.root(memory, frame)
 
 
 def is_asked(form: Form) -> bool:
@@ -335,12 +300,14 @@ def is_asked(form: Form) -> bool:
     )
 
 
-def _not_followed(spot: Spot) -> None:
-    raise NotFollowedError("async-proxy")
-
-
 def _fence_of(op: Any) -> Effect | None:
-    everything = PROXY_FENCES[op.name] == "all"
-    if everything and "async" not in str(op.attributes["kind"]):
-        return None
-    return lambda spot: spot.memory.fence(spot.threads(), everything=everything)
+    shown = fenced_by(op)
+    return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
+
+
+def _commit(queue: str, spot: Spot) -> None:
+    spot.memory.commit(queue, spot.threads())
+
+
+def _wait(queue: str, left: int, spot: Spot) -> None:
+    spot.memory.wait_group(queue, spot.threads(), left)

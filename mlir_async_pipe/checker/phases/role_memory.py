@@ -9,50 +9,39 @@ As in `async_memory`, with clocks of warps in the place of barriers of the block
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
-from mlir_async_pipe.checker.phases.async_memory import AsyncMemory, Touch, refuse, unwaited
+from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.checker.phases.far_checks import is_fenced
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
+from mlir_async_pipe.checker.phases.role_touches import Fenced, Landed, check_waited, threads_of
 from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.touches import Touch, refuse
+from mlir_async_pipe.checker.phases.warp_clocks import Event, WarpClasses, WarpClocks
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
-
-
-class Landed(NamedTuple):
-    """A copy that is over for who knows that this phase of the mbarrier `column` is."""
-
-    copy: Copy
-    column: int
-    phase: int
-
-
-class Fenced(NamedTuple):
-    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`."""
-
-    touch: Touch
-    fenced: bool
-    done: Event
 
 
 @dataclass
 class RoleMemory(AsyncMemory):
     """The memory on one path of all roles. `over` are reads that are over, by themselves and
-    whether they were a proxy's; `brought` are copies that are; `progress` grows with whatever
-    somebody may wait for. `cores` are the tensor cores. `log` is of all paths together."""
+    whether they were a proxy's; `brought` are copies that are, `put` stores to global memory that are;
+    `progress` grows with whatever somebody may wait for. `cores` are the tensor cores. `log` is of all
+    paths together."""
 
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     shared: dict[Key, Shared] = field(default_factory=dict)
     over: dict[tuple[Touch, bool], Event] = field(default_factory=dict)
-    brought: dict[tuple[Region, int], Landed] = field(default_factory=dict)
+    brought: dict[tuple[Region, int, Region | None], Landed] = field(default_factory=dict)
+    put: dict[Touch, Event] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
     cores: TensorRoles = field(default_factory=TensorRoles)
@@ -68,6 +57,7 @@ class RoleMemory(AsyncMemory):
             shared=dict(self.shared),
             over=dict(self.over),
             brought=dict(self.brought),
+            put=dict(self.put),
             generic=dict(self.generic),
             cores=self.cores.copy(),
         )
@@ -75,6 +65,7 @@ class RoleMemory(AsyncMemory):
     def dones(self) -> Iterator[dict[Any, Event]]:
         """What was done, by what it is."""
         yield self.over
+        yield self.put
 
     def key_of_blocks(self) -> Hashable:
         """What is asked of blocks of a cluster beside that."""
@@ -110,12 +101,12 @@ class RoleMemory(AsyncMemory):
         self.shared[key] = role_phases.wait(barrier, self.clocks, op, mask, parity)
         self._note("waits", op, mask, key, parity)
 
-    def issue_copy(self, key: Key, op: int, mask: int, region: Region, size: int | None) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
         """A thread issues a copy into workgroup memory."""
-        self.check_write(Touch(region, op, mask), proxy=True)
-        issued, before = Copy(region, size, op), self._at(key, op)
-        self._note("copies", op, mask, key)
-        self.shared[key] = role_phases.copy(before, self.clocks, mask, issued)
+        self._check_issue(copy, mask)
+        before = self._at(key, copy.op)
+        self._note("copies", copy.op, mask, key)
+        self.shared[key] = role_phases.copy(before, self.clocks, mask, copy)
         self._advance(key)
 
     def allocate(self, touch: Touch) -> None:
@@ -171,7 +162,9 @@ class RoleMemory(AsyncMemory):
         self.shared[key] = after
         self.progress += 1
         for copy in before.running.copies:
-            self.brought[copy.region, copy.op] = Landed(copy, before.column, before.over)
+            self.brought[copy.region, copy.op, copy.source] = Landed(
+                copy, before.column, before.over
+            )
 
     # Barriers of threads --------------------------------------------------------------------
 
@@ -202,6 +195,7 @@ class RoleMemory(AsyncMemory):
         """All threads of the block meet."""
         self.clocks.meet(self.everybody)
         self.over.clear()
+        self.put.clear()
         self.generic = {touch: one for touch, one in self.generic.items() if not one.fenced}
         self.shared = {key: one._replace(born=()) for key, one in self.shared.items()}
 
@@ -214,25 +208,28 @@ class RoleMemory(AsyncMemory):
             self.over[touch, proxy] = self.clocks.event(touch.by or mask)
         self.reads = frozenset()
 
+    def _stores_over(self, over: list[Touch]) -> None:
+        self.put.update((store, self.clocks.event(threads_of(store))) for store in over)
+
     def read(self, touch: Touch) -> None:
         """Threads read."""
         self.check_read(touch, proxy=False)
-        self.over[touch, False] = self.clocks.event(_threads(touch))
+        self.over[touch, False] = self.clocks.event(threads_of(touch))
 
     def write(self, touch: Touch) -> None:
         """Threads write."""
         self.check_write(touch, proxy=False)
-        self.generic[touch] = Fenced(touch, False, self.clocks.event(_threads(touch)))
+        self.generic[touch] = Fenced(touch, False, self.clocks.event(threads_of(touch)))
         self.tensor = self.tensor.lost(touch.region.root)
 
-    def fence(self, mask: int, *, everything: bool) -> None:
-        """What threads wrote (of mbarriers only, unless `everything`) goes to the async proxy."""
+    def fence(self, mask: int, shown: frozenset[str]) -> None:
+        """What threads wrote of what is `shown` goes to the async proxy."""
         for key, barrier in self.shared.items():
-            if not barrier.by & ~mask:
+            if "mbarriers" in shown and not barrier.by & ~mask:
                 self.shared[key] = barrier._replace(fenced=True)
-        for touch in tuple(self.generic) if everything else ():
-            if not _threads(touch) & ~mask:
-                self.generic[touch] = Fenced(touch, True, self.clocks.event(_threads(touch)))
+        for touch in tuple(self.generic):
+            if is_fenced(touch, mask, shown):
+                self.generic[touch] = Fenced(touch, True, self.clocks.event(threads_of(touch)))
 
     def check_end(self) -> None:
         """The block ends."""
@@ -252,15 +249,28 @@ class RoleMemory(AsyncMemory):
         # Who overwrites need not have seen what was there.
         over = self.clocks.saw if code == "read-in-flight" else self.clocks.passed
         for one in self.brought.values():
-            if over(_threads(touch), one.column) <= one.phase:
+            if over(threads_of(touch), one.column) <= one.phase:
                 refuse(code, touch, one.copy, why)
+
+    def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
+        super()._check_far(touch, writes=writes, proxy=proxy)
+        threads = threads_of(touch)
+        for one in self.brought.values() if writes else ():
+            source = one.copy.source
+            if source is not None and self.clocks.passed(threads, one.column) <= one.phase:
+                why = "nothing that its threads wait for says that the phase of this copy is over"
+                refuse("source-overwritten", touch, Touch(source, one.copy.op, None), why)
+        why = "other threads do not know that this is over: they must wait for an arrival after it"
+        for store, event in self.put.items():
+            if not self._knows(touch, store, event):
+                refuse("not-visible", touch, store, why)
 
     def _check_landed(self, touch: Touch) -> None:
         """Who has waited is a matter of clocks."""
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         super()._check_reads(touch, proxy)
-        for product in self.cores.running(_threads(touch), self.clocks):
+        for product in self.cores.running(threads_of(touch), self.clocks):
             for read in product.reads:
                 wait = "it reads until a wait for the mbarrier of its commit, or for who has waited"
                 refuse("source-overwritten", touch, read, wait)
@@ -281,18 +291,5 @@ class RoleMemory(AsyncMemory):
                 refuse("missing-barrier", touch, write, barrier)
 
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
-        same = touch.by == other.by and single(_threads(touch))
-        return same or self.clocks.sees(_threads(touch), event)
-
-
-def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:
-    """Somebody of those who are there knows that copies are over."""
-    for one in landed:
-        if all(known.before[one.column] <= one.phase for known in there):
-            raise unwaited(one.copy)
-
-
-def _threads(touch: Touch) -> int:
-    if touch.by is None:
-        raise NotFollowedError("unknown-threads")
-    return touch.by
+        same = touch.by == other.by and single(threads_of(touch))
+        return same or self.clocks.sees(threads_of(touch), event)

@@ -9,17 +9,18 @@ Columns are told apart by what is added to the same value. Stores, copies and sh
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
-from mlir_async_pipe.checker.phases.async_memory import Touch
-from mlir_async_pipe.checker.phases.byte_places import Place, Region
+from mlir_async_pipe.checker.phases.byte_places import Place, Region, described_region
 from mlir_async_pipe.checker.phases.memory_ends import Bounds
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.tensor_columns import columns_after
 from mlir_async_pipe.vocabulary import operand_groups
@@ -47,10 +48,9 @@ def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> E
         case "permit":
             return None
         case "dealloc":
-            given = _cells(run, number, bounds, constant_value(op.operands[1]))
-            return lambda spot: spot.memory.use_tensor(
-                "give_back", given(spot), number, spot.threads()
-            )
+            count = constant_value(op.operands[1])
+            given = _cells(run, number, bounds, count)
+            return partial(_given_back, given, count, number, bounds)
         case "alloc":
             return _allocation(run, number, bounds)
         case "product" if TENSOR_OPS[op.name].plain:
@@ -88,11 +88,11 @@ def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect
             regions: list[Region] = []
             if isinstance(value, Form) and is_address(value) and rows:
                 atom, numbers = address_parts(value, spot.mask)
-                regions = [
-                    bounds.check(Region(int(str(atom.key)), low, high, True), number)
-                    for bits in numbers
-                    for low, high in _described(bits, rows, by_k)
-                ]
+                root = int(str(atom.key))
+                spans = (_described(bits, rows, by_k) for bits in numbers)
+                regions = [region for some in spans for region in described_region(root, some)]
+                for region in regions:
+                    bounds.check(region, number)
             everything = [Region(root) for root in sorted(touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
         spot.memory.issue_product(Product(number, mask, tuple(reads), sums(spot)))
@@ -100,10 +100,12 @@ def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect
     return execute
 
 
-def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]]:
+def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]] | None:
     """Where an operand lies; the mode of bit 61 swizzles by 32 bytes, which nothing here has."""
     found = None if bits >> 61 & 1 else matrix_descriptor(bits)
-    return [] if found is None else found.spans(rows, K_BYTES, by_k)
+    if found is None:
+        return []
+    return found.spans(rows, K_BYTES, by_k) if found.is_aligned else None
 
 
 def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
@@ -121,6 +123,18 @@ def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
         spot.memory.allocate(Touch(bounds.check(region, number), number, lowest))
 
     return execute
+
+
+def _given_back(
+    given: Callable[[Spot], Cells], count: int | None, number: int, bounds: Bounds, spot: Spot
+) -> None:
+    """Columns are given back: all that some op took."""
+    cells = given(spot)
+    spot.memory.use_tensor("give_back", cells, number, spot.threads())
+    if count is None:
+        raise NotFollowedError("unknown-number")
+    if isinstance(cells.base, int) and cells.low is not None:
+        bounds.check_given_back(-1 - cells.base, cells.low, count, number)
 
 
 def _loaded(op: Any) -> tuple[int, bool]:

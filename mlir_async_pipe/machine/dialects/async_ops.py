@@ -201,19 +201,22 @@ def commit(unit: Unit, site: Site, queue: Queue) -> Token:
     return Token(queue.name, number)
 
 
-def wait_groups(unit: Unit, site: Site, queue: Queue, left: Array) -> None:
-    """Block until at most `left` groups are in flight."""
+def wait_groups(unit: Unit, site: Site, queue: Queue, left: Array, *, reads: bool = False) -> None:
+    """Block until at most `left` groups are in flight, or may still read their source if only `reads`
+    are waited for."""
     refuse_in_scope(unit, site)
     if unit.launch.random_completion:
         unit.queues.tick()
-    unit.queues.wait(queue, unit.active(), left, unit.marks(queue))
+    wait = unit.queues.wait_reads if reads else unit.queues.wait
+    wait(queue, unit.active(), left, unit.marks(queue))
     _trace_wait(unit, site, queue, int(left[0]))
 
 
 def _trace_wait(unit: Unit, site: Site, queue: Queue, left: int) -> None:
     trace = unit.launch.trace_of(unit)
     if trace is not None:
-        covers = int(unit.queues.fifo(queue).covered[0]) + 1
+        fifo = unit.queues.fifo(queue)
+        covers = int(max(fifo.covered[0], fifo.read[0])) + 1
         trace.add(Entry("wait", site.name, site.place, queue.name, left=left, covers=covers))
 
 
@@ -272,10 +275,11 @@ def physical_wait(site: Site, given: int | None = None) -> Execute:
     if queue.largest_count is not None:
         left = min(left, queue.largest_count)
     count = uniform(left)
+    reads = site.row.wait.completes(site.op) == "read"
 
     def execute(unit: Unit, *tokens: Token) -> None:
         log_wait(unit, site, queue, left, tokens)
-        wait_groups(unit, site, queue, count)
+        wait_groups(unit, site, queue, count, reads=reads)
 
     return execute
 

@@ -19,7 +19,12 @@ from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES, number_of_mbarriers
+from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    MBARRIER_OPS,
+    PROXY_FENCES,
+    fenced_by,
+    number_of_mbarriers,
+)
 
 Array = np.ndarray
 
@@ -258,7 +263,7 @@ def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | N
 @semantics(*PROXY_FENCES)
 def fence(site: Site) -> Execute:
     """What the active lanes wrote is there for the async proxy too."""
-    of_mbarriers = PROXY_FENCES[site.name] == "mbarriers"
+    shown = fenced_by(site.op)
 
     def execute(unit: Unit) -> None:
         launch = unit.launch
@@ -266,8 +271,8 @@ def fence(site: Site) -> Execute:
             return
         lanes = np.flatnonzero(unit.active())
         threads = _threads(unit, lanes)
-        if not of_mbarriers:
-            launch.detector.fence(threads)
+        launch.detector.fence(threads, spaces=shown)
+        if PROXY_FENCES[site.name] == "all":
             return
         warps = set(warps_of(unit, lanes).tolist())
         for barrier in launch.mbarriers.at.values():

@@ -58,8 +58,9 @@ def handed_over(declared: str = "") -> str:
 
 
 def in_subtiles() -> str:
-    """The row goes out by an inner loop, whose iterations each store all of it again."""
-    text = stores_text(STORED)
+    """The row goes out by an inner loop, whose iterations each store all of it again, and wait until it
+    is there."""
+    text = stores_text(STORED).replace("wait_group 0 {read}", "wait_group 0")
     text = text.replace(WRITE, f"scf.for %half = %i0 to %i2 step %i1 {{\n{WRITE}")
     return text.replace("scf.yield %r#1 : i1", "}\nscf.yield %r#1 : i1")
 

@@ -53,7 +53,7 @@ def loops_in_a_row(loops: int, *, one_bound: bool = True) -> str:
   }} {{async_pipe.num_stages = 3 : i64, async_pipe.independent}}""")
     arguments = "".join(f", {bound}: index" for bound in dict.fromkeys(bounds))
     text = f"""
-func.func @f(%pointer: !llvm.ptr, %C: memref<?x32xf32>{arguments})
+func.func @f(%pointer: !llvm.ptr, %C: memref<?x32xf32> {{llvm.noalias}}{arguments})
     attributes {{gpu.kernel, gpu.known_block_size = array<i32: 32, 1, 1>}} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.check_harness import check_module, codes, verdict
 from helpers.cluster_rings import text as cluster_ring
+from helpers.descriptor_products import Operand, Product
 from helpers.machine_programs import parse
 from helpers.phase_mutants import failure
 from helpers.tensor_kernels import Ring
@@ -145,3 +146,24 @@ def test_an_mbarrier_by_a_pointer(made: int, used: int, expected: str) -> None:
 
 def test_memory_whose_size_the_launch_decides_has_no_end_here() -> None:
     assert says(POINTERS.replace("MADE", "0").replace("USED", "9")) == ("safe", set())
+
+
+def test_a_descriptor_that_is_not_aligned_to_its_swizzle_is_not_followed() -> None:
+    """Of the eight lines that a swizzle permutes it begins in the fifth: which ones it names, and
+    where they end, another base offset says."""
+    operands = (Operand(name, 128, 64, True) for name in "ab")
+    text = (
+        Product(*operands)
+        .text()
+        .replace(
+            "%out: memref<128x32xf32>) {",
+            "%out: memref<128x32xf32> {llvm.noalias}) attributes "
+            "{gpu.known_block_size = array<i32: 128, 1, 1>} {",
+        )
+    )
+    assert says(text) == ("safe", set())
+    further = text.replace("%ao0 = arith.constant 0 :", "%ao0 = arith.constant 512 :")
+    assert further != text
+    assert says(further) == ("unknown", set())
+    (reason,) = {found.reason for found in report(further).of("hazards")}
+    assert reason == "unknown-place"

@@ -125,3 +125,16 @@ def test_columns_that_go_before_others_have_loaded_are_named_and_fail():
     moved = text[:load] + given[0] + text[load:].replace(given[0], "", 1)
     assert found(moved)[0] == {"out-of-bounds"}
     assert fails(moved, gemm)
+
+
+@pytest.mark.parametrize(("name", "columns"), [("fewer", 32), ("more", 128)])
+def test_columns_are_given_back_as_they_were_taken(name: str, columns: int) -> None:
+    gemm = KERNELS["two accumulators"]
+    text = pipelined(gemm)
+    line = re.search(r"nvvm.tcgen05.dealloc (%\w+), (%\w+)[^\n]*", text)
+    assert line is not None
+    other = line[0].replace(f", {line[2]} ", ", %other ")
+    changed = text.replace(line[0], f"%other = arith.constant {columns} : i32\n{other}")
+    assert changed != text
+    assert found(changed)[0] == {"out-of-bounds"}
+    assert fails(changed, gemm)

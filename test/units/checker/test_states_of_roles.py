@@ -27,7 +27,7 @@ def started() -> RoleMemory:
     memory = RoleMemory(EVERYBODY, clocks=clocks)
     for key in BARRIERS:
         memory.init(key, 0, 1, 1)
-    memory.fence(1, everything=True)
+    memory.fence(1, frozenset({"mbarriers", "workgroup"}))
     memory.meet()
     return memory
 

@@ -1,0 +1,198 @@
+"""Which global memory tensor copies touch that something else of the kernel touches, too.
+
+    %a = nvgpu.tma.create.descriptor %x        copies by %a read %x
+    nvgpu.tma.async.load %a[…]; store %x       looked at: is the store ordered after the copy?
+    nvgpu.tma.async.load %a[…]; store %c       only if %c may be %x: without `llvm.noalias`
+
+A map that the kernel is given describes memory that any argument without `llvm.noalias` may be; that of
+another such map it is only if it is so `assumed`. Roots that may be one memory are a family; what meets
+by a family alone is unknown.
+Kernels without such a pair are not followed again for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Literal
+
+from mlir_async_pipe.checker.phases.byte_places import (
+    Place,
+    Region,
+    Value,
+    bytes_from,
+    far_root,
+    region_of_access,
+    root_place,
+)
+from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.flow.algorithms import components
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.values.map_memory import described_memref, described_root, is_given_map
+from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups
+from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MBARRIER_OPS, box_of
+from mlir_async_pipe.vocabulary.opaque_ops import is_fence
+from mlir_async_pipe.vocabulary.products import PRODUCT_STORE
+from mlir_async_pipe.vocabulary.queues import BULK_STORE
+
+Use = Literal["copy", "put", "read", "write"]
+# A root, how it is touched, and what an author asserted of the op, as `Site.independent` is.
+_Kind = tuple[int, Use, int | None]
+
+
+@dataclass(frozen=True)
+class FarMemory:
+    """The roots that are looked at, by their numbers, as they are numbered in regions. `pairs`: a copy
+    and something else that may touch one place, one pair for each way."""
+
+    sites: Sites
+    roots: dict[int, int]
+    pairs: tuple[tuple[Run, Run], ...]
+
+    def touched(self, run: Run) -> frozenset[int]:
+        """The roots of such memory that an op touches."""
+        return frozenset(root for root, _ in uses(self.sites, run) if root in self.roots)
+
+    def seen(self, region: Region, op: Any) -> Region | None:
+        """A region of a root of the kernel as one that is looked at, None if it is not."""
+        root = self.roots.get(region.root)
+        if root is None:
+            return None
+        return region._replace(root=root, asserted=self.sites.independent(op))
+
+    def box(self, spot: Spot, run: Run) -> Region | None:
+        """What a copy touches of global memory, None where nothing else does."""
+        op, rule = run.op, MBARRIER_OPS.get(run.name) or run.row
+        assert rule is not None
+        ((root, use),) = _copied(self.sites, run)
+        if root not in self.roots:
+            return None
+        at = operand_groups(op, rule)
+        if "tensor_map" in at:
+            coordinates = [spot.get(run.operands[n]) for n in reversed(at["coordinates"])]
+            return self.seen(_boxed(root, op, op.operands[at["tensor_map"][0]], coordinates), op)
+        place = spot.get(run.operands[at["source" if use == "copy" else "destination"][0]])
+        size = spot.get(run.operands[at["bytes"][0]])
+        if not isinstance(place, Place) or not isinstance(size, int):
+            return self.seen(Region(root), op)
+        return self.seen(bytes_from(place, size), op)
+
+    def reason(self, one: Run, other: Run) -> str:
+        """Why it cannot be told whether two ops touch one place."""
+        return "unknown-place" if self.touched(one) & self.touched(other) else "may-alias"
+
+
+def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
+    """The global memory of a kernel that copies and something else touch; None if there is none."""
+    kinds: dict[_Kind, Run] = {}
+    for run in (step for block in flow.blocks for step in block.steps):
+        if isinstance(run, Run) and not run.makes_values:
+            asserted = sites.independent(run.op) if run.row is not None else None
+            for root, use in uses(sites, run):
+                kinds.setdefault((root, use, asserted), run)
+    copies = [kind for kind in kinds if kind[1] in ("copy", "put")]
+    pairs = [(a, b) for a in copies for b in kinds if _conflict(a, b, sites)]
+    if not pairs:
+        return None
+    open_ones = ((a, b) for a, b in pairs if not _is_vouched(a, b))
+    ends = tuple((kinds[a], kinds[b]) for a, b in open_ones)
+    return FarMemory(sites, _families([(a[0], b[0]) for a, b in pairs]), ends)
+
+
+def _conflict(one: _Kind, other: _Kind, sites: Sites) -> bool:
+    """Whether a copy and something else may touch one place, and one of them writes it."""
+    root, use, _ = one
+    beside = ("put", "write") if use == "copy" else ("copy", "read", "write")
+    if other[1] not in beside:
+        return False
+    if root == other[0]:
+        return True
+    roots = sites.roots
+    given = all(is_given_map(roots.roots[n]) for n in (root, other[0]))
+    if _is_vouched(one, other) or (given and not roots.maps_may_alias):
+        return False
+    return roots.may_alias(root, other[0])
+
+
+def _is_vouched(one: _Kind, other: _Kind) -> bool:
+    """Whether an author asserts that they touch different places."""
+    return one[2] is not None and one[2] == other[2]
+
+
+def _families(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """The roots of the pairs as regions have them: those that may be one memory are a family."""
+    after: dict[int, list[int]] = {}
+    for one, other in pairs:
+        after.setdefault(one, []).append(other)
+        after.setdefault(other, []).append(one)
+    family = components(sorted(after), lambda root: after[root])
+    return {root: far_root(family[root], number) for number, root in enumerate(after)}
+
+
+def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
+    """The roots of global memory that an op touches, and how."""
+    op, row = run.op, run.row
+    copied = tuple(_copied(sites, run))
+    if copied or op.name in MBARRIER_OPS or op.name == MAKES_TENSOR_MAP:
+        yield from copied
+        return
+    found: list[tuple[Root, Use]] = []
+    if op.name == PRODUCT_STORE:
+        found = [(root_of(op.operands[1]), "write")]
+    elif row is not None:
+        found = [(root_of(a.memory), "read" if a.kind == "read" else "write") for a in accesses(op)]
+    elif not (sites.is_harmless(op) or is_fence(op.name) or is_partial_barrier(op)):
+        given = {
+            sites.roots.number(root_of(operand), run.frame)
+            for operand in op.operands
+            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+        }
+        reached = sites.reachable(op, given) if given else ()
+        found = [(sites.roots.roots[n], "write") for n in reached]
+    for root, use in found:
+        if root.space == "global":
+            yield sites.roots.number(root, run.frame), use
+
+
+def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
+    """The root that a copy between global and workgroup memory reads or writes."""
+    op, row, rule = run.op, run.row, MBARRIER_OPS.get(run.name)
+    if rule is not None and rule.use == "copy":
+        use: Use = "copy"
+        at, end = operand_groups(op, rule), "source"
+    elif row is not None and row.queue == BULK_STORE and row.accesses:
+        use = "put"
+        at, end = operand_groups(op, row), "destination"
+    else:
+        return
+    by_map = "tensor_map" in at
+    value = op.operands[at["tensor_map" if by_map else end][0]]
+    root = described_root(value) if by_map else root_of(value)
+    yield sites.roots.number(root, run.frame), use
+
+
+def _boxed(root: int, op: Any, tensor_map: Any, coordinates: list[Value]) -> Region:
+    """The bytes of a box of a tensor, from its first element to its last one."""
+    box, kind = box_of(op), described_memref(tensor_map)
+    if box is None or len(box[0]) != len(coordinates):
+        return Region(root)
+    shape, size = box
+    if kind is not None and len(kind.shape) != len(shape):
+        return Region(root)
+    if kind is None:
+        # Of a tensor of one dimension that is not known the strides are.
+        at = coordinates[0]
+        if len(shape) > 1 or not isinstance(at, int):
+            return Region(root)
+        return Region(root, at * size, (at + shape[0]) * size, True)
+    region = region_of_access(root_place(root, kind), kind, coordinates, shape)
+    low, high = region.low, region.high
+    dense = low is not None and high is not None and high - low == prod(shape) * size
+    inside = all(
+        isinstance(at, int) and 0 <= at <= whole - length
+        for at, whole, length in zip(coordinates, kind.shape, shape, strict=True)
+    )
+    return region._replace(exact=region.exact and dense and inside)

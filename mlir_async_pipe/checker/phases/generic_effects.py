@@ -1,0 +1,118 @@
+"""What threads themselves do to the memory that copies and products touch: loads, stores, atomics.
+
+memref.load %ring[%slot, %t]     the threads that are there read these bytes
+"my.op"(%ring)                   may do anything to them: not followed
+vector.store %v, %x[%t]          %x is global: looked at if a tensor copy may touch it, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases.byte_places import Place, Region, region_of_access
+from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
+from mlir_async_pipe.checker.phases.far_memory import FarMemory
+from mlir_async_pipe.checker.phases.memory_ends import Bounds
+from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.touches import Touch
+from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.opaque_ops import is_fence
+
+Effect = Callable[[Spot], None]
+
+
+@dataclass(frozen=True)
+class GenericEffects:
+    """Effects of the ops of one kernel that no proxy runs, as `OpEffects` has its own."""
+
+    sites: Sites
+    touched: set[int]
+    far: FarMemory | None
+    bounds: Bounds
+    number: Callable[[Run], int]
+
+    def access(self, run: Run) -> Effect | None:
+        """Threads read or write."""
+        op = run.op
+        known = self.far.touched(run) if self.far is not None else ()
+        near = [
+            access
+            for access in accesses(op)
+            if self._is_touched(access.memory, run.frame)
+            or self.root(access.memory, run.frame) in known
+        ]
+        if not near:
+            return None
+        if any(access.asynchronous for access in near):
+            return not_followed
+        number = self.number(run)
+
+        def execute(spot: Spot) -> None:
+            for access in near:
+                value = spot.get(run.operands[access.memory_operand])
+                if isinstance(value, Place):
+                    indices = [spot.mine(run.operands[n]) for n in access.index_operands]
+                    region = region_of_access(value, access.memory.type, indices, access.extent)
+                else:
+                    region = Region(self.root(access.memory, run.frame))
+                self.bounds.check(region, number)
+                region = self._as_far(region, run) or region
+                if access.kind != "read" or access.over_lanes:
+                    spot.memory.write(Touch(region, number, spot.mask))
+                if access.kind != "write":
+                    spot.memory.read(Touch(region, number, spot.mask))
+
+        return execute
+
+    def _as_far(self, region: Region, run: Run) -> Region | None:
+        """A region as one of global memory that copies touch."""
+        if self.far is None:
+            return None
+        region = region._replace(exact=region.exact and not (run.maybe or run.variables))
+        return self.far.seen(region, run.op)
+
+    def sums(self, run: Run) -> Effect | None:
+        """Threads of a warpgroup store their sums: somewhere in a memref."""
+        region = self._as_far(Region(self.root(run.op.operands[1], run.frame)), run)
+        if region is None:
+            return None
+        number = self.number(run)
+        return lambda spot: spot.memory.write(Touch(region, number, spot.mask))
+
+    def root(self, memory: Any, frame: int) -> int:
+        """The number of the root of a memref or pointer."""
+        return self.sites.roots.number(root_of(memory), frame)
+
+    def _is_touched(self, memory: Any, frame: int) -> bool:
+        root = self.root(memory, frame)
+        alias = self.sites.roots.may_alias
+        return is_of_cluster(memory) or any(alias(root, other) for other in self.touched)
+
+    def opaque(self, run: Run) -> Effect | None:
+        """An op outside the vocabulary: not followed if it may reach what copies touch."""
+        op = run.op
+        if self.sites.is_harmless(op) or is_fence(op.name):
+            return None
+        given = {
+            self.root(operand, run.frame)
+            for operand in op.operands
+            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
+        }
+        reached = self.sites.reachable(op, given)
+        roots = self.sites.roots
+        if self.far is not None and self.far.touched(run):
+            return not_followed
+        if any(roots.may_alias(root, other) for root in reached for other in self.touched):
+            return not_followed
+        return None if given else not_followed
+
+
+def not_followed(spot: Spot) -> None:
+    """The effect of an op of which no rule is known here."""
+    raise NotFollowedError("async-proxy")

@@ -1,0 +1,77 @@
+"""What threads touch, and whether two touches are one too many.
+
+bytes 0 to 127 of %tile, by thread 0, in op 7
+the same in global memory that tensor maps describe    root below 0, see `far_memory`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
+from mlir_async_pipe.checker.phases.arrivals import Copy, single
+from mlir_async_pipe.checker.phases.byte_places import Region, meet, surely_meet
+
+# More groups than any wait of products leaves in flight; older ones are one.
+REMEMBERED_GROUPS = 16
+
+
+class Touch(NamedTuple):
+    """Bytes, touched by threads `by` (None: some of them) in the op `op`."""
+
+    region: Region
+    op: int
+    by: int | None
+
+
+class Written(NamedTuple):
+    """A generic write that the async proxy may not see yet: `fenced` by its threads, `met`: the
+    block met since."""
+
+    touch: Touch
+    fenced: bool = False
+    met: bool = False
+
+
+class Issued(NamedTuple):
+    """What threads issued to a queue: in no group yet, and in groups, youngest first."""
+
+    open: tuple[Touch, ...] = ()
+    groups: tuple[tuple[Touch, ...], ...] = ()
+
+    def with_open(self, touch: Touch) -> Issued:
+        """Once is enough: without a commit or a wait a loop comes to the same state again."""
+        return self._replace(open=each_once((*self.open, touch)))
+
+    def committed(self) -> Issued:
+        """What is in no group yet is the youngest one."""
+        groups = (self.open, *self.groups)
+        old = each_once(touch for group in groups[REMEMBERED_GROUPS:] for touch in group)
+        groups = groups[:REMEMBERED_GROUPS] + ((old,) if old else ())
+        while groups and not groups[-1]:
+            groups = groups[:-1]
+        return Issued((), groups)
+
+
+def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
+    """Touches without those that were there before."""
+    return tuple(dict.fromkeys(touches))
+
+
+def same_thread(one: Touch, other: Touch) -> bool:
+    """Whether one thread touches both."""
+    return one.by is not None and one.by == other.by and single(one.by)
+
+
+def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+    """Raises PhaseFault if the bytes of two accesses may be the same."""
+    if meet(earlier.region, touch.region):
+        surely = surely_meet(earlier.region, touch.region)
+        raise PhaseFault(code, touch.op, earlier.op, why, surely)
+
+
+def unwaited(copy: Copy) -> PhaseFault:
+    """A copy may land when its block has ended."""
+    note = "no thread waits for the phase of this copy"
+    return PhaseFault("unwaited-copy", copy.op, copy.op, note)
