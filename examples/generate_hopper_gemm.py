@@ -194,9 +194,11 @@ class HopperGemm(TensorGemm):
         return self.cluster
 
     def _more_attributes(self) -> str:
+        """Where each block has one tile only, the kernel says what else the loop over tiles does."""
+        found = "" if self.persistent or self.store != "tma" else ", async_pipe.independent"
         if self.cluster == 1:
-            return ""
-        return f", known_cluster_size = array<i32: 1, {self.cluster}, 1>"
+            return found
+        return f"{found}, known_cluster_size = array<i32: 1, {self.cluster}, 1>"
 
     def _meet(self, w: Writer) -> None:
         """All threads of the block; of the cluster, where its blocks copy for each other."""

@@ -148,7 +148,7 @@ def check(
     assume_noalias_arguments: bool = False,
     assume_several_blocks: bool = False,
     assume_several_threads: bool = False,
-    assume_maps_may_alias: bool = False,
+    assume_noalias_maps: bool = False,
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
@@ -156,7 +156,7 @@ def check(
     `assume_several_blocks`: a grid of unknown size may have several blocks along axes that the
     kernel never reads.
     `assume_several_threads`: the same of a block of unknown size and its threads.
-    `assume_maps_may_alias`: two tensor maps that a kernel is given may describe one memory.
+    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
@@ -171,7 +171,7 @@ def check(
         "assume_noalias_arguments": assume_noalias_arguments,
         "assume_several_blocks": assume_several_blocks,
         "assume_several_threads": assume_several_threads,
-        "assume_maps_may_alias": assume_maps_may_alias,
+        "assume_noalias_maps": assume_noalias_maps,
     }
     with plain_values():
         run_check(_root(module), _options(CHECK, options, session), session)

@@ -38,14 +38,14 @@ class CheckOptions:
     arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
     several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
     block of unknown size may have several threads along axes that the kernel never reads.
-    `assume_maps_may_alias`: two tensor maps that a kernel is given may describe one memory.
+    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
     """
 
     chip: str = ""
     assume_noalias_arguments: bool = False
     assume_several_blocks: bool = False
     assume_several_threads: bool = False
-    assume_maps_may_alias: bool = False
+    assume_noalias_maps: bool = False
 
 
 @passes.register(
@@ -77,7 +77,7 @@ def check(
             assume_noalias_arguments=options.assume_noalias_arguments,
             assume_several_blocks=options.assume_several_blocks,
             assume_several_threads=options.assume_several_threads,
-            assume_maps_may_alias=options.assume_maps_may_alias,
+            assume_noalias_maps=options.assume_noalias_maps,
         )
         if key is not None and outcome.says_nothing:
             safe[key] = outcome.summary

@@ -147,7 +147,7 @@ def check_kernel(
     assume_noalias_arguments: bool = False,
     assume_several_blocks: bool = False,
     assume_several_threads: bool = False,
-    assume_maps_may_alias: bool = False,
+    assume_noalias_maps: bool = False,
     until_found: bool = False,
 ) -> Outcome:
     """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
@@ -165,7 +165,7 @@ def check_kernel(
             threads,
             grid,
             target,
-            (assume_noalias_arguments, assume_maps_may_alias),
+            (assume_noalias_arguments, assume_noalias_maps),
             until_found,
         )
         outcome = run.symbolic()

@@ -11,11 +11,11 @@ from mlir_async_pipe.values.memory_roots import Root, may_alias
 
 @dataclass
 class Roots:
-    """All pieces of memory of a kernel, by number. `maps_may_alias`: two tensor maps that it is given
-    may describe one memory."""
+    """All pieces of memory of a kernel, by number. `noalias_maps`: no two tensor maps that it is given
+    describe one memory."""
 
     assume_noalias_arguments: bool = False
-    maps_may_alias: bool = False
+    noalias_maps: bool = False
     roots: list[Root] = field(default_factory=list)
     _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _aliases: dict[tuple[int, int], bool] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     ancestors,
     enclosing,
     integer_attribute,
@@ -33,6 +34,7 @@ from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 SCOPE = "async_pipe.scope"
+KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
 
 # How far back token waits without a count are followed, in groups.
 TOKEN_AGES = 16
@@ -122,15 +124,14 @@ class Sites:
         self._of[op, frame] = tuple(numbers)
 
     def independent(self, op: Any) -> int | None:
-        """The loop whose author asserted independence: its number on an op of an expanded loop,
-        a number of its own, below 0, for a loop around the op that still is as it was written."""
+        """The kernel or loop whose author asserted independence: of a loop its number on an op of an
+        expanded one; a number of its own, below 0, for what still is around the op as it was written.
+        A kernel asserts it of all that its loops hold, too."""
         number = integer_attribute(op, INDEPENDENT)
-        if number is not None:
-            return number
-        for above in ancestors(op):
-            if INDEPENDENT in above.attributes:
-                return -1 - self.op_number(above)
-        return None
+        around = [above for above in ancestors(op) if INDEPENDENT in above.attributes]
+        if around and (number is None or around[-1].name in KERNEL_OPS):
+            return -1 - self.op_number(around[-1])
+        return number
 
     def _root(self, memory: Any, frame: int) -> tuple[int, str]:
         """The number of the root of a memref or pointer, and the space of its memory."""

@@ -318,4 +318,4 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         names.remove(loop, names.LOOP_NAMES)
         for op in operations(loop.regions[0].blocks[0]):
             names.keep_cycles(op)
-    mark_independent([loop for loop in loops if names.INDEPENDENT in loop.attributes], module)
+    mark_independent(loops, module)

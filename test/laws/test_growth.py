@@ -8,7 +8,8 @@ for what is quadratic, and 2.15 times the time for doubling the largest size lea
 Covers: expand/plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
 checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py,
 expand/plan/store_tiles.py, dependence/same_each_time.py, expand/write/carried_ring.py,
-expand/plan/role_turns.py, expand/plan/role_nest.py, expand/write/write_turns.py
+expand/plan/role_turns.py, expand/plan/role_nest.py, expand/write/write_turns.py,
+checker/phases/far_memory.py, loops/mark_independent.py
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pytest
 
 from helpers.machine_programs import parse
 from helpers.many_stores import stored_loop, stores_kernel
+from helpers.map_kernels import given_text
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
@@ -248,6 +250,26 @@ def test_twice_the_loops_of_tensor_copies_take_twice_the_calls() -> None:
 
     calls_of(1)
     one, two, four = (calls_of(10 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
+def stored_rows(stores: int) -> str:
+    """Copies and tensor stores by maps that the kernel is given, each waited for."""
+    put = "nvgpu.tma.async.store %row to %b[%c0], predicate = %leader : "
+    text = given_text({"read y": "%w = arith.addf %v, %v : f32"})
+    (line,) = (line for line in text.split("\n") if put in line)
+    waited = "nvvm.cp.async.bulk.commit.group\nnvvm.cp.async.bulk.wait_group 0"
+    return text.replace(line, f"{line}\n{waited}\n" * stores + line)
+
+
+def test_twice_the_tensor_stores_that_may_meet_a_copy_take_twice_the_calls() -> None:
+    def calls_of(stores: int) -> int:
+        with new_context():
+            module, session = ir.Module.parse(stored_rows(stores)), Session()
+            return calls_in(lambda: run("async-pipe-check", module, session))
+
+    calls_of(1)
+    one, two, four = (calls_of(20 * times) for times in (1, 2, 4))
     assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 

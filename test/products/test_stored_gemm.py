@@ -6,6 +6,7 @@ Covers: examples/generate_hopper_gemm.py, examples/tensor_sums.py, expand/stores
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -76,6 +77,14 @@ def test_the_product_that_goes_out_by_tma_is_numpy_s(form: str) -> None:
     for number, completion in enumerate(machine.COMPLETIONS):
         schedule = machine.SCHEDULES[number] if made.roles != "together" else "lockstep"
         assert run_gemm(module, made, completion, tiles, 100, schedule) == (True, set())
+
+
+@pytest.mark.parametrize("form", ["one tile, f32", "persistent", "roles, persistent, f16"])
+def test_that_c_is_neither_a_nor_b_is_the_author_s_word(form: str) -> None:
+    module = parse(re.sub(r"async_pipe\.independent( = \d+ : i64)?(, )?", "", pipelined(form)))
+    assert {found.reason for found in check(module).of("hazards")} == {"may-alias"}
+    (found,) = check(module, assume_noalias_maps=True).of("checks")
+    assert (found.unsafe, found.unknown) == (0, 0)
 
 
 def test_sums_of_f32_are_stored_as_f16_from_registers_too() -> None:

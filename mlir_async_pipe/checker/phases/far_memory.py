@@ -4,9 +4,9 @@
     nvgpu.tma.async.load %a[…]; store %x       looked at: is the store ordered after the copy?
     nvgpu.tma.async.load %a[…]; store %c       only if %c may be %x: without `llvm.noalias`
 
-A map that the kernel is given describes memory that any argument without `llvm.noalias` may be; that of
-another such map it is only if it is so `assumed`. Roots that may be one memory are a family; what meets
-by a family alone is unknown.
+A map that the kernel is given describes memory that any argument without `llvm.noalias` may be, and that of
+another such map, unless the author says that it is not. Roots that may be one memory are a family; what
+meets by a family alone is unknown.
 Kernels without such a pair are not followed again for it.
 """
 
@@ -112,7 +112,7 @@ def _conflict(one: _Kind, other: _Kind, sites: Sites) -> bool:
         return True
     roots = sites.roots
     given = all(is_given_map(roots.roots[n]) for n in (root, other[0]))
-    if _is_vouched(one, other) or (given and not roots.maps_may_alias):
+    if _is_vouched(one, other) or (given and roots.noalias_maps):
         return False
     return roots.may_alias(root, other[0])
 

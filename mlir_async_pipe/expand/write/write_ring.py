@@ -218,7 +218,7 @@ class RingWriter:
         by_thread = self._in_one_thread(exists)
         copies = [(op, clone(op, mapping, ip)) for op in issue.ops]
         for _, copy in copies:
-            names.remove(copy, names.OP_NAMES)
+            names.remove(copy, [name for name in names.OP_NAMES if name != names.INDEPENDENT])
         of_original = dict(copies)
         for transaction in self.plan.transactions:
             for op in (transaction.expect, *transaction.copies):
