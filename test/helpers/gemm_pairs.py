@@ -59,7 +59,8 @@ class GemmPair:
         second = second.replace("%total", "%again").replace(
             _FIRST_PRODUCT, "= arith.cmpi eq, %k32,"
         )
-        second = second.replace("arith.cmpi eq, %k32, %i32_7", "arith.cmpi eq, %i32_7, %i32_7")
+        second, count = re.subn(r"arith\.cmpi eq, %k32, (%\w+)", r"arith.cmpi eq, \1, \1", second)
+        assert count == 1
         second = re.sub(r"%phase = %\w+\)", "%phase = %total)", second)
         return text[:start], first, second, text[end:].replace("%total", "%again")
 

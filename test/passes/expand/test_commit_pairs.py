@@ -48,7 +48,7 @@ def test_slots_and_phases_of_both_go_on_from_loop_to_loop(name):
 
 def test_waits_for_the_tiles_that_copies_overwrite_leave_phases_out(monkeypatch):
     """They are for tile t + d - V, not for t - p, where the second loop has more slots than d1 + p1."""
-    monkeypatch.setattr(ring_commits, "_slot_back", lambda plan, integers, slot, ahead: ahead)
+    monkeypatch.setattr(ring_commits, "slot_back", lambda plan, integers, slot, ahead: ahead)
     module = parse(FURTHER.text())
     pipeline(module, check="none")
     assert wrong(FURTHER, module) == {"phase-overtaken"}
