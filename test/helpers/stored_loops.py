@@ -39,6 +39,8 @@ def stored_text(
         1,
     )
     text = text.replace("async_pipe.num_stages", "async_pipe.independent, async_pipe.num_stages")
+    # What it stores is none of what it copies.
+    text = text.replace("attributes {", "attributes {async_pipe.independent, ", 1)
     if loop.roles:
         # Warps that only copy are ahead of the stores of a tile, too.
         text = re.sub(
