@@ -59,7 +59,7 @@ def _by_warp(text: str) -> str:
     """The warp that allocates issues products, not one of its threads."""
     warp = re.search(r"scf\.if (%\w+) \{(?:(?!scf\.if)[^{])*tcgen05\.alloc", text)
     assert warp is not None
-    return re.sub(r"scf\.if %\w+ (\{\n[^\n]*tcgen05\.mma)", rf"scf.if {warp[1]} \1", text, count=1)
+    return re.sub(r"scf\.if %\w+ (\{\n[^{}]*tcgen05\.mma)", rf"scf.if {warp[1]} \1", text, count=1)
 
 
 def _no_barrier(text: str) -> str:
