@@ -42,6 +42,10 @@ still in flight as soon as one wait lets one group more be.
 
 # Why kernels of a target take more instructions than Triton's, for the page.
 LONGER = {
+    "nvvm:sm_90a": """\
+Descriptors are added up in their lower 32 bits, and the upper ones set afterwards: with sums of 64 bits these loops
+have 10 to 12 instructions less, and are as fast or a little slower on an H100; and of such sums ptxas before
+13.1 may lose a half ([gpu.md](gpu.md)).""",
     "rocdl:gfx942": """\
 A lane copies 4 bytes straight to LDS there: 16 copies an iteration, each with a 64-bit addition for its
 address, stand against 4 loads of 16 bytes and 4 writes. With a scalar base and 32 bits a lane the
