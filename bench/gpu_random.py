@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "test"))
 from gpu_cases import SM_80, SM_90, tensor_maps  # noqa: E402
 
 import mlir_async_pipe  # noqa: E402
-from helpers.random_lowering.judge import Subject, Table, _pipeline, _place_of, _sharing  # noqa: E402
+from helpers.random_lowering.judge import Subject, Table, pipeline_subject, place_of, sharing  # noqa: E402
 from helpers.random_lowering.kernel_text import Kernel  # noqa: E402
 from helpers.random_lowering.lines import module_text  # noqa: E402
 from helpers.random_lowering.model import make_case, source_columns  # noqa: E402
@@ -110,19 +110,19 @@ def kernels(folder: Path, seeds: range, said: Counter[str]) -> list[dict[str, An
         for seed in range(first, min(first + BATCH, seeds.stop)):
             spec = choose(seed, f"k{seed}")
             subject = Subject(spec, Kernel(spec).text())
-            _pipeline(subject, table)
+            pipeline_subject(subject, table)
             if subject.pipelined:
                 made.append(subject)
         code = None
         while made and code is None:
-            codes = _sharing([subject.code for subject in made])
+            codes = sharing([subject.code for subject in made])
             with new_context():
                 try:
                     module = ir.Module.parse(module_text(codes))
                     code = mlir_async_pipe.lower(module, target=SM_80, emit="cubin")
                 except AsyncPipeError as error:
                     said[f"cp.async: {error.code}"] += 1
-                    made.pop(_place_of(error, codes))
+                    made.pop(place_of(error, codes))
         if code is None:
             continue
         file = f"batch{first}.cubin"

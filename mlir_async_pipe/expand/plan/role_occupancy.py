@@ -11,19 +11,18 @@ multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.carried_registers import registers_of
 from mlir_async_pipe.expand.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.plan.ring_sharing import Ring
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
 from mlir_async_pipe.expand.plan.role_registers import UNIT, Registers, registers_of_roles
-from mlir_async_pipe.vocabulary.register_types import registers_of_type
 
 # What a consumer computes with beside its sums: the GEMMs of docs/code.md take 26 registers.
 BESIDE_SUMS = 80
@@ -48,10 +47,12 @@ def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> Regis
     memory += workgroup_bytes(list(tiles.values()))
     block = _block(plans[0])
     fitting = resident_blocks(chip, block.grown, UNIT, memory) or 1
-    needed = BESIDE_SUMS + max(_carried(plan.loop) for plan in plans)
+    # What a loop carries is what it adds up.
+    sums = (registers_of((each.type for each in plan.loop.results), ()) for plan in plans)
+    needed = BESIDE_SUMS + max(sums)
     ways = (
         registers_of_roles(block.computing, block.copying, blocks)
-        for blocks in range(fitting, 0, -1)
+        for blocks in range(fitting, 1, -1)
     )
     return next(
         (way for way in ways if way.consumer >= needed),
@@ -62,12 +63,6 @@ def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> Regis
 def _block(plan: RingPlan) -> RoleBlock:
     assert plan.roles is not None
     return plan.roles.block
-
-
-def _carried(loop: Operation) -> int:
-    """What the loop carries is what it adds up."""
-    kinds: Iterable[object] = (result.type for result in loop.results)
-    return sum(map(registers_of_type, kinds))
 
 
 def _registered(plan: RingPlan, found: dict[Operation, Registers]) -> RingPlan:

@@ -77,13 +77,13 @@ def judge(seeds: list[int], *, batch: int = 25, mutate: bool = False) -> Table:
             made.append(Subject(spec, Kernel(spec).text()))
         began = time.perf_counter()
         for kernel in made:
-            _pipeline(kernel, table)
+            pipeline_subject(kernel, table)
         table.seconds["pipeline"] += time.perf_counter() - began
         _lower_and_run(made, table, mutate)
     return table
 
 
-def _pipeline(kernel: Subject, table: Table) -> None:
+def pipeline_subject(kernel: Subject, table: Table) -> None:
     """Pipelined code, or as it was with the reason of the refusal."""
     table.kernels += 1
     table.features.update(kernel.spec.features())
@@ -125,14 +125,14 @@ def _lower_and_run(made: list[Subject], table: Table, mutate: bool) -> None:
     while made:
         began = time.perf_counter()
         try:
-            codes = _sharing([kernel.code for kernel in made])
+            codes = sharing([kernel.code for kernel in made])
             with new_context():
                 ptx = lowered(ir.Module.parse(module_text(codes)), TARGET)
         except AsyncPipeError as error:
             if len(made) == 1:
                 _note_refusal(made[0], error, table)
                 break
-            refused = made.pop(_place_of(error, codes))
+            refused = made.pop(place_of(error, codes))
             alone.append(refused)
             continue
         finally:
@@ -143,7 +143,7 @@ def _lower_and_run(made: list[Subject], table: Table, mutate: bool) -> None:
         _lower_and_run([kernel], table, mutate)
 
 
-def _place_of(error: AsyncPipeError, codes: list[str]) -> int:
+def place_of(error: AsyncPipeError, codes: list[str]) -> int:
     """Which kernel's code an error lies in: by its line, else by the name in its text."""
     # Two lines of the module are before the first kernel.
     last, line = 2, error.diagnostic.place.line
@@ -177,7 +177,7 @@ def _run_all(made: list[Subject], ptx: Ptx, table: Table, mutate: bool) -> None:
         table.seconds["mutants"] += time.perf_counter() - began
 
 
-def _sharing(codes: list[str]) -> list[str]:
+def sharing(codes: list[str]) -> list[str]:
     """The kernels' code with each global once: kernels that name the same one share it."""
     seen: set[str] = set()
     found = []
