@@ -3,6 +3,7 @@
 row_of(op)       the row of an op kind, None if the table does not know it
 accesses(op)     what this op reads and writes, with subscripts and extents
 queue_of(op)     the queue that this op issues to, commits to or waits for
+order_of(op)     what it orders: acquire, release, among volatile and atomic accesses
 is_pure(op)      the op is known to touch no memory; neither row nor pure: opaque
 """
 
@@ -16,10 +17,21 @@ from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
-from mlir_async_pipe.vocabulary.mbarrier_ops import MbarrierRule
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
-from mlir_async_pipe.vocabulary.pure_ops import is_pure
+from mlir_async_pipe.vocabulary.memory_order import (
+    EVERYTHING,
+    UNORDERED,
+    MemoryOrder,
+    acquire,
+    both,
+    release,
+    unordered,
+)
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.queues import (
     CP_ASYNC,
     PHYSICAL_QUEUES,
@@ -27,7 +39,7 @@ from mlir_async_pipe.vocabulary.queues import (
     abstract_queue,
 )
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
-from mlir_async_pipe.vocabulary.tensor_memory import TensorRule
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, TensorRule
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
@@ -48,6 +60,7 @@ __all__ = [
     "is_pure",
     "is_store",
     "operand_groups",
+    "order_of",
     "queue_of",
     "row_of",
 ]
@@ -103,6 +116,31 @@ def is_barrier(op: Any) -> bool:
     """Whether an op is a barrier of all threads of the block."""
     row = row_of(op)
     return row is not None and row.barrier is not None
+
+
+def order_of(op: Any) -> MemoryOrder:
+    """What an op itself (not its regions) orders for other threads: everything, where nobody knows
+    what it does. A call counts as such; who knows its callee asks the ops in there."""
+    row = ROWS.get(op.name)
+    if row is not None:
+        spaces = None if row.barrier is None else row.barrier(op)
+        return both("block", spaces) if spaces and row.order is unordered else row.order(op)
+    rule = MBARRIER_OPS.get(op.name)
+    if rule is not None:
+        return _ORDERS_OF_PHASES[rule.use]
+    known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET or op.name in TENSOR_OPS
+    # Assembly that only makes a value of values.
+    known = known or (op.name in OPAQUE_CODE and not is_opaque_code(op))
+    return UNORDERED if known else EVERYTHING
+
+
+# A thread tells by arriving and hears by waiting (PTX ISA, mbarrier.arrive and mbarrier.try_wait).
+_ORDERS_OF_PHASES = {
+    **dict.fromkeys(("handle", "init", "copy"), UNORDERED),
+    **dict.fromkeys(("arrive", "expect", "commit"), release("cluster")),
+    **dict.fromkeys(("wait", "test"), acquire("cluster")),
+}
+_QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
 
 
 def is_wait_name(name: str) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary import extents
-from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS
+from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS
 from mlir_async_pipe.vocabulary.queues import (
     ASYNC_LDS,
@@ -278,7 +278,9 @@ ABSTRACT_ROWS = (
     Row("async_pipe.consumer_release", queue="attribute", slots=-1),
 )
 
-ASYNC_ROWS = {row.op: row for row in NVIDIA_ROWS + AMD_ROWS + ABSTRACT_ROWS + BARRIER_ROWS}
+ASYNC_ROWS = {
+    row.op: row for row in NVIDIA_ROWS + AMD_ROWS + ABSTRACT_ROWS + BARRIER_ROWS + FENCE_ROWS
+}
 
 
 def abstract_queue_number(op: Any) -> int | None:

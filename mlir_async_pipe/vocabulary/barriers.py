@@ -13,9 +13,15 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import attribute, constant_value, create
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
+from mlir_async_pipe.vocabulary.memory_order import (
+    ALL_SPACES,
+    acquire,
+    attribute_order,
+    both,
+    named_scope,
+    release,
+)
 from mlir_async_pipe.vocabulary.rows import Row
-
-ALL_SPACES = frozenset({"global", "workgroup", "private"})
 
 
 def fenced_spaces(op: Any) -> frozenset[str]:
@@ -76,13 +82,44 @@ BARRIER_ROWS = (
     Row(
         "nvvm.barrier", ("number?", "threads?", "predicate?"), barrier=everything, whole=is_of_block
     ),
-    Row("nvvm.barrier.arrive", ("number?", "threads"), barrier=nothing, whole=never),
-    Row("nvvm.bar.warp.sync", barrier=nothing, whole=never),
+    Row(
+        "nvvm.barrier.arrive",
+        ("number?", "threads"),
+        barrier=nothing,
+        whole=never,
+        order=lambda op: release("block"),
+    ),
+    Row("nvvm.bar.warp.sync", barrier=nothing, whole=never, order=lambda op: both("warp")),
     # All threads of a cluster meet; what they do between the two halves is ordered by none of them.
-    Row("nvvm.cluster.arrive", barrier=nothing, whole=never),
+    Row(
+        "nvvm.cluster.arrive",
+        barrier=nothing,
+        whole=never,
+        order=lambda op: release("cluster"),
+    ),
     Row("nvvm.cluster.arrive.relaxed", barrier=nothing, whole=never),
-    Row("nvvm.cluster.wait", barrier=everything, whole=never),
+    Row(
+        "nvvm.cluster.wait",
+        barrier=everything,
+        whole=never,
+        order=lambda op: acquire("cluster"),
+    ),
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),
     Row("rocdl.s.barrier", barrier=nothing),
+)
+
+# They order what their thread does, and touch no memory.
+FENCE_ROWS = (
+    Row("llvm.fence", order=attribute_order),
+    Row("nvvm.memory.barrier", order=named_scope),
+    Row("nvvm.fence.sc.cluster", order=lambda op: both("cluster")),
+    Row("nvvm.fence.mbarrier.init", order=lambda op: release("cluster")),
+    # Between the generic proxy and others, of one thread (PTX ISA, membar.proxy).
+    Row("nvvm.fence.proxy", order=lambda op: both("block")),
+    Row("nvvm.fence.proxy.acquire", ("address", "size"), order=lambda op: both("system")),
+    Row("nvvm.fence.proxy.release", order=lambda op: both("system")),
+    Row("nvvm.fence.proxy.sync_restrict", order=lambda op: both("cluster")),
+    Row("nvvm.fence.sync_restrict", order=lambda op: both("cluster")),
+    Row("nvgpu.tma.fence.descriptor", ("tensor_map",), order=lambda op: both("system")),
 )

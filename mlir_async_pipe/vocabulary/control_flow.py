@@ -122,6 +122,7 @@ REGION_ROWS = {
 
 CARRYING_OPS = tuple(row.op for row in REGION_ROWS.values() if row.carries)
 LOOP_OPS = tuple(row.op for row in REGION_ROWS.values() if row.flow in ("for", "while", "parallel"))
+WHILE_OPS = tuple(row.op for row in REGION_ROWS.values() if row.flow == "while")
 COUNTED_LOOPS = tuple(row.op for row in REGION_ROWS.values() if row.flow == "for")
 
 

@@ -76,9 +76,9 @@ def result_bytes(op: Any) -> tuple[int, ...] | None:
     return _type_bytes(op.results[0].type)
 
 
-def stored_bytes(op: Any) -> tuple[int, ...] | None:
-    """Bytes after a pointer that hold operand 0."""
-    return _type_bytes(op.operands[0].type)
+def operand_bytes(number: int) -> Callable[[Any], tuple[int, ...] | None]:
+    """Bytes after a pointer that hold operand `number`."""
+    return lambda op: _type_bytes(op.operands[number].type)
 
 
 def _type_bytes(kind: Any) -> tuple[int, ...] | None:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.vocabulary import extents
+from mlir_async_pipe.vocabulary.memory_order import (
+    acquire_release,
+    attribute_order,
+)
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row
 
 
@@ -95,11 +99,13 @@ MEMORY_ROWS = {
             "memref.atomic_rmw",
             ("value", "memory", "indices*"),
             (AccessRule("atomic", "memory", "indices", extents.element),),
+            order=acquire_release,
         ),
         Row(
             "memref.generic_atomic_rmw",
             ("memory", "indices*"),
             (AccessRule("atomic", "memory", "indices", extents.element),),
+            order=acquire_release,
         ),
         Row(
             "memref.copy",
@@ -113,12 +119,26 @@ MEMORY_ROWS = {
             "llvm.load",
             ("memory",),
             (AccessRule("read", "memory", "", extents.result_bytes, takes_slot_index=False),),
+            order=attribute_order,
         ),
         Row(
             "llvm.store",
             ("value", "memory"),
-            (AccessRule("write", "memory", "", extents.stored_bytes, takes_slot_index=False),),
+            (AccessRule("write", "memory", "", extents.operand_bytes(0), takes_slot_index=False),),
             stores=True,
+            order=attribute_order,
+        ),
+        Row(
+            "llvm.atomicrmw",
+            ("memory", "value"),
+            (AccessRule("atomic", "memory", "", extents.operand_bytes(1), takes_slot_index=False),),
+            order=attribute_order,
+        ),
+        Row(
+            "llvm.cmpxchg",
+            ("memory", "expected", "value"),
+            (AccessRule("atomic", "memory", "", extents.operand_bytes(2), takes_slot_index=False),),
+            order=attribute_order,
         ),
     )
 }

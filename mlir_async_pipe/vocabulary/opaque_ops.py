@@ -9,7 +9,7 @@ from __future__ import annotations
 _HOST = "it belongs to the host's side of a launch"
 _SPARSE = "it calls a library for sparse matrices on the host"
 _MBARRIER = "what completes with an mbarrier is not counted, and the barrier itself is memory"
-_FENCE = "it orders memory accesses of its own thread, which no row says"
+_FENCE = "it orders accesses to registers of its own thread, which no row says"
 _COUNTER = "it waits for a hardware counter that belongs to no queue here"
 _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 _TENSOR_MEMORY = "what it does with tensor memory stands in a table of its own, `tensor_memory`"
@@ -22,10 +22,10 @@ _REASONS = {
     "gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc nvgpu.tma.create.descriptor",
     _SPARSE: "gpu.create_ gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ "
     "gpu.spmat_ gpu.spmm gpu.spmm_ gpu.spmv gpu.spmv_",
-    _MBARRIER: "nvgpu.mbarrier. nvvm.mbarrier. nvvm.cp.async.mbarrier. nvvm.fence.mbarrier. "
+    _MBARRIER: "nvgpu.mbarrier. nvvm.mbarrier. nvvm.cp.async.mbarrier. "
     "amdgpu.ds_async_barrier_arrive amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init "
     "amdgpu.ds_barrier_poll_state rocdl.ds.atomic.",
-    _FENCE: "nvvm.fence. nvvm.memory.barrier nvvm.wgmma.fence.aligned nvgpu.tma.fence.descriptor",
+    _FENCE: "nvvm.wgmma.fence.aligned",
     _COUNTER: "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt "
     "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
     _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol rocdl.cluster.load. "

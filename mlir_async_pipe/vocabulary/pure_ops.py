@@ -126,7 +126,7 @@ _PURE_NAMES = _AS_OPERANDS | _SAME | _DIFFERS | _PURE_LLVM | VIEW_OPS.keys()
 
 _HARMLESS = frozenset(
     "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment llvm.intr.assume "
-    "llvm.fence rocdl.s.waitcnt nvvm.fence.mbarrier.init amdgpu.memory_counter_wait "
+    "rocdl.s.waitcnt amdgpu.memory_counter_wait "
     "builtin.module func.func gpu.func llvm.func memref.global".split()
 )
 _HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")

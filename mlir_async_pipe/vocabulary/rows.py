@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, unordered
 from mlir_async_pipe.vocabulary.queues import Queue
 
 AccessKind = Literal["read", "write", "atomic"]
@@ -84,6 +85,8 @@ class Row:
     wait: WaitRule | None = None
     completion: Literal["group", "counter", "mbarrier"] = "group"
     barrier: Callable[[Any], frozenset[str]] | None = None
+    # What the op orders for other threads, beside being a barrier.
+    order: Callable[[Any], MemoryOrder] = unordered
     # Whether all threads of the block meet at this very op; one at which they may not has no
     # row, so that nobody counts on it. None: they always do.
     whole: Callable[[Any], bool] | None = None

@@ -14,6 +14,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.memory_ops import never
+from mlir_async_pipe.vocabulary.memory_order import relaxed
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row
 
 
@@ -122,6 +123,7 @@ _BUFFERS = (
             f"amdgpu.raw_buffer_atomic_{name}",
             (*values, "memory", "indices*", "sgpr_offset?"),
             (_pointer_rule("atomic", extents.whole, certain=never),),
+            order=relaxed,
         )
         for name, values in (
             ("cmpswap", ("value", "expected")),
@@ -140,6 +142,7 @@ _BUFFERS = (
             f"rocdl.raw.ptr.buffer.atomic.{name}",
             (*values, "memory", "offset", "scalar_offset", "flags"),
             (_pointer_rule("atomic", extents.whole, certain=never),),
+            order=relaxed,
         )
         for name, values in (
             ("cmpswap", ("value", "expected")),

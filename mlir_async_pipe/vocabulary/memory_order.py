@@ -1,0 +1,139 @@
+"""What ops order: accesses of their own thread, for other threads that see them.
+
+    llvm.store %v, %flag atomic release        what stands before it is over before the store
+    llvm.load %flag atomic acquire             what stands after it begins after the load
+    llvm.load volatile %flag                   keeps its place among volatile and atomic accesses
+    memref.atomic_rmw addi %one, %flag[]       both: MLIR lowers it to acq_rel, of all threads
+    func.call @unknown()                       may be any of these
+
+Nothing moves above an acquire or below a release, and strong accesses (volatile, atomic) keep their
+order among themselves (PTX ISA, "Memory Consistency Model"; LLVM, "Atomic Memory Ordering
+Constraints"). A barrier of the block orders all that its threads do on both sides, in the spaces
+that it lists. Waits for groups and phases order the asynchronous ops that they retire, which their
+own rows say.
+
+A volatile or relaxed read on which a loop spins counts as an acquire: programs that were written
+before scopes wait like that, and what follows the loop is meant to come after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute
+from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.control_flow import WHILE_OPS
+
+Scope = Literal["thread", "warp", "block", "cluster", "device", "system"]
+"""The threads for whom an op orders memory, from few to many."""
+
+ALL_SPACES = frozenset({"global", "workgroup", "private"})
+_SCOPES: dict[str, Scope] = {
+    "singlethread": "thread",
+    "wavefront": "warp",
+    "warp": "warp",
+    "workgroup": "block",
+    "block": "block",
+    "cta": "block",
+    "cluster": "cluster",
+    "agent": "device",
+    "device": "device",
+    "gpu": "device",
+}
+# LLVM's numbers of atomic orderings; "unordered" and "monotonic" (1, 2) order nothing.
+_ACQUIRE, _RELEASE, _BOTH, _SEQUENTIAL = 4, 5, 6, 7
+
+
+@dataclass(frozen=True)
+class MemoryOrder:
+    """What one op orders, for threads of its `scope`.
+
+    `acquire`: accesses after it, of the memory in `spaces`, begin after it. `release`: those before
+    it are over before it. `strong`: it is a volatile or an atomic access.
+    """
+
+    acquire: bool = False
+    release: bool = False
+    strong: bool = False
+    scope: Scope = "system"
+    spaces: frozenset[str] = ALL_SPACES
+
+    @property
+    def orders(self) -> bool:
+        """Whether other accesses of the thread keep their place at it."""
+        return self.acquire or self.release
+
+
+UNORDERED = MemoryOrder(scope="thread")
+EVERYTHING = MemoryOrder(True, True, True)
+
+
+def unordered(op: Any) -> MemoryOrder:
+    """The op orders nothing."""
+    return UNORDERED
+
+
+def both(scope: Scope, spaces: frozenset[str] = ALL_SPACES) -> MemoryOrder:
+    """Acquire and release for threads of a scope."""
+    return MemoryOrder(True, True, False, scope, spaces)
+
+
+def acquire(scope: Scope) -> MemoryOrder:
+    """What comes after begins after it."""
+    return MemoryOrder(acquire=True, scope=scope)
+
+
+def release(scope: Scope) -> MemoryOrder:
+    """What comes before is over before it."""
+    return MemoryOrder(release=True, scope=scope)
+
+
+def relaxed(op: Any) -> MemoryOrder:
+    """An atomic access that orders nothing else."""
+    return _spinning(op, MemoryOrder(strong=True))
+
+
+def acquire_release(op: Any) -> MemoryOrder:
+    """An atomic that MLIR's own lowering makes acq_rel, of the whole system."""
+    return EVERYTHING
+
+
+def attribute_order(op: Any) -> MemoryOrder:
+    """What the ordering, the scope and `volatile` of an LLVM access or fence say."""
+    names = ("ordering", "success_ordering", "failure_ordering")
+    orderings = {integer_attribute(op, name) for name in names} - {None, 0}
+    strong = bool(orderings) or "volatile_" in op.attributes
+    scope = _scope_of(op)
+    # A single thread's order is seen by signal handlers only.
+    ordering = orderings if scope != "thread" else set()
+    order = MemoryOrder(
+        acquire=bool(ordering & {_ACQUIRE, _BOTH, _SEQUENTIAL}),
+        release=bool(ordering & {_RELEASE, _BOTH, _SEQUENTIAL}),
+        strong=strong,
+        scope=scope,
+    )
+    return _spinning(op, order)
+
+
+def named_scope(op: Any) -> MemoryOrder:
+    """A fence both ways for the threads that its `scope` names, `#nvvm.mem_scope<gpu>`."""
+    text = str(op.attributes["scope"]) if "scope" in op.attributes else ""
+    return both(_SCOPES.get(text.partition("<")[2].rstrip(">"), "system"))
+
+
+def _spinning(op: Any, order: MemoryOrder) -> MemoryOrder:
+    if order.acquire or not order.strong or not len(op.results):
+        return order
+    if not any(above.name in WHILE_OPS for above in ancestors(op)):
+        return order
+    return replace(order, acquire=True)
+
+
+def _scope_of(op: Any) -> Scope:
+    if "syncscope" not in op.attributes:
+        return "system"
+    name = str(ir.StringAttr(op.attributes["syncscope"]).value)
+    # "-one-as" orders the address space of the access alone: all of them is more.
+    return _SCOPES.get(name.removesuffix("-one-as"), "system")
