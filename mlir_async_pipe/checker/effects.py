@@ -34,6 +34,7 @@ from mlir_async_pipe.checker.state import (
 )
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
+from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -255,12 +256,15 @@ class Effects:
         access = self.judge.sites[number].access
         if view is None:
             return memory.whole_root(self.sites.static_root(number))
+        if access.shares is not None:
+            indices = firsts_of(access.shares, self.judge.comparer.threads)
         region = memory.region_of(
             view,
             indices,
             access.extent,
             certain=access.certain,
             lanes=access.active_lanes,
+            shares=access.shares,
         )
         return memory.spread_over_lanes(region) if access.over_lanes else region
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.values.uniformity import sources
 from mlir_async_pipe.vocabulary.launch_ids import (
     LAUNCH_SYMBOLS,
@@ -21,6 +21,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     launch_id,
     thread_dimension,
 )
+from mlir_async_pipe.vocabulary.rows import Share
 
 
 def argument_form(value: Any, threads: Threads) -> Form | None:
@@ -56,6 +57,19 @@ def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
     return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
+
+
+def firsts_of(shares: tuple[Share, ...], threads: Threads) -> list[Form]:
+    """Where a thread's part of memory begins, in each dimension."""
+    x, facts = _id_of(threads, 0), thread_facts(threads)
+    firsts = []
+    for share in shares:
+        first = forms.ZERO
+        for factor, divisor, modulus in share.digits:
+            digit = operators.modulo(operators.floor_divide(x, divisor, facts), modulus, facts)
+            first = forms.add(first, forms.scale(digit, factor))
+        firsts.append(first)
+    return firsts
 
 
 def differs(value: Any, frame: int) -> bool:

@@ -22,6 +22,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     element_bytes,
     strides_and_offset,
 )
+from mlir_async_pipe.vocabulary.rows import Share
 
 # What MLIR prints as `?` in sizes, strides and offsets.
 
@@ -238,8 +239,10 @@ def region_of(
     certain: bool = True,
     lanes: int | None = None,
     pointer_bytes: int | None = None,
+    shares: tuple[Share, ...] | None = None,
 ) -> Region:
-    """The region of an access: `extent` elements in the trailing dimensions from `indices`.
+    """The region of an access: from `indices` on `extent` elements in the trailing dimensions, or a
+    thread's part of `shares`.
 
     Without subscripts on a memref, or with extent None, the whole view is touched.
     """
@@ -252,7 +255,11 @@ def region_of(
         return Region(view.root, BYTES, (piece,), certain and piece is not None, lanes)
     counts: list[int | None]
     counts = [1] * len(view.axes)
-    if extent is None or (not indices and view.axes):
+    more: list[tuple[tuple[int, int], ...]] = [()] * len(view.axes)
+    if shares is not None:
+        counts = [share.length for share in shares]
+        more = [share.steps for share in shares]
+    elif extent is None or (not indices and view.axes):
         counts = list(view.sizes)
         indices = [forms.ZERO] * len(view.axes)
     else:
@@ -261,14 +268,14 @@ def region_of(
                 counts[len(counts) - 1 - number] = length
     starts = list(view.start)
     steps: list[list[tuple[int, int]] | None] = [[] for _ in view.frame.shape]
-    for axis, index, count in zip(view.axes, indices, counts, strict=True):
+    for axis, index, count, apart in zip(view.axes, indices, counts, more, strict=True):
         dimension = axis.dimension
         starts[dimension] = forms.add(starts[dimension], forms.scale(index, axis.step))
         row = steps[dimension]
         if count is None:
             steps[dimension] = None
-        elif row is not None and count != 1:
-            row.append((axis.step, count))
+        elif row is not None:
+            row.extend((axis.step * s, n) for s, n in ((1, count), *apart) if n != 1)
     pieces = tuple(
         None if row is None else _piece(start, row, view.unit)
         for start, row in zip(starts, steps, strict=True)

@@ -38,7 +38,7 @@ from mlir_async_pipe.vocabulary.queues import (
     Queue,
     abstract_queue,
 )
-from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, WaitRule
+from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, Share, WaitRule
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, TensorRule
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
@@ -83,7 +83,8 @@ class Access(NamedTuple):
     at operands `index_operands`. `extent` is the number of elements in each trailing
     dimension, None for the whole buffer. `certain`: no element is left out (by a mask).
     `asynchronous`: it happens at any moment between issue and completion. `over_lanes`:
-    lane l of a wave accesses l extents after the subscripts.
+    lane l of a wave accesses l extents after the subscripts. `shares`: which part of the memory is a
+    thread's, one for each dimension (None: the extent says all).
     """
 
     op: Any
@@ -98,6 +99,7 @@ class Access(NamedTuple):
     active_lanes: int | None
     takes_slot_index: bool
     over_lanes: bool = False
+    shares: tuple[Share, ...] | None = None
 
     @property
     def writes(self) -> bool:
@@ -239,6 +241,7 @@ def _accesses(op: Any) -> tuple[Access, ...]:
                 rule.active_lanes(op),
                 rule.takes_slot_index,
                 rule.over_lanes,
+                rule.shares(op),
             )
         )
     return tuple(found)

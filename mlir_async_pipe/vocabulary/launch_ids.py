@@ -107,8 +107,6 @@ OF_THE_BLOCK = (
     "gpu.num_subgroups",
     *CLUSTER_BARRIER,
 )
-# What asks for the number of its warp in the block itself, when it is lowered.
-BY_WARP_NUMBER = ("nvgpu.warpgroup.mma.store",)
 # True in one active lane of each warp.
 ELECT = "nvvm.elect.sync"
 # The ops that stand for all others of their kind, as symbols of the checker.

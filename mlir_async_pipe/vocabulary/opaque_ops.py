@@ -38,7 +38,6 @@ _REASONS = {
     "rocdl.global.load.async.lds rocdl.global.store.async. rocdl.tensor.",
     _DESCRIPTOR: "rocdl.raw.buffer.",
     "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",
-    "the four warps of a group share out what it writes": "nvgpu.warpgroup.mma.store",
     "it reads its shape from memory": "memref.reshape",
     "it may end the thread": "nvvm.exit",
     "its text may do anything": "nvvm.inline_ptx",

@@ -36,8 +36,6 @@ WARPGROUP_MMA = "nvgpu.warpgroup.mma"
 PRODUCTS_LEFT = "waitGroup"
 # Orders registers of accumulators, and touches no memory.
 PRODUCT_FENCE = "nvvm.wgmma.fence.aligned"
-# Writes sums to the memref that is its second operand, and to nothing else.
-PRODUCT_STORE = "nvgpu.warpgroup.mma.store"
 
 
 def products_left(op: Any) -> int | None:

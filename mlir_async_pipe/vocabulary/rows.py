@@ -8,7 +8,7 @@ which barrier it is. The rows themselves stand in `async_ops` and `memory_ops`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, unordered
@@ -19,6 +19,30 @@ AccessKind = Literal["read", "write", "atomic"]
 Extent = Callable[[Any], tuple[int, ...] | None]
 """How many elements an access covers from its subscripts on, one number for each of the
 trailing dimensions; None where the op does not say, which stands for the whole buffer."""
+
+
+class Share(NamedTuple):
+    """What one thread has of a dimension that the threads of a warpgroup share out: `length` elements
+    from the sum of factor * (x / divisor mod modulus) over `digits` on, for the thread id x, and as many
+    again at each sum of `steps` (distance, count) after it."""
+
+    digits: tuple[tuple[int, int, int], ...]
+    steps: tuple[tuple[int, int], ...]
+    length: int
+
+    def first(self, x: Any) -> Any:
+        """The first element of thread x; arrays do too."""
+        return sum(factor * (x // divisor % modulus) for factor, divisor, modulus in self.digits)
+
+    def offsets(self) -> list[int]:
+        """How far its elements are from the first one."""
+        found = list(range(self.length))
+        for distance, count in self.steps:
+            found = [at + distance * n for n in range(count) for at in found]
+        return found
+
+
+Shares = Callable[[Any], tuple[Share, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -39,6 +63,8 @@ class AccessRule:
     active_lanes: Callable[[Any], int | None] = lambda op: None
     # LDS copies of gfx9 and gfx10 name one address a wave; lane l writes l extents after it.
     over_lanes: bool = False
+    # How threads share out the memory, one for each of its dimensions; None: each has all of it.
+    shares: Shares = lambda op: None
     # The leading slot index of a versioned buffer can be put before these subscripts.
     takes_slot_index: bool = True
 

@@ -1,7 +1,9 @@
 """The synchronous rows of the GPU dialects: matrix loads and stores, buffers, hints.
 
 An op of a whole wave that moves one tile names it in every lane. Its reads count in each of them;
-its writes are those of lane 0, since the lanes share them out and none overwrites another's.
+its writes are those of lane 0, since the lanes share them out and none overwrites another's. Where the
+sums of a warpgroup go the dialect's lowering says (NVGPUToNVVM): by the thread id x in the block, so that
+each warpgroup has 64 rows after those of the one before.
 
 Rows without accesses touch no memory, yet have a place in the program: a hint for the scheduler
 that stands between two loads means something there only.
@@ -9,13 +11,14 @@ that stands between two loads means something there only.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.memory_ops import never
 from mlir_async_pipe.vocabulary.memory_order import relaxed
-from mlir_async_pipe.vocabulary.rows import AccessRule, Row
+from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Share
 
 
 def matrix_lanes(op: Any) -> int | None:
@@ -32,6 +35,30 @@ def stored_matrix_lanes(op: Any) -> int:
 def first_lane(op: Any) -> int:
     """One access for the whole wave."""
     return 1
+
+
+_SUMS = re.compile(r"!nvgpu\.warpgroup\.accumulator<fragmented = vector<(\d+)x(\d+)xf32>>")
+# No block has as many threads.
+_ANY_THREAD = 1 << 16
+
+
+def shares_of_sums(op: Any) -> tuple[Share, Share] | None:
+    """The rows and columns of a thread's sums (PTX ISA, wgmma.mma_async: register fragments of D): row
+    16 warp + lane / 4, the one 8 below, and the same 64 below; columns 2 (lane mod 4) and the next one, every
+    8 columns. None for sums of other types."""
+    found = _SUMS.match(str(op.operands[0].type))
+    if found is None:
+        return None
+    rows, columns = map(int, found.groups())
+    return (
+        Share(((16, 32, _ANY_THREAD), (1, 4, 8)), ((8, 2), (64, rows // 64)), 1),
+        Share(((2, 1, 4),), ((8, columns // 8),), 2),
+    )
+
+
+def has_known_shares(op: Any) -> bool:
+    """Whether it is known which sums each thread has."""
+    return shares_of_sums(op) is not None
 
 
 def _pointer_rule(kind: str, extent: extents.Callable[[Any], Any], **more: Any) -> AccessRule:
@@ -76,6 +103,21 @@ _WAVE_TILES = (
         "nvvm.stmatrix",
         ("memory", "values*"),
         (_pointer_rule("write", extents.bytes_of(16), active_lanes=stored_matrix_lanes),),
+    ),
+    Row(
+        "nvgpu.warpgroup.mma.store",
+        ("value", "memory"),
+        (
+            AccessRule(
+                "write",
+                "memory",
+                "",
+                extents.whole,
+                has_known_shares,
+                shares=shares_of_sums,
+                takes_slot_index=False,
+            ),
+        ),
     ),
     # Each lane reads at the address it names; what it read goes to other lanes.
     *(

@@ -47,3 +47,30 @@ func.func @f(%out_: !llvm.ptr, %n: index) attributes {{gpu.known_block_size = ar
   }} {{{stores}}}
   return
 }}"""
+
+
+def sums_text(stores: str) -> str:
+    """A loop whose tile a warpgroup's sums, zeros, are stored to: 64 rows of the output an iteration."""
+    sums = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x16xf32>>"
+    stored_map = STORED_MAP.replace("64xf32", "64x16xf32")
+    return f"""
+func.func @f(%out_: !llvm.ptr, %n: index) attributes {{gpu.known_block_size = array<i32: 128, 1, 1>}} {{
+  %out = builtin.unrealized_conversion_cast %out_ : !llvm.ptr to {stored_map}
+  %o = memref.alloc() : memref<64x16xf32, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  scf.for %i = %c0 to %n step %c1 {{
+    %row = arith.muli %i, %c64 : index
+    %zero = nvgpu.warpgroup.mma.init.accumulator -> {sums}
+    nvgpu.warpgroup.mma.store %zero, %o : {sums} to memref<64x16xf32, WG>
+    {FENCE}
+    gpu.barrier
+    nvgpu.tma.async.store %o to %out[%c0, %row], predicate = %leader : memref<64x16xf32, WG> -> {stored_map}
+    nvvm.cp.async.bulk.commit.group
+    {WAIT}\ngpu.barrier
+  }} {{{stores}}}
+  return
+}}"""

@@ -80,7 +80,7 @@ def follow(
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched, far)
+    effects = OpEffects(sites, touched, far, size[0])
     numbers = PathNumbers(flow, effects, size)
     classes = None
     try:

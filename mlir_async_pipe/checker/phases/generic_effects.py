@@ -8,34 +8,51 @@ vector.store %v, %x[%t]          %x is global: looked at if a tensor copy may to
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.byte_places import Place, Region, region_of_access
+from mlir_async_pipe.checker.phases.byte_places import (
+    Place,
+    Region,
+    region_of_access,
+)
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.memory_ends import Bounds
 from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.thread_numbers import threads_of
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    strides_and_offset,
+)
 from mlir_async_pipe.vocabulary.opaque_ops import is_fence
+from mlir_async_pipe.vocabulary.rows import Share
 
 Effect = Callable[[Spot], None]
 
 
 @dataclass(frozen=True)
 class GenericEffects:
-    """Effects of the ops of one kernel that no proxy runs, as `OpEffects` has its own."""
+    """Effects of the ops of one kernel that no proxy runs, as `OpEffects` has its own; blocks have
+    `width` threads along x."""
 
     sites: Sites
     touched: set[int]
     far: FarMemory | None
     bounds: Bounds
     number: Callable[[Run], int]
+    width: int
 
     def access(self, run: Run) -> Effect | None:
         """Threads read or write."""
@@ -56,11 +73,17 @@ class GenericEffects:
         def execute(spot: Spot) -> None:
             for access in near:
                 value = spot.get(run.operands[access.memory_operand])
-                if isinstance(value, Place):
+                if isinstance(value, Place) and access.shares is not None:
+                    region = _region_of_shares(
+                        value, access.memory.type, access.shares, spot.threads(), self.width
+                    )
+                elif isinstance(value, Place):
                     indices = [spot.mine(run.operands[n]) for n in access.index_operands]
                     region = region_of_access(value, access.memory.type, indices, access.extent)
                 else:
                     region = Region(self.root(access.memory, run.frame))
+                if not access.certain:
+                    region = region._replace(exact=False)
                 self.bounds.check(region, number)
                 region = self._as_far(region, run) or region
                 if access.kind != "read" or access.over_lanes:
@@ -76,14 +99,6 @@ class GenericEffects:
             return None
         region = region._replace(exact=region.exact and not (run.maybe or run.variables))
         return self.far.seen(region, run.op)
-
-    def sums(self, run: Run) -> Effect | None:
-        """Threads of a warpgroup store their sums: somewhere in a memref."""
-        region = self._as_far(Region(self.root(run.op.operands[1], run.frame)), run)
-        if region is None:
-            return None
-        number = self.number(run)
-        return lambda spot: spot.memory.write(Touch(region, number, spot.mask))
 
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""
@@ -111,6 +126,38 @@ class GenericEffects:
         if any(roots.may_alias(root, other) for root in reached for other in self.touched):
             return not_followed
         return None if given else not_followed
+
+
+@lru_cache(maxsize=256)
+def _places_of_shares(
+    shares: tuple[Share, ...], strides: tuple[int, ...], mask: int, width: int
+) -> tuple[int, int, bool]:
+    """The first element and the last plus 1 that some threads have, and whether they have all between."""
+    x = np.array(threads_of(mask)) % width
+    places = np.zeros((len(x), 1), np.int64)
+    for share, stride in zip(shares, strides, strict=True):
+        mine = share.first(x)[:, None] + np.array(share.offsets())
+        places = (places[:, :, None] + stride * mine[:, None, :]).reshape(len(x), -1)
+    once = np.unique(places)
+    return int(once[0]), int(once[-1]) + 1, len(once) == once[-1] + 1 - once[0]
+
+
+def _region_of_shares(
+    place: Place, kind: Any, shares: tuple[Share, ...], mask: int, width: int
+) -> Region:
+    """What threads have of a memref that they share out, in blocks of `width` threads along x."""
+    memref = ir.MemRefType(kind)
+    try:
+        strides, _ = strides_and_offset(memref)
+        size = element_bytes(memref)
+    except UnknownLayoutError:
+        return Region(place.root)
+    known = tuple(stride for stride in strides if stride is not None)
+    if place.low is None or place.high is None or len(known) < len(strides):
+        return Region(place.root)
+    low, high, dense = _places_of_shares(shares, known, mask, width)
+    exact = dense and place.low == place.high
+    return Region(place.root, place.low + low * size, place.high + high * size, exact)
 
 
 def not_followed(spot: Spot) -> None:

@@ -52,7 +52,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     fenced_by,
     is_unfollowed,
 )
-from mlir_async_pipe.vocabulary.products import PRODUCT_STORE, described_bytes, products_left
+from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
@@ -64,17 +64,20 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
     touch, and `far` the global memory that is followed with them, if it is; `ops` are the steps that
-    faults may name, by number."""
+    faults may name, by number. Blocks have `width` threads along x."""
 
     sites: Sites
     touched: set[int]
     far: FarMemory | None = None
+    width: int = 1
     ops: list[Run] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.sites, self.number)
-        self.generic = GenericEffects(self.sites, self.touched, self.far, self.bounds, self.number)
+        self.generic = GenericEffects(
+            self.sites, self.touched, self.far, self.bounds, self.number, self.width
+        )
 
     def number(self, run: Run) -> int:
         """The number of a step."""
@@ -104,8 +107,6 @@ class OpEffects:
             return self._mbarrier(run, rule)
         if op.name in PROXY_FENCES:
             return _fence_of(op)
-        if op.name == PRODUCT_STORE:
-            return self.generic.sums(run)
         if row is None:
             return (
                 meeting(run, self.number(run))

@@ -28,7 +28,7 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
-from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE, PRODUCT_STORE
+from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
@@ -129,8 +129,6 @@ def _writers(top: Operation) -> list[Operation]:
 def _may_write(op: Operation, noalias_arguments: bool) -> bool:
     """Whether it may write what a tensor map describes."""
     written = [root_of(a.memory) for a in accesses(op) if a.writes]
-    if op.name == PRODUCT_STORE:
-        written = [root_of(op.operands[1])]
     harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
     return not harmless or _stores_tensor(op) or (is_opaque(op) and not touches_no_tensor(op))
 
@@ -145,7 +143,7 @@ def touches_no_tensor(op: Operation) -> bool:
     return (
         use_of(op) is not None
         or tensor_use(op) is not None
-        or op.name in (*PROXY_FENCES, PRODUCT_FENCE, PRODUCT_STORE)
+        or op.name in (*PROXY_FENCES, PRODUCT_FENCE)
     )
 
 

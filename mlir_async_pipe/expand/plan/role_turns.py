@@ -39,7 +39,7 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, is_barrier, is_pure
-from mlir_async_pipe.vocabulary.launch_ids import BY_WARP_NUMBER, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
@@ -225,7 +225,8 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
     uniform = Uniformity()
     for op in (op for top in moved for op in walk(top)):
         known = [launch_id(result) for result in op.results]
-        if op.name in BY_WARP_NUMBER or any(k and k.kind == "subgroup" for k in known):
+        shared_out = any(access.shares is not None for access in accesses(op))
+        if shared_out or any(k and k.kind == "subgroup" for k in known):
             refuse(
                 f"'{op.name}' asks for the number of a warp in the block, which is another one in the "
                 "second group",

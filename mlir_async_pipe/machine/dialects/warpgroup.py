@@ -30,6 +30,7 @@ from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary.vendor_memory import shares_of_sums
 
 Array = np.ndarray
 
@@ -245,29 +246,27 @@ def in_flight(unit: Unit, registers: Array) -> AsyncOp | None:
 
 @semantics("nvgpu.warpgroup.mma.store")
 def store_accumulator(site: Site) -> Execute:
-    """Each lane writes its elements; the rows belong to the first 128 threads of the block."""
+    """Each lane writes its elements, where the lowering finds their rows by the thread id x."""
     m, n = _accumulator_shape(site, site.operand_type(0))
     layout = fragments.warpgroup(m, n)
     shape = memref_shape(site.operand_type(1), site.op)
+    shares = shares_of_sums(site.op)
+    assert shares is not None
 
     def execute(unit: Unit, matrix: Array, target: MemRef) -> None:
-        groups = warpgroups(unit, site)
         product = in_flight(unit, matrix)
         if product is not None:
             thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
             unit.launch.detector.report_between(
                 "read-in-flight", site.number, product.site, thread=thread
             )
-        if len(groups) and unit.threads[groups[-1][0]]:
-            raise site.unsupported("a store by a warpgroup that is not the first of its block")
-        if not len(groups):
-            return
-        storing = np.zeros(unit.width, np.bool_)
-        storing[groups[0]] = True
+        x = unit.threads % unit.launch.options.block[0]
+        row_of_thread, column_of_thread = (share.first(x) for share in shares)
         for number in range(layout.rows.shape[1]):
-            row, column = np.zeros((2, unit.width), np.int64)
-            row[groups[0]], column[groups[0]] = layout.rows[:, number], layout.columns[:, number]
-            where = access.locate(unit, site, target, (row, column), (), lanes=storing)
+            # What the registers of lane 0 hold is as far from its first row and column in every lane.
+            row, column = layout.rows[0, number], layout.columns[0, number]
+            place = (row_of_thread + row, column_of_thread + column)
+            where = access.locate(unit, site, target, place)
             access.write(unit, site, where, lanes_of(matrix, unit.width)[:, number], shape.element)
 
     return execute

@@ -24,6 +24,7 @@ from helpers.tensor_stores import (
     WAIT,
     plain_text,
     stores_text,
+    sums_text,
 )
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.ask_checker.relax_waits import relax
@@ -166,6 +167,18 @@ def test_stores_stay_in_flight_and_are_proven_and_right(name: str) -> None:
     assert made.bytes == (made.in_flight + 1) * 256
     assert f"memref<{made.in_flight + 1}x64xf32, #gpu" in str(module)
     assert wrong_runs(module, *how) == []
+
+
+def test_sums_of_a_warpgroup_are_written_to_slots() -> None:
+    module = parse(sums_text(ONE))
+    report = pipeline(module, check="error")
+    (check,) = report.of("checks")
+    assert (check.unsafe, check.unknown) == (0, 0)
+    assert waits(module) == [1, 0]
+    out = np.zeros((TRIPS * 64, 16), np.float32)
+    assert wrong_runs(module, lambda: [out + 1, TRIPS], 0, out) == []
+    early = parse(str(module).replace("wait_group 1 {read", "wait_group 2 {read"))
+    assert codes(check_module(early).report) == {"source-overwritten"}
 
 
 def test_loops_in_one_loop_go_on_with_slots_of_their_own() -> None:

@@ -303,7 +303,8 @@ ELSEWHERE = (
     MATRIX_LOADS
     | WAVE_TILES
     | set(HINTS)
-    | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.generate.descriptor", "nvvm.barrier0"}
+    | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.mma.store", "nvvm.barrier0"}
+    | {"nvgpu.warpgroup.generate.descriptor"}
     | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global"}

@@ -156,13 +156,11 @@ def test_forms_whose_descriptors_read_elsewhere_are_refused(old, new, why):
     assert error.value.code == "unsupported-op"
 
 
-@pytest.mark.parametrize(
-    "threads, schedule, why",
-    [(256, "lockstep", "not the first of its block"), (256, "random", "not the first")],
-)
-def test_launches_that_the_ops_do_not_define_are_refused(threads, schedule, why):
-    with pytest.raises(MachineError, match=why):
-        run(gemm(), *operands(), threads=threads, schedule=schedule)
+@pytest.mark.parametrize("schedule", ["lockstep", "random"])
+def test_the_second_warpgroup_stores_64_rows_after_the_first(schedule):
+    """Its first 64 are the last ones of the first warpgroup; its last ones are beyond the memref."""
+    result = run(gemm(), *operands(), threads=256, schedule=schedule)
+    assert result.race_codes == {"missing-barrier", "out-of-bounds"}
 
 
 # Copied from the PTX ISA's figure of the accumulator of wgmma.m64nNk16, not computed.
