@@ -25,9 +25,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import accesses, operand_groups, row_of
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 _SUBVIEW = "memref.subview"
-_DEALLOC = "memref.dealloc"
 
 
 def can_lose_slot(buffer: Value, loop: Operation) -> bool:
@@ -39,7 +39,8 @@ def can_lose_slot(buffer: Value, loop: Operation) -> bool:
     if list(strides) != dense or offset != 0:
         return False
     return all(
-        user.name == _DEALLOC or _can_do_without(user, buffer, loop) for user in users(buffer)
+        user.name in DEALLOCATION_OPS or _can_do_without(user, buffer, loop)
+        for user in users(buffer)
     )
 
 
@@ -75,8 +76,8 @@ def lose_slot(buffer: Value, loop: Operation) -> None:
 
 
 def _rewrite(user: Operation, buffer: Value, new: Value) -> None:
-    if user.name == _DEALLOC:
-        user.operands[0] = new
+    if user.name in DEALLOCATION_OPS:
+        user.operands[len(user.operands) - 1] = new
     elif user.name == _SUBVIEW:
         _rewrite_subview(user, new)
     else:

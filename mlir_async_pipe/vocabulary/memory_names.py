@@ -19,9 +19,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
 )
 
-ALLOCATION_OPS = ("memref.alloc", "memref.alloca")
+ALLOCATION_OPS = ("memref.alloc", "memref.alloca", "gpu.alloc")
 # Ends the life of an allocation, and writes nothing.
-DEALLOCATION_OPS = ("memref.dealloc",)
+DEALLOCATION_OPS = ("memref.dealloc", "gpu.dealloc")
 DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
 
 # Ops that take the address of a global, and the attribute that names it.

@@ -134,10 +134,15 @@ def freed(kind: Any) -> Any:
 
 
 def retyped(op: Operation, kind: Any) -> Value:
-    """The result of an op that is written again before itself, with a result of type `kind`."""
+    """The first result of an op that is written again before itself, with that of type `kind`."""
     attributes = carried_attributes(op)
-    made = create(op.name, list(op.operands), [kind], attributes, ip=before(op), loc=op.location)
-    return made.results[0]
+    _, *others = op.results
+    kinds = [kind, *(other.type for other in others)]
+    made = create(op.name, list(op.operands), kinds, attributes, ip=before(op), loc=op.location)
+    memory, *same = made.results
+    for old, new in zip(others, same, strict=True):
+        old.replace_all_uses_with(new)
+    return memory
 
 
 def carried_attributes(op: Operation) -> dict[str, Any]:

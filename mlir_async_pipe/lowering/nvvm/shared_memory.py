@@ -39,7 +39,7 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import GLOBAL_OPS, global_name
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, GLOBAL_OPS, global_name
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -96,7 +96,7 @@ def _globalise(allocation: Operation, gpu_module: Operation) -> None:
     memory = address_of(name, kind, before(allocation), loc)
     for value in _with_views(allocation.results[0]):
         for user in users(value):
-            if user.name == "memref.dealloc":
+            if user.name in DEALLOCATION_OPS:
                 user.erase()
     allocation.results[0].replace_all_uses_with(memory)
     allocation.erase()

@@ -112,14 +112,15 @@ def affine_extremum(site: Site) -> Execute:
 # Allocation -----------------------------------------------------------------------------
 
 
-@semantics("memref.alloc", "memref.alloca")
+@semantics("memref.alloc", "memref.alloca", "gpu.alloc")
 def allocate(site: Site) -> Execute:
     """Workgroup memory exists once a block; any other allocation once a thread."""
     shape = memref_shape(site.result_type(), site.op)
-    dynamic = site.segments()[0]
+    *tokens, dynamic, _ = site.segments()
+    first = sum(tokens)
 
     def execute(unit: Unit, *operands: Array) -> MemRef:
-        view = shape.over(uniform(0), list(operands[:dynamic]))
+        view = shape.over(uniform(0), list(operands[first : first + dynamic]))
         size = int(shape.extent_bytes(view).max())
         name = f"{site.name} at {site.place}"
         if shape.space == WORKGROUP:

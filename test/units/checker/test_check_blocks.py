@@ -343,3 +343,29 @@ def test_what_the_machine_finds_in_random_kernels_is_never_passed() -> None:
             unknown += bool(checked.unknown)
     print(f"\nrandom kernels: {count}, without a race: {clean}, of which unknown: {unknown}")
     assert unknown <= 0.2 * clean
+
+
+HOST = """
+func.func @k() {{
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %x = {alloc} () : memref<32x32xf32>
+  %y = {alloc} () : memref<32x32xf32>
+  gpu.launch blocks(%bx, %by, %bz) in (%gx = %c32, %gy = %c1, %gz = %c1)
+      threads(%tx, %ty, %tz) in (%sx = %c32, %sy = %c1, %sz = %c1) {{
+    %v = memref.load %x[%bx, %tx] : memref<32x32xf32>
+    memref.store %v, {target} : memref<32x32xf32>
+    gpu.terminator
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("alloc", ["memref.alloc", "gpu.alloc"])
+@pytest.mark.parametrize("target", ["%y[%bx, %tx]", "%x[%c1, %tx]"])
+def test_two_allocations_of_the_host_are_two_memories(alloc: str, target: str) -> None:
+    checked = check_text(HOST.format(alloc=alloc, target=target))
+    assert not checked.unknown
+    found = {code for code, _ in checked.unsafe}
+    assert found == ({"cross-block"} if target.startswith("%x") else set())
