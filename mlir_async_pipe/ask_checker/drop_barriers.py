@@ -53,9 +53,8 @@ from mlir_async_pipe.vocabulary.control_flow import (
     LOOP_OPS,
     REGION_ROWS,
 )
-from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 from mlir_async_pipe.vocabulary.mbarrier_ops import FENCES, MBARRIER_OPS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_opaque_code, is_pure
 
 _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 

@@ -29,9 +29,9 @@ from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import ROWS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
+from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 
 def kernels(module: Any) -> list[Any]:

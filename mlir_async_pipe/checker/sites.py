@@ -24,11 +24,11 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
-from mlir_async_pipe.vocabulary import Row, accesses, queue_of, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.intrinsics import is_opaque_code
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
@@ -294,15 +294,13 @@ class Sites:
 
     def is_harmless(self, op: Any) -> bool:
         """Ops outside the vocabulary that touch no memory which a copy could."""
-        if op.name == "memref.dealloc":
+        if op.name in DEALLOCATION_OPS:
             # Workgroup memory stays until the block has ended.
-            return space_of(op.operands[0]) == "workgroup"
-        if op.name == "llvm.inline_asm":
-            return not is_opaque_code(op)
+            return space_of(op.operands[-1]) == "workgroup"
         if op.name in MBARRIER_OPS or tensor_use(op) not in (None, "alloc"):
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
-        return is_harmless(op.name)
+        return is_harmless(op.name) or is_pure(op)
 
 
 def is_local(root: Root) -> bool:

@@ -40,7 +40,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
+from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
 HOMES = (*FUNCTION_OPS, "gpu.launch")

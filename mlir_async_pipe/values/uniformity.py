@@ -31,7 +31,7 @@ from mlir_async_pipe.flow.ways import first_taken
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id
-from mlir_async_pipe.vocabulary.pure_ops import agreement
+from mlir_async_pipe.vocabulary.pure_ops import agreement, is_pure_name
 
 
 class Uniformity:
@@ -110,7 +110,7 @@ def _is_thread_id(origin: Operation) -> bool:
     # The block arguments of a gpu.launch begin at the launch itself.
     return (
         origin.name == "gpu.launch"
-        or (is_pure(origin) and agreement(origin.name) == "differs")
+        or (is_pure_name(origin.name) and agreement(origin.name) == "differs")
         or any(k is not None and k.differs for k in known)
     )
 

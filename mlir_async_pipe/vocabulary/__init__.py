@@ -18,7 +18,6 @@ from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import OPAQUE_CODE, is_opaque_code
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
@@ -131,8 +130,6 @@ def order_of(op: Any) -> MemoryOrder:
     if rule is not None:
         return _ORDERS_OF_PHASES[rule.use]
     known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET or op.name in TENSOR_OPS
-    # Assembly that only makes a value of values.
-    known = known or (op.name in OPAQUE_CODE and not is_opaque_code(op))
     return UNORDERED if known else EVERYTHING
 
 

@@ -48,26 +48,3 @@ def known_intrinsic(name: str) -> str | None:
     """The entry of `INTRINSICS` that an intrinsic belongs to, None if there is none."""
     fits = [known for known in INTRINSICS if name == known or name.startswith(known + ".")]
     return max(fits, key=len) if fits else None
-
-
-def is_opaque_code(op: Any) -> bool:
-    """Whether an op stands for code of the target that may issue, commit, wait or be a barrier
-    without a word in the IR: inline assembly with effects, and calls of intrinsics.
-
-    Assembly that only makes a value of values (no side effects, no clobbered memory, no pointer
-    given) cannot. Of intrinsics no name is taken to be harmless.
-    """
-    if op.name == CALL:
-        return True
-    if op.name not in _ASSEMBLY:
-        return False
-    if op.name != "llvm.inline_asm" or "has_side_effects" in op.attributes:
-        return True
-    constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
-    given = [str(operand.type) for operand in op.operands]
-    return "{memory}" in constraints or any(kind.startswith("!llvm.ptr") for kind in given)
-
-
-_ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
-# The names of all ops that may be such code.
-OPAQUE_CODE = (CALL, *_ASSEMBLY)

@@ -18,7 +18,7 @@ _UNQUEUED = "it copies asynchronously in a direction, or with a completion, that
 _DESCRIPTOR = "the address is a descriptor of four words, of which no memory can be told"
 
 _REASONS = {
-    _HOST: "gpu.alloc gpu.binary gpu.dealloc gpu.host_register gpu.host_unregister gpu.launch_func "
+    _HOST: "gpu.binary gpu.host_register gpu.host_unregister gpu.launch_func "
     "gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc nvgpu.tma.create.descriptor",
     _SPARSE: "gpu.create_ gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ "
     "gpu.spmat_ gpu.spmm gpu.spmm_ gpu.spmv gpu.spmv_",
@@ -39,7 +39,15 @@ _REASONS = {
     _DESCRIPTOR: "rocdl.raw.buffer.",
     "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",
     "it reads its shape from memory": "memref.reshape",
-    "it may end the thread": "nvvm.exit",
+    "it may end the thread": "nvvm.exit llvm.intr.debugtrap llvm.intr.trap llvm.intr.ubsantrap",
+    "how much it touches behind its pointers no row says": "llvm.intr.experimental.vp. "
+    "llvm.intr.masked. llvm.intr.matrix.column.major. llvm.intr.memcpy llvm.intr.memcpy.inline "
+    "llvm.intr.memmove llvm.intr.memset llvm.intr.memset.inline llvm.intr.vp.load llvm.intr.vp.store",
+    "it keeps notes for somebody else beside a value": "llvm.intr.annotation "
+    "llvm.intr.ptr.annotation",
+    "it is about the stack, the arguments or the exceptions of the host": "llvm.intr.coro. "
+    "llvm.intr.eh.typeid.for llvm.intr.stackrestore llvm.intr.stacksave llvm.intr.vacopy "
+    "llvm.intr.vaend llvm.intr.vastart",
     "its text may do anything": "nvvm.inline_ptx",
     "it changes a descriptor in memory": "nvvm.tensormap.replace",
     "it fills shared memory through a port of its own": "nvvm.st.bulk",

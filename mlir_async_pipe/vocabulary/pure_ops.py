@@ -4,6 +4,7 @@ arith.addi             pure: the same in all threads if its operands are
 gpu.subgroup_size      pure: the same in all threads
 gpu.shuffle            pure: another one in each thread, whatever it is given
 cf.assert              harmless: touches no memory that a copy could, but makes no value
+llvm.call_intrinsic "llvm.maxnum.f32"      pure, as llvm.intr.maxnum; another one in each thread
 
 Names that end in "." stand for all ops that begin with them. An op that is neither here nor in a
 row is opaque; those of the GPU dialects that are so on purpose stand in `opaque_ops`.
@@ -14,6 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
@@ -29,22 +32,39 @@ _PURE_FAMILIES = (
     *("arith.", "math.", "index.", "complex.", "ub.", "affine.", "vector."),
     "nvvm.convert.",
     *("rocdl.cvt.", "rocdl.dot4.", "rocdl.fdot2."),
+    *("llvm.intr.vector.reduce.", "llvm.intr.vp.", "llvm.intr.experimental.constrained."),
     *("rocdl.cluster.id.", "rocdl.cluster.workgroup.id."),
     *REGISTERS,
 )
-_NOT_PURE = _named(
-    "affine", "for if parallel load store vector_load vector_store dma_start dma_wait prefetch"
-) | _named(
-    "vector",
-    "load store transfer_read transfer_write maskedload maskedstore gather scatter expandload "
-    "compressstore mask print yield",
+_NOT_PURE = (
+    _named(
+        "affine", "for if parallel load store vector_load vector_store dma_start dma_wait prefetch"
+    )
+    | _named(
+        "vector",
+        "load store transfer_read transfer_write maskedload maskedstore gather scatter expandload "
+        "compressstore mask print yield",
+    )
+    | _named("llvm.intr", "vp.load vp.store vp.gather vp.scatter")
 )
 _PURE_LLVM = _named(
     "llvm",
     "add sub mul sdiv udiv srem urem and or xor shl lshr ashr icmp fcmp fadd fsub fmul fdiv frem "
     "fneg select trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast ptrtoint "
     "inttoptr addrspacecast getelementptr extractvalue insertvalue extractelement insertelement "
-    "shufflevector mlir.constant mlir.undef mlir.poison mlir.zero mlir.addressof freeze",
+    "shufflevector mlir.constant mlir.undef mlir.poison mlir.zero mlir.addressof mlir.none "
+    "mlir.metadata_as_value freeze ptrtoaddr blockaddress dso_local_equivalent",
+) | _named(
+    "llvm.intr",
+    "abs acos arithmetic.fence asin atan atan2 bitreverse bswap ceil copysign cos cosh ctlz ctpop "
+    "cttz exp exp10 exp2 expect expect.with.probability fabs floor fma fmuladd frexp fshl fshr "
+    "get.active.lane.mask is.constant is.fpclass launder.invariant.group ldexp llrint llround log "
+    "log10 log2 lrint lround matrix.multiply matrix.transpose maximum maxnum minimum minnum "
+    "nearbyint pow powi ptrmask rint round roundeven sadd.sat sadd.with.overflow scmp sin sincos "
+    "sinh smax smin smul.with.overflow sqrt ssa.copy sshl.sat ssub.sat ssub.with.overflow "
+    "stepvector strip.invariant.group tan tanh threadlocal.address trunc uadd.sat "
+    "uadd.with.overflow ucmp umax umin umul.with.overflow ushl.sat usub.sat usub.with.overflow "
+    "vector.deinterleave2 vector.extract vector.insert vector.interleave2 vscale",
 )
 
 Agreement = Literal["operands", "same", "differs"]
@@ -125,16 +145,21 @@ _DIFFERING_FAMILIES = (
 _PURE_NAMES = _AS_OPERANDS | _SAME | _DIFFERS | _PURE_LLVM | VIEW_OPS.keys()
 
 _HARMLESS = frozenset(
-    "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment llvm.intr.assume "
-    "rocdl.s.waitcnt amdgpu.memory_counter_wait "
+    "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment rocdl.s.waitcnt "
+    "amdgpu.memory_counter_wait "
     "builtin.module func.func gpu.func llvm.func memref.global".split()
+) | _named(
+    "llvm.intr",
+    "assume dbg.declare dbg.label dbg.value experimental.noalias.scope.decl fake.use invariant.end "
+    "invariant.start lifetime.end lifetime.start prefetch var.annotation",
 )
 _HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")
 
 
 def is_pure(op: Any) -> bool:
     """Whether the op itself (not its regions) is known to touch no memory."""
-    return is_pure_name(op.name)
+    name = op.name
+    return is_pure_name(name) or (name in OPAQUE_CODE and not is_opaque_code(op))
 
 
 @cache
@@ -151,10 +176,61 @@ def agreement(name: str) -> Agreement:
     `launch_ids` knows."""
     if name in _SAME:
         return "same"
-    return "differs" if name in _DIFFERS or name.startswith(_DIFFERING_FAMILIES) else "operands"
+    differs = name in _DIFFERS or name in OPAQUE_CODE or name.startswith(_DIFFERING_FAMILIES)
+    return "differs" if differs else "operands"
 
 
 @cache
 def is_harmless(name: str) -> bool:
     """Whether ops called `name`, which have no row, touch no memory that a copy could."""
     return name in _HARMLESS or name in ALLOCATION_OPS or name.startswith(_HARMLESS_PREFIXES)
+
+
+_ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
+# The names of all ops that may be code of the target, of which the IR says nothing.
+OPAQUE_CODE = (CALL, *_ASSEMBLY)
+
+
+def is_opaque_code(op: Any) -> bool:
+    """Whether an op stands for code of the target that may issue, commit, wait or be a barrier
+    without a word in the IR: inline assembly with effects, and calls of intrinsics.
+
+    Assembly that only makes a value of values (no side effects, no clobbered memory, no pointer
+    given) cannot, nor can intrinsics that are known to.
+    """
+    if op.name == CALL:
+        return not is_pure_intrinsic(intrinsic_name(op))
+    if op.name not in _ASSEMBLY:
+        return False
+    if op.name != "llvm.inline_asm" or "has_side_effects" in op.attributes:
+        return True
+    constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
+    given = [str(operand.type) for operand in op.operands]
+    return "{memory}" in constraints or any(kind.startswith("!llvm.ptr") for kind in given)
+
+
+# The op of an intrinsic, by what their names begin with.
+_OPS_OF_INTRINSICS = {"llvm.nvvm.": "nvvm.", "llvm.amdgcn.": "rocdl.", "llvm.": "llvm.intr."}
+# Arithmetic, conversions and talk between lanes for which NVVM has intrinsics with other names.
+_NVVM_VALUES = (
+    "abs activemask add bf16x2 bitcast brev ceil clz cos d2f d2i d2ll d2ui d2ull div e2m1x2 e2m3x2 e3m2x2 "
+    "e4m3x2 e5m2x2 elect ex2 f16x2 f2bf16 f2f16 f2h f2i f2ll f2tf32 f2ui f2ull fabs ff ff2bf16x2 "
+    "ff2f16x2 floor fma fmax fmin fns i2d i2f idp2a idp4a isspacep lg2 ll2d ll2f lohi match mma mul mul24 "
+    "mulhi mulwide neg popc prmt rcp redux round rsqrt sad saturate shfl sin sqrt sub tanh trunc ue8m0x2 ui2d "
+    "ui2f ull2d ull2f vote"
+).split()
+
+
+@cache
+def is_pure_intrinsic(name: str) -> bool:
+    """Whether an intrinsic, whose types may stand after its name, touches no memory."""
+    for begin, of_op in _OPS_OF_INTRINSICS.items():
+        if not name.startswith(begin):
+            continue
+        first, *rest = name.removeprefix(begin).split(".")
+        if of_op == "nvvm." and first in _NVVM_VALUES:
+            return True
+        named = [of_op + ".".join([first, *rest[:count]]) for count in range(len(rest) + 1)]
+        # llvm.vp.load is no llvm.intr.vp.add: the longest name that is known counts.
+        return not _NOT_PURE.intersection(named) and any(map(is_pure_name, named))
+    return False

@@ -2,12 +2,15 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py
+Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, vocabulary/intrinsics.py
 """
 
 import pytest
 
 from helpers.check_harness import check_text
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.dependence.regions import is_opaque
 
 COPY = "nvvm.cp.async.shared.global %B, %A, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>\n"
 COMMIT = "nvvm.cp.async.commit.group\n"
@@ -62,13 +65,20 @@ def test_race_through_code_in_a_callee_is_told(race):
     assert told(kernel(f"llvm.call @g(%A, %B, %O) : {kinds}\n{LOAD}", callee))
 
 
+ONE = "%one = llvm.mlir.constant(1 : i32) : i32\n"
+COMPUTING = {
+    "assembly": '%two = llvm.inline_asm "add.u32 $0, $1, 1;", "=r,r" %one : (i32) -> i32\n',
+    "op": "%two = llvm.intr.umax(%one, %one) : (i32, i32) -> i32\n",
+    "intrinsic": '%two = llvm.call_intrinsic "llvm.ctpop.i32"(%one) : (i32) -> i32\n',
+    "NVVM's": '%two = llvm.call_intrinsic "llvm.nvvm.popc.i"(%one) : (i32) -> i32\n',
+}
+
+
 @pytest.mark.parametrize("wait", (0, 1))
-def test_assembly_that_only_computes_is_no_reason_for_doubt(wait):
+@pytest.mark.parametrize("code", COMPUTING)
+def test_code_that_only_computes_is_no_reason_for_doubt(wait, code):
     """It makes values of values; the copies around it are judged as ever."""
-    compute = (
-        "%one = llvm.mlir.constant(1 : i32) : i32\n"
-        '%two = llvm.inline_asm "add.u32 $0, $1, 1;", "=r,r" %one : (i32) -> i32\n'
-    )
+    compute = ONE + COMPUTING[code]
     body = f"{COPY}{COMMIT}{compute}nvvm.cp.async.wait.group {wait}\n{LOAD}"
     checked = check_text(kernel(body))
     assert bool(checked.unsafe) == (wait == 1)
@@ -107,3 +117,10 @@ def test_what_stands_in_no_function_is_told_wherever_it_stands():
     warned = [str(entry) for entry in check_text(text).report.diagnostics]
     homeless = [line for line in warned if "it stands in no function" in line]
     assert len(homeless) == 3
+
+
+@pytest.mark.parametrize("code", COMPUTING)
+def test_code_that_only_computes_touches_no_memory_for_the_pipeliner(code):
+    with new_context():
+        module = ir.Module.parse(f"llvm.func @f() {{\n{ONE}{COMPUTING[code]}llvm.return\n}}")
+        assert not any(is_opaque(op) for op in walk(module) if op.name.startswith("llvm.in"))

@@ -12,14 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from mlir_async_pipe.bindings import STACKS
+from mlir_async_pipe.bindings import STACKS, ir, new_context
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_OPS, opaque_reason
-from mlir_async_pipe.vocabulary.pure_ops import agreement, is_pure
+from mlir_async_pipe.vocabulary.pure_ops import (
+    agreement,
+    is_harmless,
+    is_opaque_code,
+    is_pure,
+    is_pure_intrinsic,
+)
 
-DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref")
+DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref", "llvm.intr")
 CONTROL = {*REGION_ROWS, *EXIT_OPS, *ALLOCATION_OPS, *DEALLOCATION_OPS}
 
 
@@ -38,7 +44,8 @@ def registered() -> dict[str, str]:
         spec = importlib.util.find_spec(top)
         for place in (spec.submodule_search_locations or []) if spec else []:
             for dialect in DIALECTS:
-                file = Path(place, *rest, "dialects", f"_{dialect}_ops_gen.py")
+                module = dialect.partition(".")[0]
+                file = Path(place, *rest, "dialects", f"_{module}_ops_gen.py")
                 text = file.read_text() if file.exists() else ""
                 for name in re.findall(r'OPERATION_NAME = "([^"]+)"', text):
                     found.setdefault(name, stack.name)
@@ -49,7 +56,7 @@ OPS = registered()
 
 
 def test_the_installed_stacks_register_ops_of_every_dialect():
-    assert {name.partition(".")[0] for name in OPS} == set(DIALECTS)
+    assert {name.partition(".")[0] for name in OPS} == {d.partition(".")[0] for d in DIALECTS}
     assert len(OPS) > 500
 
 
@@ -65,6 +72,7 @@ def test_every_registered_op_is_known_or_opaque_for_a_reason(dialect):
                 name in ROWS,
                 is_pure(Named(name)),
                 name in CONTROL,
+                is_harmless(name) and dialect == "llvm.intr",
                 opaque_reason(name) is not None,
             )
         )
@@ -94,7 +102,60 @@ def test_what_crosses_lanes_is_pure_and_differs(name):
     assert agreement(name) == "differs"
 
 
-@pytest.mark.parametrize("name", ["arith.addi", "rocdl.cvt.pkrtz", "rocdl.readfirstlane"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arith.addi",
+        "rocdl.cvt.pkrtz",
+        "rocdl.readfirstlane",
+        "llvm.intr.maxnum",
+        "llvm.intr.vp.add",
+    ],
+)
 def test_what_stays_in_its_lane_differs_as_its_operands_do(name):
     assert is_pure(Named(name))
     assert agreement(name) == "operands"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llvm.maxnum.f32",
+        "llvm.vector.reduce.fadd.v4f32",
+        "llvm.nvvm.ex2.approx.ftz.f",
+        "llvm.nvvm.read.ptx.sreg.tid.x",
+        "llvm.nvvm.shfl.sync.bfly.i32",
+        "llvm.amdgcn.mfma.f32.16x16x16f16",
+        "llvm.amdgcn.rcp.f32",
+    ],
+)
+def test_intrinsics_that_only_compute_are_pure(name):
+    assert is_pure_intrinsic(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llvm.masked.load.v4f32.p1",
+        "llvm.vp.load.v4f32.p1",
+        "llvm.memcpy.p1.p1.i64",
+        "llvm.nvvm.ldu.global.f.f32.p1",
+        "llvm.nvvm.barrier0",
+        "llvm.nvvm.fence.sc.cluster",
+        "llvm.nvvm.wmma.m16n16k16.load.a.row.f16.p3",
+        "llvm.amdgcn.s.barrier",
+        "llvm.amdgcn.raw.ptr.buffer.load.f32",
+        "nothing.of.ours",
+    ],
+)
+def test_intrinsics_that_touch_memory_or_wait_are_not_pure(name):
+    assert not is_pure_intrinsic(name)
+
+
+def test_what_an_intrinsic_or_assembly_computes_may_differ_between_threads():
+    with new_context(), ir.Location.unknown():
+        kind = ir.F32Type.get()
+        named = {"intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.f")}
+        call = ir.Operation.create("llvm.call_intrinsic", results=[kind], attributes=named)
+        assert is_pure(call) and not is_opaque_code(call)
+        assert agreement(call.name) == "differs"
