@@ -11,14 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.checker.partings import after_barrier, is_reached_by_all
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import Row
+from mlir_async_pipe.vocabulary import Row, given_count
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 
@@ -101,7 +100,7 @@ class Groups:
     def wait_of(self, run: Run, row: Row, queue: str | None) -> Callable[[State], None]:
         """Read a wait once; what it gives runs on a state."""
         assert row.wait is not None
-        given = integer_attribute(run.op, row.wait.count) if row.wait.count else None
+        given = given_count(run.op)
         number = self.sites.op_number(run.op)
         if row.completion == "counter":
             queues = self.sites.counted_queues(run.op)

@@ -39,7 +39,8 @@ from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
-from mlir_async_pipe.vocabulary.opaque_ops import is_fence
+from mlir_async_pipe.vocabulary.opaque_ops import is_fence, may_end_copies
+from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
 REMEMBERED_EVENTS = 8
@@ -116,6 +117,8 @@ class Effects:
         row = run.row
         if row is None and is_partial_barrier(op):
             return _taint
+        if row is None and may_end_copies(op.name):
+            return _taint_copies
         if row is None:
             return None if self.sites.is_harmless(op) else partial(self._opaque, run)
         queue = self.sites.queue_name(op, row)
@@ -291,6 +294,12 @@ class Effects:
 
     def _is_shared(self, root: int) -> bool:
         return self.sites.roots.roots[root].space == "workgroup"
+
+
+def _taint_copies(state: State) -> None:
+    """The copies of AMD's queues that are in flight may be over, or may not."""
+    names = (ASYNC_LDS.name, TENSORCNT.name)
+    state.tainted |= any(name in state.queues for name in names)
 
 
 def _taint(state: State) -> None:

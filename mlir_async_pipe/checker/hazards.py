@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import enclosing, integer_attribute
+from mlir_async_pipe.bindings.raw_ops import enclosing
 from mlir_async_pipe.checker.conflicts import Finding, Site
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
 from mlir_async_pipe.checker.sites import SCOPE
+from mlir_async_pipe.checker.unfollowed import COPY_REASON
 from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import given_count
 
 IN_SCOPE = "synchronisation-in-scope"
 
@@ -150,6 +151,8 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause == "same-op":
         return f"'{later.op.name}' of two threads writes to one place at once"
+    if finding.reason == COPY_REASON:
+        return f"'{later.op.name}' races: what it copies, or who waits for it, is not followed"
     if finding.cause == "budget":
         return f"'{later.op.name}' races: the kernel has too many paths to follow all of them"
     if finding.cause == "async-proxy" and later.access is None:
@@ -246,9 +249,7 @@ def _queue(site: Site) -> str:
 
 
 def _given_count(wait: Any) -> int:
-    row = row_of(wait)
-    assert row is not None and row.wait is not None
-    return integer_attribute(wait, row.wait.count) or 0
+    return given_count(wait) or 0
 
 
 def record_in_scope(op: Any, function: str) -> Hazard:

@@ -35,7 +35,7 @@ from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, unfollowed
+from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
@@ -296,7 +296,7 @@ class _Run:
         for step in lost_steps(self.flow) if exhausted else explorer.lost:
             judge.unfollowed(sites.opaque(step.op, step.frame), REASON)
         for op in self.missing:
-            judge.unfollowed(sites.opaque(op, 0), REASON)
+            judge.unfollowed(sites.opaque(op, 0), reason_of(op))
         if exhausted:
             self._exhausted(judge, sites, only)
         several = self.grid.several

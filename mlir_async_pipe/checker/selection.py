@@ -27,10 +27,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
 from mlir_async_pipe.values.memory_roots import space_of_type
-from mlir_async_pipe.vocabulary import ROWS, row_of
+from mlir_async_pipe.vocabulary import ROWS, is_unseen_copy, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
+from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 
@@ -48,7 +49,8 @@ def _kernels(module: Any) -> list[Any]:
     callees = callable_functions(module)
     for op in walk_named(module, _tells):
         row = row_of(op)
-        if is_opaque_code(op) or (row is not None and row.asynchronous(op)):
+        copies = is_unseen_copy(op) or (row is not None and row.asynchronous(op))
+        if copies or is_opaque_code(op):
             holders = [above for above in ancestors(op) if _may_be_kernel(above)]
             found.update(dict.fromkeys(holders))
             # Who calls it may use what it copies.
@@ -80,6 +82,7 @@ def _tells(name: str) -> bool:
         or name in MEMORY_NAMES
         or name in CALL_OPS
         or name in OPAQUE_CODE
+        or is_unqueued_copy(name)
         or name in (*FUNCTION_OPS, "gpu.launch")
         or is_about_threads(name)
     )

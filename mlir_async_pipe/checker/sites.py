@@ -24,7 +24,7 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
-from mlir_async_pipe.vocabulary import Row, accesses, is_pure, queue_of, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, given_count, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
@@ -88,7 +88,7 @@ class Sites:
         if row is None or (op, frame) in self._of:
             return
         if row.wait is not None and row.completion != "counter":
-            given = integer_attribute(op, row.wait.count)
+            given = given_count(op)
             wanted = 1 if given is None else given + 1
             if row.wait.form != "count" and given is None:
                 wanted = TOKEN_AGES
@@ -234,7 +234,7 @@ class Sites:
             row.wait is not None
             and row.wait.form == "token"
             and self.is_abstract(op)
-            and integer_attribute(op, row.wait.count) is None
+            and given_count(op) is None
         )
 
     def op_number(self, op: Any) -> int:

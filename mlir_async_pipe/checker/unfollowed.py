@@ -8,7 +8,8 @@ every op that issues, commits, waits, is a barrier or touches memory and does no
 block to which some path leads, unless a path leads to no such block in the IR either. Code of
 the target that the IR does not show (inline assembly, calls of intrinsics) may be a copy, a wait
 or a barrier itself, so it is reported wherever it stands. All are `unknown`, reason
-`unfollowed-control-flow`.
+`unfollowed-control-flow`. So is a copy of which no row says what it touches or who waits for it,
+reason `unfollowed-copy`.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.values.memory_roots import space_of
-from mlir_async_pipe.vocabulary import ROWS, Row, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import ROWS, Row, accesses, is_pure, is_unseen_copy, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
     REGION_ROWS,
     leaves_region,
 )
+from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
+COPY_REASON = "unfollowed-copy"
 HOMES = (*FUNCTION_OPS, "gpu.launch")
 
 
@@ -104,7 +107,7 @@ def lost_steps(flow: Flow) -> Iterator[Lost]:
 def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
     """The ops of a kernel that it matters to follow, and that are not or cannot be looked into."""
     for op in walk_named(kernel, _may_be_noisy):
-        if is_opaque_code(op):
+        if is_opaque_code(op) or is_unseen_copy(op):
             yield op
         elif op not in followed:
             row = row_of(op)
@@ -113,7 +116,12 @@ def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
 
 
 def _may_be_noisy(name: str) -> bool:
-    return name in ROWS or name in CALL_OPS or name in OPAQUE_CODE
+    return name in ROWS or name in CALL_OPS or name in OPAQUE_CODE or is_unqueued_copy(name)
+
+
+def reason_of(op: Any) -> str:
+    """Why nothing is told of an op that is not followed."""
+    return COPY_REASON if is_unseen_copy(op) else REASON
 
 
 def _matters(op: Any, row: Row) -> bool:

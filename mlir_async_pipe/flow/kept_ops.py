@@ -22,6 +22,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     SELECT_OPS,
 )
+from mlir_async_pipe.vocabulary.intrinsics import CALL, row_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +58,8 @@ def _op_kinds() -> dict[str, OpKind]:
             kinds[name] = OpKind("commit", own_queue)
         elif row.token:
             kinds[name] = OpKind()
+    # Which intrinsic it calls says what becomes of it.
+    kinds[CALL] = OpKind()
     kinds |= {name: OpKind("call") for name in CALL_OPS}
     kinds |= {name: OpKind() for name in (*SELECT_OPS, *CAST_OPS)}
     kinds |= {name: OpKind(is_function=name in FUNCTION_OPS) for name in REGION_ROWS}
@@ -66,6 +69,7 @@ def _op_kinds() -> dict[str, OpKind]:
 
 
 _OP_KINDS = _op_kinds()
+_CALL = _OP_KINDS[CALL]
 
 
 def walk_kept(root: Any) -> list[Kept]:
@@ -78,6 +82,8 @@ def walk_kept(root: Any) -> list[Kept]:
         nonlocal position
         position += 1
         kind = kind_of(op.name)
+        if kind is _CALL:
+            kind = kind_of(row_name(op)) if row_name(op) != CALL else None
         if kind is not None:
             keep((position, op, kind))
         return advance

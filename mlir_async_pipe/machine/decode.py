@@ -24,8 +24,11 @@ from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import ROWS, Queue, Row, queue_of, row_of
-from mlir_async_pipe.vocabulary.intrinsics import INTRINSICS, intrinsic_name, known_intrinsic
+from mlir_async_pipe.vocabulary import Queue, Row, queue_of, row_of
+from mlir_async_pipe.vocabulary.intrinsics import (
+    CALL,
+    intrinsic_name,
+)
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
@@ -272,9 +275,6 @@ class Decoder:
     def site(self, op: Any) -> Site:
         """A numbered site for an op."""
         row = row_of(op)
-        intrinsic = known_intrinsic(intrinsic_name(op))
-        if intrinsic is not None:
-            row = ROWS[INTRINSICS[intrinsic]]
         is_async = row is not None and bool(row.accesses) and row.asynchronous(op)
         is_async = is_async or op.name == "async_pipe.scope"
         made = Site(
@@ -325,7 +325,7 @@ class Decoder:
 
     def _instruction(self, op: Any, table: dict[str, Any]) -> Instruction:
         site = self.site(op)
-        builder = table.get(op.name)
+        builder = table.get(CALL if intrinsic_name(op) else op.name)
         if builder is None:
             raise site.unsupported("it is not in the table")
         execute = builder(site)

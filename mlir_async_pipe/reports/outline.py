@@ -27,7 +27,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
-    integer_attribute,
     operations,
     parent,
     walk,
@@ -39,7 +38,7 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import is_wait_name, row_of
+from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
 
 PARTS = ("prologue", "kernel", "epilogue")
 RUNNING = ("copy", "statement")
@@ -231,7 +230,7 @@ def _entry(
 def _count(op: Operation) -> int | None:
     row = row_of(op)
     assert row is not None and row.wait is not None
-    given = integer_attribute(op, row.wait.count)
+    given = given_count(op)
     return 0 if given is None and row.wait.form == "token" else given
 
 

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    constant_value,
+    create,
+    integer_attribute,
+    set_integer,
+)
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.intrinsics import CALL, INTRINSIC_ROWS, row_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
@@ -30,6 +38,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
     release,
     unordered,
 )
+from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.queues import (
     CP_ASYNC,
@@ -55,6 +64,7 @@ __all__ = [
     "Row",
     "WaitRule",
     "accesses",
+    "given_count",
     "has_only_a_count",
     "is_pure",
     "is_store",
@@ -62,12 +72,14 @@ __all__ = [
     "order_of",
     "queue_of",
     "row_of",
+    "set_count",
 ]
 
 # A row of another package is there for every analysis, as one of ours is.
 _OTHERS = [row for entry in plugins.entries("vocabulary").values() for row in entry.load()]
 ASYNC_ROWS.update({row.op: row for row in _OTHERS if row.queue is not None})
 ROWS: dict[str, Row] = {
+    **INTRINSIC_ROWS,
     **ASYNC_ROWS,
     **MEMORY_ROWS,
     **VENDOR_ROWS,
@@ -106,10 +118,15 @@ class Access(NamedTuple):
         return self.kind != "read"
 
 
+def kind_row(op: Any) -> Row | None:
+    """The row of this op's kind, None if the vocabulary does not know it."""
+    return ROWS.get(row_name(op))
+
+
 def row_of(op: Any) -> Row | None:
     """The row of this op's kind, None if the vocabulary does not know it, or if it is a barrier
     of some threads of a block only."""
-    row = ROWS.get(op.name)
+    row = kind_row(op)
     return row if row is None or row.whole is None or row.whole(op) else None
 
 
@@ -122,7 +139,7 @@ def is_barrier(op: Any) -> bool:
 def order_of(op: Any) -> MemoryOrder:
     """What an op itself (not its regions) orders for other threads: everything, where nobody knows
     what it does. A call counts as such; who knows its callee asks the ops in there."""
-    row = ROWS.get(op.name)
+    row = kind_row(op)
     if row is not None:
         spaces = None if row.barrier is None else row.barrier(op)
         return both("block", spaces) if spaces and row.order is unordered else row.order(op)
@@ -142,6 +159,14 @@ _ORDERS_OF_PHASES = {
 _QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
 
 
+def is_unseen_copy(op: Any) -> bool:
+    """Whether an op copies asynchronously, and the table does not say what, or on which queue."""
+    row = kind_row(op)
+    if row is None:
+        return is_unqueued_copy(op.name)
+    return row.completion == "counter" and row.asynchronous(op) and not row.accesses
+
+
 def is_wait_name(name: str) -> bool:
     """Whether ops called `name` wait."""
     return name in ROWS and ROWS[name].wait is not None
@@ -149,7 +174,7 @@ def is_wait_name(name: str) -> bool:
 
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
-    row = ROWS.get(op.name)
+    row = kind_row(op)
     return row is not None and row.whole is not None and not row.whole(op)
 
 
@@ -159,7 +184,7 @@ def operand_groups(op: Any, row: Row | MbarrierRule | TensorRule) -> dict[str, r
     `operandSegmentSizes` decides where the op has it; else at most one group is marked "*"
     and takes what the others leave.
     """
-    if "operandSegmentSizes" in op.attributes:
+    if "operandSegmentSizes" in op.attributes and op.name != CALL:
         sizes = tuple(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     else:
         sizes = _sizes_of_groups(row.operands, len(op.operands))
@@ -200,23 +225,47 @@ def is_store(op: Any) -> bool:
     return row is not None and row.stores
 
 
+def given_count(op: Any) -> int | None:
+    """The constant that a wait lets stay in flight, None if it has none."""
+    row = kind_row(op)
+    if row is None or row.wait is None:
+        return None
+    if row.wait.operand is not None:
+        return constant_value(op.operands[row.wait.operand])
+    return integer_attribute(op, row.wait.count)
+
+
+def set_count(op: Any, count: int) -> None:
+    """Let a wait leave so many in flight."""
+    row = kind_row(op)
+    assert row is not None and row.wait is not None
+    rule = row.wait
+    if rule.operand is None:
+        set_integer(op, rule.count, count, rule.count_bits)
+        return
+    kind = op.operands[rule.operand].type
+    value = {"value": ir.IntegerAttr.get(kind, count)}
+    made = create("llvm.mlir.constant", (), [kind], value, ip=before(op), loc=op.location)
+    op.operands[rule.operand] = made.results[0]
+
+
 def has_only_a_count(op: Operation) -> bool:
     """Whether an op is a wait with a constant count and no tokens."""
     row = row_of(op)
     if row is None or row.wait is None or row.wait.form == "next" or len(op.operands):
         return False
-    return integer_attribute(op, row.wait.count) is not None
+    return given_count(op) is not None
 
 
 def accesses(op: Any) -> tuple[Access, ...]:
     """What this op itself (not its regions) reads and writes; () for ops without a row."""
-    row = ROWS.get(op.name)
+    row = kind_row(op)
     return () if row is None or not row.accesses else _accesses(op)
 
 
 @remembered
 def _accesses(op: Any) -> tuple[Access, ...]:
-    row = ROWS[op.name]
+    row = ROWS[row_name(op)]
     groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
     operands = list(op.operands)
@@ -251,7 +300,7 @@ def queue_of(op: Any, target: Target | None = None) -> Queue | None:
     RFC's queues 0 and 1 share it. Where the chip cannot copy asynchronously they stay apart.
     Per-thread copies (`nvgpu.device_async_*`) are those of the chip too, whoever made it.
     """
-    row = ROWS.get(op.name)
+    row = kind_row(op)
     if row is None or row.queue is None:
         return None
     physical = None if target is None else target.chip.copy_queue

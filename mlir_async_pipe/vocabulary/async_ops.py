@@ -93,7 +93,7 @@ def pointer_copy(
         op,
         operands,
         queue,
-        extents.bytes_of(size),
+        extents.bytes_at(size),
         source_indices="",
         destination_indices="",
         **options,
@@ -215,12 +215,9 @@ AMD_ROWS = (
         ASYNC_LDS,
         extents.transfer_type,
     ),
-    pointer_copy(
-        "rocdl.load.async.to.lds",
-        ("source", "destination"),
-        ASYNC_LDS,
-        "size",
-        over_lanes=True,
+    *(
+        pointer_copy(op, ("source", "destination"), ASYNC_LDS, "size", over_lanes=True)
+        for op in ("rocdl.load.async.to.lds", "rocdl.global.load.async.lds")
     ),
     pointer_copy(
         "rocdl.raw.ptr.buffer.load.async.lds",
@@ -230,13 +227,12 @@ AMD_ROWS = (
         over_lanes=True,
     ),
     *(
-        pointer_copy(
-            f"rocdl.global.load.async.to.lds.b{bits}",
-            ("source", "destination"),
-            ASYNC_LDS,
-            bits // 8,
-        )
+        pointer_copy(f"rocdl.global.{name}.b{bits}", ends, ASYNC_LDS, bits // 8)
         for bits in (8, 32, 64, 128)
+        for name, ends in (
+            ("load.async.to.lds", ("source", "destination")),
+            ("store.async.from.lds", ("destination", "source")),
+        )
     ),
     Row("rocdl.asyncmark", queue=ASYNC_LDS, commits="group"),
     Row("rocdl.wait.asyncmark", queue=ASYNC_LDS, wait=WaitRule("count", "count", 16)),
@@ -344,7 +340,7 @@ def token_form(op: Any, copy_queue: Queue | None) -> str | None:
 
     `copy_queue` is the FIFO of the target's copies, None without a target.
     """
-    form = TOKEN_FORMS.get(op.name)
-    if form is None and copy_queue is not None and ASYNC_ROWS[op.name].queue == copy_queue:
+    form, row = TOKEN_FORMS.get(op.name), ASYNC_ROWS.get(op.name)
+    if form is None and copy_queue is not None and row is not None and row.queue == copy_queue:
         form = ABSTRACT_FORMS.get(op.name)
     return form

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -67,6 +67,25 @@ def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
     def extent(op: Any) -> tuple[int, ...] | None:
         count = size if isinstance(size, int) else integer_attribute(op, size)
         return None if count is None else (count,)
+
+    return extent
+
+
+def bytes_at(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
+    """The same, where an immediate `offset` may move both ends of a copy (LLVM, AMDGPU intrinsics):
+    the copy is then somewhere in their memory."""
+    extent = bytes_of(size)
+    return lambda op: None if integer_attribute(op, "offset") else extent(op)
+
+
+def bytes_given(offset: int, size: int | None = None) -> Callable[[Any], tuple[int, ...] | None]:
+    """The same of a call whose operand `offset` is the immediate; without a `size` in bytes operand 2
+    is that."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        count = constant_value(op.operands[2]) if size is None else size
+        moved = constant_value(op.operands[offset])
+        return None if count is None or moved != 0 else (count,)
 
     return extent
 

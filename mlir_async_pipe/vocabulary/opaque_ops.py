@@ -6,11 +6,14 @@ Names that end in "." stand for all ops that begin with them.
 
 from __future__ import annotations
 
+from functools import cache
+
 _HOST = "it belongs to the host's side of a launch"
 _SPARSE = "it calls a library for sparse matrices on the host"
 _MBARRIER = "what completes with an mbarrier is not counted, and the barrier itself is memory"
 _FENCE = "it orders accesses to registers of its own thread, which no row says"
 _COUNTER = "it waits for a hardware counter that belongs to no queue here"
+_ARRIVAL = "it arrives at a barrier when copies are over, which no queue here counts"
 _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 _TENSOR_MEMORY = "what it does with tensor memory stands in a table of its own, `tensor_memory`"
 _NAMED_BARRIER = "it is a part of a barrier, at which only some threads may meet"
@@ -23,19 +26,19 @@ _REASONS = {
     _SPARSE: "gpu.create_ gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ "
     "gpu.spmat_ gpu.spmm gpu.spmm_ gpu.spmv gpu.spmv_",
     _MBARRIER: "nvgpu.mbarrier. nvvm.mbarrier. nvvm.cp.async.mbarrier. "
-    "amdgpu.ds_async_barrier_arrive amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init "
-    "amdgpu.ds_barrier_poll_state rocdl.ds.atomic.",
+    "amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init amdgpu.ds_barrier_poll_state "
+    "rocdl.ds.atomic.barrier.",
+    _ARRIVAL: "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
     _FENCE: "nvvm.wgmma.fence.aligned",
     _COUNTER: "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt "
     "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
-    _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol rocdl.cluster.load. "
+    _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
     _TENSOR_MEMORY: "nvvm.tcgen05.",
     _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
     "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
     _UNQUEUED: "amdgpu.tensor_store_from_lds nvvm.cp.async.bulk.tensor.reduce "
-    "memref.dma_ "
-    "rocdl.global.load.async.lds rocdl.global.store.async. rocdl.tensor.",
+    "memref.dma_ rocdl.cluster.load. rocdl.tensor.",
     _DESCRIPTOR: "rocdl.raw.buffer.",
     "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",
     "it reads its shape from memory": "memref.reshape",
@@ -56,6 +59,7 @@ _REASONS = {
 OPAQUE_OPS = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
 
+@cache
 def opaque_reason(name: str) -> str | None:
     """Why ops of this name are opaque; None for those that nobody has looked at."""
     exact = OPAQUE_OPS.get(name)
@@ -67,6 +71,17 @@ def opaque_reason(name: str) -> str | None:
 def is_fence(name: str) -> bool:
     """Whether ops of this name order what their own thread does, and do nothing else."""
     return opaque_reason(name) == _FENCE
+
+
+def is_unqueued_copy(name: str) -> bool:
+    """Whether ops of this name copy asynchronously, and nobody here knows until when."""
+    return opaque_reason(name) == _UNQUEUED
+
+
+def may_end_copies(name: str) -> bool:
+    """Whether ops of this name, or who waits for their barrier, wait for copies of AMD's queues in a
+    way that no group tells."""
+    return opaque_reason(name) in (_COUNTER, _ARRIVAL)
 
 
 def _covers(known: str, name: str) -> bool:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name, row_name
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
@@ -145,8 +145,8 @@ _DIFFERING_FAMILIES = (
 _PURE_NAMES = _AS_OPERANDS | _SAME | _DIFFERS | _PURE_LLVM | VIEW_OPS.keys()
 
 _HARMLESS = frozenset(
-    "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment rocdl.s.waitcnt "
-    "amdgpu.memory_counter_wait "
+    "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment amdgpu.memory_counter_wait "
+    "rocdl.s.waitcnt rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt rocdl.s.wait.storecnt "
     "builtin.module func.func gpu.func llvm.func memref.global".split()
 ) | _named(
     "llvm.intr",
@@ -159,7 +159,7 @@ _HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")
 def is_pure(op: Any) -> bool:
     """Whether the op itself (not its regions) is known to touch no memory."""
     name = op.name
-    return is_pure_name(name) or (name in OPAQUE_CODE and not is_opaque_code(op))
+    return is_pure_name(name) or (name in _CODE and _only_computes(op))
 
 
 @cache
@@ -176,7 +176,7 @@ def agreement(name: str) -> Agreement:
     `launch_ids` knows."""
     if name in _SAME:
         return "same"
-    differs = name in _DIFFERS or name in OPAQUE_CODE or name.startswith(_DIFFERING_FAMILIES)
+    differs = name in _DIFFERS or name in _CODE or name.startswith(_DIFFERING_FAMILIES)
     return "differs" if differs else "operands"
 
 
@@ -187,26 +187,30 @@ def is_harmless(name: str) -> bool:
 
 
 _ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
+_CODE = (CALL, *_ASSEMBLY)
 # The names of all ops that may be code of the target, of which the IR says nothing.
-OPAQUE_CODE = (CALL, *_ASSEMBLY)
+OPAQUE_CODE = (*_CODE, "llvm.call")
 
 
 def is_opaque_code(op: Any) -> bool:
     """Whether an op stands for code of the target that may issue, commit, wait or be a barrier
-    without a word in the IR: inline assembly with effects, and calls of intrinsics.
-
-    Assembly that only makes a value of values (no side effects, no clobbered memory, no pointer
-    given) cannot, nor can intrinsics that are known to.
-    """
-    if op.name == CALL:
-        return not is_pure_intrinsic(intrinsic_name(op))
-    if op.name not in _ASSEMBLY:
+    without a word in the IR: inline assembly with effects, and calls of intrinsics that have no row
+    and do more than compute."""
+    if op.name not in OPAQUE_CODE or (op.name == "llvm.call" and not intrinsic_name(op)):
         return False
+    return row_name(op) == op.name and not _only_computes(op)
+
+
+def _only_computes(op: Any) -> bool:
+    """Whether code of the target makes a value of values: an intrinsic that is known to, assembly
+    without side effects, clobbered memory and pointers."""
+    if op.name not in _ASSEMBLY:
+        return is_pure_intrinsic(intrinsic_name(op))
     if op.name != "llvm.inline_asm" or "has_side_effects" in op.attributes:
-        return True
+        return False
     constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
     given = [str(operand.type) for operand in op.operands]
-    return "{memory}" in constraints or any(kind.startswith("!llvm.ptr") for kind in given)
+    return "{memory}" not in constraints and not any(kind.startswith("!llvm.ptr") for kind in given)
 
 
 # The op of an intrinsic, by what their names begin with.

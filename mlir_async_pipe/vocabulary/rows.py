@@ -84,6 +84,8 @@ class WaitRule:
     count: str
     count_bits: int
     completes: Callable[[Any], Literal["full", "read"]] = lambda op: "full"
+    # The operand that holds N, in calls of intrinsics; None: the attribute does.
+    operand: int | None = None
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ A token wait without a count means 0, which is never unsafe; a count below 0 is 
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import given_count
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.write_counts import describe, explain, largest_count
@@ -24,7 +24,7 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
     for wait in counted:
         rule = wait.item.rule
         assert rule is not None
-        given = integer_attribute(wait.item.op, rule.count) or 0
+        given = given_count(wait.item.op) or 0
         largest = largest_count(wait.item.queue, rule)
         record = describe(wait, given, largest, session)
         session.record("waits", record)
@@ -45,8 +45,7 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
 def refuse_negative_counts(waits: list[Item], session: Session) -> None:
     """Keep an error for each of the waits that is given a count below 0, which no target has."""
     for item in waits:
-        assert item.rule is not None
-        given = integer_attribute(item.op, item.rule.count)
+        given = given_count(item.op)
         if given is not None and given < 0:
             session.diagnostics.error(
                 CountError(

@@ -13,7 +13,7 @@ from dataclasses import field
 from functools import partial
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute, parent
+from mlir_async_pipe.bindings.raw_ops import parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
@@ -40,6 +40,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import (
     Row,
+    given_count,
     is_partial_barrier,
     operand_groups,
     row_of,
@@ -237,7 +238,7 @@ class OpEffects:
         if row.commits or left is not None:
             parts += [partial(_commit, name) for name in names]
         if row.wait is not None:
-            left = integer_attribute(op, row.wait.count) or 0
+            left = given_count(op) or 0
             names = names[:1] if row.wait.completes(op) == "read" else names
         if left is not None:
             parts += [partial(_wait, name, left) for name in names]

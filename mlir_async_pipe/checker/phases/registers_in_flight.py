@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import field
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.products import INSERTED, PARTS, products_left
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, tensor_use, waits_for
@@ -78,7 +77,7 @@ class Registers:
         if row.commits:
             return lambda registers: registers.commit()
         if row.wait is not None:
-            count = integer_attribute(run.op, row.wait.count) or 0
+            count = given_count(run.op) or 0
             return lambda registers: registers.wait(count)
         return None
 

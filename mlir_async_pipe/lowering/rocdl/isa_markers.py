@@ -19,7 +19,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     create,
     functions,
-    integer_attribute,
     operations,
     symbol_name,
     walk,
@@ -32,7 +31,7 @@ from mlir_async_pipe.lowering.rocdl.isa import (
 )
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import ROWS, row_of
+from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, TENSORCNT
 
 _QUEUES = (ASYNC_LDS, ASYNCCNT, TENSORCNT)
@@ -81,7 +80,7 @@ def mark(module: Any) -> tuple[MarkedWait, ...]:
             row = row_of(op)
             if row is None or row.wait is None or row.queue not in _QUEUES:
                 continue
-            count = integer_attribute(op, row.wait.count) or 0
+            count = given_count(op) or 0
             copies = fewest if row.queue == ASYNC_LDS else (1, 1)
             number = len(found)
             found.append(
@@ -120,7 +119,7 @@ def _is_copy(op: Operation) -> bool:
 
 
 def _is_mark(op: Operation) -> bool:
-    row = ROWS.get(op.name)
+    row = row_of(op)
     return row is not None and row.queue == ASYNC_LDS and row.commits == "group"
 
 

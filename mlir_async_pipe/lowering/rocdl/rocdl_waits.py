@@ -22,7 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant,
     create,
-    integer_attribute,
     is_function,
     is_used,
     operations,
@@ -31,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
 
 TOKEN = "!nvgpu.device.async.token"
@@ -98,7 +97,7 @@ def plan_waits(
     for op in waits:
         row = row_of(op)
         assert row is not None and row.wait is not None
-        count = integer_attribute(op, row.wait.count) or 0
+        count = given_count(op) or 0
         if count < 0:
             raise CountError(
                 f"a wait cannot leave {count} groups in flight", code="negative-count", at=op

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary import Queue, given_count, row_of, set_count
 
 
 def clamp_counts(root: Any, session: Session) -> None:
@@ -25,7 +25,7 @@ def clamp_counts(root: Any, session: Session) -> None:
         row = row_of(op)
         if row is None or row.wait is None or not isinstance(row.queue, Queue):
             continue
-        count, largest = integer_attribute(op, row.wait.count), row.queue.largest_count
+        count, largest = given_count(op), row.queue.largest_count
         if count is not None and count < 0:
             raise LoweringError(
                 f"a wait for at most {count} groups in flight", code="negative-count", at=op
@@ -37,4 +37,4 @@ def clamp_counts(root: Any, session: Session) -> None:
             code="counter-limit",
             at=op,
         )
-        set_integer(op, row.wait.count, largest, row.wait.count_bits)
+        set_count(op, largest)

@@ -60,7 +60,12 @@ def copy_to_lds(site: Site) -> Execute:
     return execute
 
 
-@semantics("rocdl.load.async.to.lds", "rocdl.load.to.lds", "rocdl.global.load.lds")
+@semantics(
+    "rocdl.load.async.to.lds",
+    "rocdl.global.load.async.lds",
+    "rocdl.load.to.lds",
+    "rocdl.global.load.lds",
+)
 def wave_copy(site: Site) -> Execute:
     """`size` bytes a lane from a pointer of its own to the wave's stretch of LDS."""
     return wave_copier(site, site.integer("size") or 0, site.integer("offset") or 0)
@@ -82,15 +87,19 @@ def lane_copy(size: int, immediate: int = 0) -> Any:
     attribute, or `immediate`."""
 
     def build(site: Site) -> Execute:
+        assert site.row is not None
         offset = site.integer("offset", immediate) or 0
         copy = copier(site)
-        return lambda unit, source, target: copy(unit, source + offset, target + offset, size)
+        source, target = map(site.row.operands.index, ("source", "destination"))
+        return lambda unit, *ends: copy(unit, ends[source] + offset, ends[target] + offset, size)
 
     return build
 
 
 for _bits in (8, 32, 64, 128):
-    semantics(f"rocdl.global.load.async.to.lds.b{_bits}")(lane_copy(_bits // 8))
+    semantics(
+        f"rocdl.global.load.async.to.lds.b{_bits}", f"rocdl.global.store.async.from.lds.b{_bits}"
+    )(lane_copy(_bits // 8))
 
 
 @semantics("rocdl.raw.ptr.buffer.load.async.lds", "rocdl.raw.ptr.buffer.load.lds")

@@ -26,7 +26,7 @@ from mlir_async_pipe.machine.lane_values import (
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.vocabulary import Queue
+from mlir_async_pipe.vocabulary import Queue, given_count
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
 
 Array = np.ndarray
@@ -262,16 +262,11 @@ def physical_commit(site: Site) -> Execute:
     "nvvm.wgmma.wait.group.sync.aligned",
     "rocdl.wait.asyncmark",
 )
-def physical_wait(site: Site, given: int | None = None) -> Execute:
-    """A wait runs with its count, 0 without one; the count is clamped as the target does.
-
-    `given` is the count where it is no attribute.
-    """
+def physical_wait(site: Site) -> Execute:
+    """A wait runs with its count, 0 without one; the count is clamped as the target does."""
     queue = site.queue()
     assert site.row is not None and site.row.wait is not None
-    left = (site.integer(site.row.wait.count) if given is None else given) or 0
-    if left < 0:
-        raise site.unsupported(f"a count of {left}")
+    left = _left(site)
     if queue.largest_count is not None:
         left = min(left, queue.largest_count)
     count = uniform(left)
@@ -285,17 +280,12 @@ def physical_wait(site: Site, given: int | None = None) -> Execute:
 
 
 @semantics("rocdl.s.wait.asynccnt", "rocdl.s.wait.tensorcnt")
-def counter_wait(site: Site, given: int | None = None) -> Execute:
-    """A counter counts ops, not groups: at most N of them stay in flight.
-
-    `given` is the count where it is no attribute.
-    """
+def counter_wait(site: Site) -> Execute:
+    """A counter counts ops, not groups: at most N of them stay in flight."""
     counter = site.queue()
     # asynccnt counts the async LDS copies, whose marks are another way to wait for them.
     queue = ASYNC_LDS if counter == ASYNCCNT else counter
-    left = (site.integer("count") if given is None else given) or 0
-    if left < 0:
-        raise site.unsupported(f"a count of {left}")
+    left = _left(site)
     count = uniform(left)
 
     def execute(unit: Unit) -> None:
@@ -306,3 +296,14 @@ def counter_wait(site: Site, given: int | None = None) -> Execute:
         _trace_wait(unit, site, queue, left)
 
     return execute
+
+
+def _left(site: Site) -> int:
+    """The constant count of a wait. Raises MachineError (unsupported-op) where it has another."""
+    assert site.row is not None and site.row.wait is not None
+    left = given_count(site.op)
+    if left is None and site.row.wait.operand is not None:
+        raise site.unsupported("its count is not a constant")
+    if left is not None and left < 0:
+        raise site.unsupported(f"a count of {left}")
+    return left or 0

@@ -11,14 +11,14 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.amd import buffer_copy, lane_copy, wave_copier
 from mlir_async_pipe.machine.dialects.async_ops import (
-    copier,
     counter_wait,
     physical_commit,
     physical_wait,
 )
 from mlir_async_pipe.machine.dialects.gpu import barrier
+from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name, known_intrinsic
+from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
 
 Array = np.ndarray
 
@@ -35,10 +35,9 @@ def call_intrinsic(site: Site) -> Execute:
     if row.commits == "group":
         return physical_commit(site)
     if row.wait is not None:
-        count = _constant(site, 0)
         wait = counter_wait if row.completion == "counter" else physical_wait
-        return without_operands(wait(site, count))
-    return _copy(site, known_intrinsic(name) or name)
+        return without_operands(wait(site))
+    return _copy(site, row.op)
 
 
 def without_operands(execute: Execute) -> Execute:
@@ -48,12 +47,10 @@ def without_operands(execute: Execute) -> Execute:
 
 def _copy(site: Site, name: str) -> Execute:
     if name.startswith("llvm.nvvm.cp.async."):
-        size = int(name.rpartition(".")[2])
-        copy = copier(site)
-        return lambda unit, target, source: copy(unit, source, target, size)
-    if name == "llvm.amdgcn.raw.ptr.buffer.load.async.lds":
+        return sized_copy(site, int(name.removesuffix(".s").rpartition(".")[2]))
+    if ".buffer." in name:
         return buffer_copy(site)
-    if name.startswith("llvm.amdgcn.global.load.async.to.lds.b"):
+    if ".lds.b" in name:
         bits = int(name.rpartition(".b")[2])
         run = lane_copy(bits // 8, _constant(site, 2))(site)
         return lambda unit, source, target, *immediates: run(unit, source, target)

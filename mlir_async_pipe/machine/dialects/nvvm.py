@@ -55,7 +55,11 @@ def mma_sync(site: Site) -> Execute:
 @semantics("nvvm.cp.async.shared.global")
 def pointer_copy(site: Site) -> Execute:
     """`size` bytes a lane; with a third operand only that many are read, the rest is zeros."""
-    size = site.integer("size") or 0
+    return sized_copy(site, site.integer("size") or 0)
+
+
+def sized_copy(site: Site, size: int) -> Execute:
+    """The same of an op that names the size."""
     copy = copier(site)
 
     def execute(unit: Unit, target: Array, source: Array, *limit: Array) -> None:

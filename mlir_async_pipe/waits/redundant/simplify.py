@@ -18,7 +18,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Solver
@@ -26,7 +25,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary import Queue, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
@@ -175,7 +174,7 @@ def allowed(item: Item) -> int | None:
         return None
     if count_operand(item.op) is not None:
         return None
-    count = integer_attribute(item.op, row.wait.count)
+    count = given_count(item.op)
     if count is None and row.wait.form == "token" and row.wait.count not in item.op.attributes:
         return 0
     return count if count is not None and count >= 0 else None

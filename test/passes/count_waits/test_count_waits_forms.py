@@ -1,6 +1,6 @@
 """Counts of less common forms, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, flow/flow_graph.py
+Covers: waits/count_pass.py, flow/flow_graph.py, flow/kept_ops.py, vocabulary/intrinsics.py
 """
 
 import pytest
@@ -300,3 +300,19 @@ def test_waits_of_one_function_of_a_module():
         for function in module.body.operations:
             found.run(function.operation, found.options(), Session())
         assert module.operation.verify()
+
+
+INTRINSIC = 'llvm.call_intrinsic "llvm.nvvm.cp.async.commit.group"() : () -> ()'
+
+
+@pytest.mark.parametrize(("commit", "count"), [(INTRINSIC, 1), ("", 0)])
+def test_a_group_that_an_intrinsic_commits_is_counted(commit, count):
+    assert counts(f"%a = GROUP\n{commit}\nWAIT %a") == [count]
+
+
+@pytest.mark.parametrize("chip", ("", "chip=sm_80"))
+def test_groups_of_intrinsics_have_no_token(chip):
+    body = f"{INTRINSIC}\nnvvm.cp.async.wait.group 0\nreturn"
+    _, text = run(function(body), chip, name="tokens")
+    assert INTRINSIC.partition("(")[0] in text
+    assert "nvvm.cp.async.wait.group 0" in text

@@ -30,12 +30,14 @@ ADDRESSES_COPY = (
 )
 ASSEMBLY_COMMIT = 'llvm.inline_asm has_side_effects "cp.async.commit_group;", "" : () -> ()\n'
 UNKNOWN = 'llvm.call_intrinsic "llvm.my.copy"(%B) : (!llvm.ptr<3>) -> ()\n'
+CALLED_WAIT = "llvm.call @llvm.nvvm.cp.async.commit.group() : () -> ()\n"
 RACES = {
     "intrinsic copy": INTRINSIC_COPY + INTRINSIC_COMMIT,
     "assembly copy": ASSEMBLY_COPY,
     "copy of addresses": ADDRESSES_COPY,
     "assembly commit": COPY + ASSEMBLY_COMMIT + "nvvm.cp.async.wait.group 1\n",
-    "intrinsic commit": COPY + COMMIT + INTRINSIC_COMMIT + "nvvm.cp.async.wait.group 1\n",
+    "intrinsic commit": COPY + INTRINSIC_COMMIT + "nvvm.cp.async.wait.group 1\n",
+    "intrinsic by symbol": CALLED_WAIT,
     "unknown intrinsic": UNKNOWN,
 }
 ARGUMENTS = (
@@ -46,6 +48,7 @@ LOAD = "%v = llvm.load %B : !llvm.ptr<3> -> f32\nllvm.store %v, %O : f32, !llvm.
 
 
 def kernel(body: str, before: str = "") -> str:
+    before += "llvm.func @llvm.nvvm.cp.async.commit.group()\n"
     return f"{before}llvm.func @f({ARGUMENTS}) {{\n{body}llvm.return\n}}\n"
 
 

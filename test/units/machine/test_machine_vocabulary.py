@@ -7,6 +7,8 @@ machine/dialects/hints.py, machine/dialects/gpu.py, machine/dialects/intrinsics.
 machine/dialects/llvm_arith.py, machine/dialects/nvvm.py, machine/dialects/tma.py
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of 
 from mlir_async_pipe.machine.registry import SEMANTICS
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
+from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
 
 # Each program copies or keeps `src`, 64 values, through the op named and gives it in `dst`.
@@ -76,6 +79,12 @@ def pointers(copy: str, wait: str) -> str:
     }}"""
 
 
+def without_store(copy: str, wait: str) -> str:
+    """The same, where the op itself writes `dst`."""
+    return pointers(copy, wait).replace("llvm.store %kept, %to : f32, !llvm.ptr<1>", "")
+
+
+ENDS = "!llvm.ptr<1>, !llvm.ptr<3>"
 CP = "nvvm.cp.async.shared.global %lds, %from, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>"
 CP_WAIT = "nvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
 THROUGH = "%z = llvm.load %from : !llvm.ptr<1> -> f32\nllvm.store %z, %lds : f32, !llvm.ptr<3>"
@@ -182,10 +191,12 @@ PROGRAMS = {
     ),
     "amdgpu.gather_to_lds": memref_program(f"{GATHER}\n{MARKS}"),
     "amdgpu.global_load_async_to_lds": memref_program(f"{LDS}\n{MARKS}"),
-    "rocdl.load.async.to.lds": pointers(
-        '"rocdl.load.async.to.lds"(%from, %wave) '
-        "{size = 4 : i32, offset = 0 : i32, aux = 0 : i32} : (!llvm.ptr<1>, !llvm.ptr<3>) -> ()",
-        MARKS,
+    **{
+        f"rocdl.{name}": pointers(f"rocdl.{name} %from, %wave, 4, 0, 0 : {ENDS}", MARKS)
+        for name in ("load.async.to.lds", "global.load.async.lds")
+    },
+    "rocdl.global.store.async.from.lds.b32": without_store(
+        f"{THROUGH}\nrocdl.global.store.async.from.lds.b32 %to, %lds, 0, 0 : {ENDS}", MARKS
     ),
     "rocdl.raw.ptr.buffer.load.async.lds": pointers(BUFFER, MARKS),
     "rocdl.raw.ptr.buffer.load.lds": pointers(BUFFER.replace("async.", ""), ""),
@@ -309,6 +320,7 @@ ELSEWHERE = (
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
+    | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
 )
 REFUSED = {
     "nvvm.cp.async.bulk.tensor.global.shared.cta": """
@@ -329,7 +341,8 @@ WITHOUT_SEMANTICS = (
 
 
 def test_every_row_is_tested_here_or_named_as_tested_elsewhere():
-    assert set(PROGRAMS) | ELSEWHERE | set(REFUSED) | WITHOUT_SEMANTICS == set(ROWS)
+    known = set(PROGRAMS) | ELSEWHERE | set(REFUSED) | WITHOUT_SEMANTICS | set(INTRINSIC_ROWS)
+    assert known == set(ROWS)
     assert WITHOUT_SEMANTICS & set(SEMANTICS) == set()
     assert set(HINTS) <= set(SEMANTICS)
 
@@ -368,20 +381,61 @@ INTRINSIC_GROUPS = (
     + "\n"
     + intrinsic("llvm.nvvm.cp.async.wait.group", "0: i32")
 )
+WAVE = (FROM, WAVE_AT, "4: i32", "0: i32", "0: i32")
+BUFFER_AT, TIMES_FOUR = "%r: !llvm.ptr<8>", "%at: i32"
+RESOURCE = BUFFER.rpartition("\n")[0]
+OF_BUFFER = (BUFFER_AT, WAVE_AT, "4: i32", TIMES_FOUR, "0: i32", "0: i32", "0: i32")
+STORE = "llvm.amdgcn.global.store.async.from.lds.b32"
+# The name of an overloaded intrinsic carries the space of its source.
 INTRINSIC_PROGRAMS = {
-    "wave copy": pointers(
-        intrinsic("llvm.amdgcn.load.async.to.lds.p1", FROM, WAVE_AT, "4: i32", "0: i32", "0: i32"),
-        INTRINSIC_MARKS,
-    ),
-    "lane copy": pointers(
+    **{
+        name: pointers(intrinsic(name + types, *WAVE), INTRINSIC_MARKS)
+        for name, types in (
+            ("llvm.amdgcn.load.async.to.lds", ".p1"),
+            ("llvm.amdgcn.global.load.async.lds", ""),
+        )
+    },
+    "llvm.amdgcn.load.to.lds": pointers(intrinsic("llvm.amdgcn.load.to.lds.p1", *WAVE), ""),
+    "llvm.amdgcn.global.load.lds": pointers(intrinsic("llvm.amdgcn.global.load.lds", *WAVE), ""),
+    **{
+        name: pointers(f"{RESOURCE}\n{intrinsic(name, *OF_BUFFER)}", wait)
+        for name, wait in (
+            ("llvm.amdgcn.raw.ptr.buffer.load.async.lds", INTRINSIC_MARKS),
+            ("llvm.amdgcn.raw.ptr.buffer.load.lds", ""),
+        )
+    },
+    "llvm.amdgcn.global.load.async.to.lds.b32": pointers(
         intrinsic("llvm.amdgcn.global.load.async.to.lds.b32", FROM, LDS_AT, "0: i32", "0: i32"),
         intrinsic("llvm.amdgcn.s.wait.asynccnt", "0: i16"),
     ),
-    "cp.async": pointers(
+    STORE: without_store(
+        f"{THROUGH}\n" + intrinsic(STORE, "%to: !llvm.ptr<1>", LDS_AT, "0: i32", "0: i32"),
+        INTRINSIC_MARKS,
+    ),
+    "llvm.nvvm.cp.async.ca.shared.global.4": pointers(
         intrinsic("llvm.nvvm.cp.async.ca.shared.global.4", LDS_AT, FROM), INTRINSIC_GROUPS
     ),
-    "barrier": pointers(THROUGH, intrinsic("llvm.amdgcn.s.barrier")),
+    "llvm.nvvm.cp.async.ca.shared.global.4.s": pointers(
+        intrinsic("llvm.nvvm.cp.async.ca.shared.global.4.s", LDS_AT, FROM, "4: i32"),
+        INTRINSIC_GROUPS,
+    ),
+    "llvm.amdgcn.s.barrier": pointers(THROUGH, intrinsic("llvm.amdgcn.s.barrier")),
 }
+OF_INTRINSIC_PROGRAMS = {
+    "llvm.amdgcn.asyncmark",
+    "llvm.amdgcn.wait.asyncmark",
+    "llvm.amdgcn.s.wait.asynccnt",
+    "llvm.nvvm.cp.async.commit.group",
+    "llvm.nvvm.cp.async.wait.group",
+}
+# As the ops are: by size, and for copies of tensors.
+OTHER_INTRINSICS = {"llvm.amdgcn.s.wait.tensorcnt"} | {
+    name for name in INTRINSIC_ROWS if re.search(r"\.(b8|b64|b128|8|16)(\.s)?$", name)
+}
+
+
+def test_every_intrinsic_with_a_row_is_tested():
+    assert set(INTRINSIC_PROGRAMS) | OF_INTRINSIC_PROGRAMS | OTHER_INTRINSICS == set(INTRINSIC_ROWS)
 
 
 @pytest.mark.parametrize("completion", ("eager", "late", "random:3"))
@@ -406,6 +460,10 @@ WITHOUT_WAIT = {
     "amdgpu.gather_to_lds": memref_program(GATHER),
     "amdgpu.global_load_async_to_lds": memref_program(LDS),
     "rocdl.raw.ptr.buffer.load.async.lds": pointers(BUFFER, ""),
+    "rocdl.global.load.async.lds": PROGRAMS["rocdl.global.load.async.lds"].replace(MARKS, ""),
+    "llvm.amdgcn.global.load.async.lds": INTRINSIC_PROGRAMS[
+        "llvm.amdgcn.global.load.async.lds"
+    ].replace(INTRINSIC_MARKS, ""),
     "async_pipe.scope": memref_program(SCOPE),
 }
 # The data stays where it was; only that the store may still be on its way is found.
@@ -431,6 +489,27 @@ def test_row_races_without_its_wait(name):
     result = run(WITHOUT_WAIT[name], source, given, threads=64, warp=64, completion="late")
     assert result.race_codes == {"read-in-flight", "uncommitted-copy"}
     assert np.isnan(result.arrays[1]).all()
+
+
+def test_a_count_that_is_no_constant_is_refused():
+    wait = intrinsic("llvm.amdgcn.wait.asyncmark", "%n: i16")
+    program = pointers("%n = llvm.trunc %t : i32 to i16", wait)
+    with pytest.raises(MachineError, match="count is not a constant"):
+        run(program, np.zeros(4, np.uint8), np.zeros(4, np.uint8))
+
+
+@pytest.mark.parametrize("name", ("llvm.amdgcn.s.barrier.signal", "llvm.amdgcn.s.barrier.wait"))
+def test_a_longer_name_is_another_intrinsic(name):
+    """The two halves of a barrier are none."""
+    with pytest.raises(MachineError, match="intrinsic"):
+        run(pointers("", intrinsic(name, "-1: i32")), np.zeros(4, np.uint8), np.zeros(4, np.uint8))
+
+
+def test_an_async_store_without_its_wait_is_found():
+    program = PROGRAMS["rocdl.global.store.async.from.lds.b32"].replace(MARKS, "")
+    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    result = run(program, source, given, threads=64, warp=64, completion="late")
+    assert result.race_codes == {"uncommitted-copy"}
 
 
 def test_gather_to_lds_without_async_is_over_when_it_returns():
