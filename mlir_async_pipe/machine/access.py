@@ -156,7 +156,7 @@ def _enter(unit: Unit, site: Site, where: Span, how: str) -> bool:
     if launch.random_completion:
         unit.queues.tick()
     within = where
-    if where.addresses.shape[0] == 1 and unit.width > 2:
+    if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong:
         within = _two_lanes(unit, where)
     if within.lanes is not None and not within.lanes.any():
         return False

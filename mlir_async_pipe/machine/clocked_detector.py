@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.flag_clocks import Flags
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
 from mlir_async_pipe.machine.shadow import NOBODY, SHADOW_FIELDS
 from mlir_async_pipe.machine.warp_clock import WarpClock
@@ -24,17 +25,35 @@ _SPACES = {"workgroup": WORKGROUP, "global": GLOBAL}
 class ClockedDetector(Detector):
     """A detector that asks `clock` where two accesses lie in one barrier interval."""
 
-    fields = (*SHADOW_FIELDS, ("write_tick", np.int32, 0), ("unfenced", np.bool_, False))
+    fields = (
+        *SHADOW_FIELDS,
+        ("write_tick", np.int32, 0),
+        ("unfenced", np.bool_, False),
+        ("is_flag", np.bool_, False),
+        ("strong_site", np.int32, NOBODY),
+    )
     write_tick: Array
     unfenced: Array
+    is_flag: Array
+    strong_site: Array
 
-    def __init__(self, memory: Memory, sites: list[Any], granule: int, clock: WarpClock) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        sites: list[Any],
+        granule: int,
+        clock: WarpClock,
+        flags: Flags | None = None,
+    ) -> None:
         super().__init__(memory, sites, granule)
-        self.clock = clock
+        self.clock, self.flags = clock, flags
+        self._strong = np.array([site.is_strong for site in sites])
         # The tick of the last read of each granule by each warp, and by each tensor core after them,
         # -1 for none in this interval; `readers` are their columns in the clock.
         self.reads = np.zeros((0, clock.warps), np.int32)
         self.readers = np.arange(clock.warps)
+        # The strong reads of each warp, which only plain writes must not race with.
+        self.strong_reads = np.zeros((0, 0 if flags is None else clock.warps), np.int32)
 
     def cover_memory(self) -> None:
         """Grow with the memory."""
@@ -42,13 +61,47 @@ class ClockedDetector(Detector):
         extra = len(self.write_tick) - len(self.reads)
         if extra:
             self.reads = np.pad(self.reads, ((0, extra), (0, 0)), constant_values=-1)
+            self.strong_reads = np.pad(self.strong_reads, ((0, extra), (0, 0)), constant_values=-1)
+
+    def read(self, site: int, threads: Array, where: Array) -> None:
+        """A strong read hears what was told at its location."""
+        self._hear(site, threads, where)
+        super().read(site, threads, where)
 
     def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
         """A generic write: the async proxy does not see it before a fence."""
+        if atomic:
+            self._hear(site, threads, where)
         super().write(site, threads, where, atomic=atomic)
+        self._tell(site, threads, where, atomic)
         self.unfenced[where] = np.isin(
             self.memory.space[where * self.granule], list(_SPACES.values())
         )
+
+    def _hear(self, site: int, threads: Array, where: Array) -> None:
+        at = self.sites[site]
+        if self.flags is None or not at.reads_flag:
+            return
+        self.cover_memory()
+        for warp, row in zip(self.clock.warp_of(threads), where, strict=True):
+            if self.is_flag[row].any():
+                self.flags.read(int(warp), row.tolist(), at.order)
+
+    def _tell(self, site: int, threads: Array, where: Array, adds: bool) -> None:
+        if self.flags is None:
+            return
+        if not self._strong[site]:
+            self.flags.overwrite(where[self.is_flag[where]].tolist())
+            return
+        self.is_flag[where] = True
+        for warp, row in zip(self.clock.warp_of(threads), where, strict=True):
+            self.flags.write(int(warp), row.tolist(), self.sites[site].order, adds=adds)
+
+    def fence_order(self, site: int, threads: Array) -> None:
+        """A fence that orders the memory of `threads`."""
+        if self.flags is not None:
+            for warp in np.unique(self.clock.warp_of(threads)):
+                self.flags.fence(int(warp), self.sites[site].order)
 
     def issue(self, operation: Any) -> None:
         """Start an async op; one of the async proxy reads what is fenced only."""
@@ -80,6 +133,7 @@ class ClockedDetector(Detector):
         super().next_block()
         self.readers = np.arange(self.clock.warps)
         self.reads = np.full((len(self.reads), self.clock.warps), -1, np.int32)
+        self.strong_reads[:] = -1
 
     def fence(
         self, threads: Array, where: Array | None = None, spaces: frozenset[str] = frozenset()
@@ -132,7 +186,8 @@ class ClockedDetector(Detector):
     ) -> Array:
         """What a tensor core has read since was there before: who writes need know of the read only,
         which a commit told; who reads must have waited for it."""
-        bad = bad & ~self.clock.sees(threads[:, None], writer, self.write_tick[where])
+        seen = self.clock.sees(threads[:, None], writer, self.write_tick[where], self._near(where))
+        bad = bad & ~seen
         cores = np.arange(self.clock.warps, len(self.readers))
         if writes and bad.any() and len(cores):
             ticks = self.reads[where][..., cores]
@@ -145,7 +200,12 @@ class ClockedDetector(Detector):
     ) -> None:
         """Some warp, or another lane of the own one, has read and not told so."""
         mine = self.clock.warp_of(threads)
-        known = self.clock.known[mine][:, None, self.readers]
+        near = self._near(where)[..., None]
+        known = np.where(
+            near,
+            self.clock.near[mine][:, None, self.readers],
+            self.clock.known[mine][:, None, self.readers],
+        )
         ticks = self.reads[where]
         unseen = (ticks >= 0) & (known <= ticks)
         me = threads[:, None]
@@ -159,11 +219,47 @@ class ClockedDetector(Detector):
         bad = (self.read_epoch[where] == now) & (unseen & (others | own[..., None])).any(axis=-1)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.reader_site[where], who)
+        if self.flags is None or self._strong[site]:
+            return
+        ticks, everyone = self.strong_reads[where], np.arange(self.clock.warps)
+        known = np.where(near, self.clock.near[mine][:, None], self.clock.known[mine][:, None])
+        known = known[..., : self.clock.warps]
+        unseen = (ticks >= 0) & (known <= ticks) & (everyone != mine[:, None, None])
+        bad = unseen.any(axis=-1)
+        if bad.any():
+            who = self.clock.first + self.clock.lanes * unseen.argmax(axis=-1)
+            self._report_each(code, site, threads, where, bad, self.strong_site[where], who)
+
+    def _report_each(
+        self,
+        code: str,
+        site: int,
+        threads: Array,
+        where: Array,
+        bad: Array,
+        others: Array,
+        who: Array,
+    ) -> None:
+        """Where blocks run together, those of another block have a code of their own."""
+        if self.flags is not None:
+            blocks = [self.clock.warp_of(of) // self.flags.warps_of_block for of in (threads, who)]
+            apart = bad & (who != NOBODY) & (blocks[0][:, None] != blocks[1])
+            super()._report_each("cross-block", site, threads, where, apart, others, who)
+            bad = bad & ~apart
+        super()._report_each(code, site, threads, where, bad, others, who)
+
+    def _near(self, where: Array) -> Array:
+        return np.asarray(self.memory.space[where * self.granule] == WORKGROUP)
 
     def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        self._forget_reads(site, threads, where, now)
         warps = self.clock.warp_of(threads)
-        self.reads[where, warps[:, None]] = self.clock.ticks[warps][:, None]
+        ticks = self.clock.ticks[warps][:, None]
+        if self.flags is not None and self._strong[site]:
+            self.strong_reads[where, warps[:, None]] = ticks
+            self.strong_site[where] = site
+            return
+        self._forget_reads(site, threads, where, now)
+        self.reads[where, warps[:, None]] = ticks
 
     def _forget_reads(self, site: int, threads: Array, where: Array, now: Array) -> None:
         stale = self.read_epoch[where] != now

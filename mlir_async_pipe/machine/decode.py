@@ -24,13 +24,11 @@ from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import Queue, Row, queue_of, row_of
-from mlir_async_pipe.vocabulary.intrinsics import (
-    CALL,
-    intrinsic_name,
-)
+from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
+from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, is_loaded
 
@@ -52,11 +50,18 @@ class Site:
     decoder: Decoder
     cost: int | None
     kind: str
+    order: MemoryOrder = UNORDERED
+    has_users: bool = False
 
     @property
-    def is_atomic(self) -> bool:
-        """Whether the op updates memory atomically."""
-        return self.row is not None and any(rule.kind == "atomic" for rule in self.row.accesses)
+    def is_strong(self) -> bool:
+        """Whether the op is a volatile or an atomic access, which do not race with each other."""
+        return self.order.strong and self.row is not None and bool(self.row.accesses)
+
+    @property
+    def reads_flag(self) -> bool:
+        """Whether somebody uses what a strong access read: else nothing depends on its order."""
+        return self.is_strong and self.has_users
 
     @property
     def is_product(self) -> bool:
@@ -207,6 +212,8 @@ class Region:
     """The blocks of a region in textual order, which is also the order of reconvergence."""
 
     blocks: list[Block]
+    # Whether a strong access stands in it: turns of loops let other threads run.
+    polls: bool = False
 
 
 @dataclass(eq=False)
@@ -287,6 +294,8 @@ class Decoder:
             self,
             own_cycles(op),
             kind_of_op(op),
+            order_of(op),
+            any(len(list(result.uses)) for result in op.results),
         )
         self.sites.append(made)
         return made
@@ -296,7 +305,9 @@ class Decoder:
         blocks = list(region.blocks)
         for number, block in enumerate(blocks):
             self._blocks[block] = number
-        return Region([self._block(block) for block in blocks])
+        first = len(self.sites)
+        decoded = [self._block(block) for block in blocks]
+        return Region(decoded, any(site.is_strong for site in self.sites[first:]))
 
     def block_number(self, block: Any) -> int:
         """The position of a block in its region."""

@@ -66,7 +66,7 @@ class Detector(Shadow):
         self._check_writer(site, threads, where, now)
         self._check_readers(site, threads, where, now)
         self._record_write(site, threads, where, now)
-        if not atomic:
+        if not self.sites[site].is_strong:
             self._check_same_op(site, threads, where)
 
     def issue(self, operation: Any) -> None:
@@ -274,10 +274,10 @@ class Detector(Shadow):
         others: Array,
         who: Array,
     ) -> None:
-        """One report for each op at the other end; two atomics do not race."""
+        """One report for each op at the other end; two strong accesses do not race."""
         for other in np.unique(others[bad]):
             at = self.sites[other]
-            if at.is_atomic and self.sites[site].is_atomic:
+            if at.is_strong and self.sites[site].is_strong:
                 continue
             told = "missing-barrier" if code == "not-visible" and not at.is_async else code
             self._report(told, site, threads, where, bad & (others == other), others, who)

@@ -30,6 +30,31 @@ class Frame:
     marks: dict[str, Marks] = field(default_factory=dict)
 
 
+class Polling:
+    """A loop that reads flags: its turns let others run. One that carries over what the last did,
+    and has changed no memory, goes on as that did until somebody else changes some."""
+
+    def __init__(self, unit: Unit, site: Any) -> None:
+        self.unit, self.site = unit, site
+        self._last: tuple[Any, ...] = ()
+
+    def turn(self, *carried: Any) -> None:
+        """The next turn begins, with the values `carried`. Raises StuckError."""
+        launch = self.unit.launch
+        now = (launch.memory.changes, *carried)
+        is_idle = len(now) == len(self._last) and all(map(_same, now, self._last))
+        self._last = now
+        launch.scheduler.turn(self.unit, self.site, is_idle)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return one is other or (isinstance(one, int) and one == other)
+
+
 @dataclass(eq=False)
 class Unit:
     """Threads that run in lock step.
@@ -120,6 +145,7 @@ class Unit:
         entry_mask = self.mask
         waiting: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (entry_mask, arguments)}
         left: list[Any] | None = None
+        polling: Polling | None = None
         try:
             while waiting:
                 number = min(waiting)
@@ -140,6 +166,9 @@ class Unit:
                 for target, mask, out in block.jump.execute(self, *values):
                     if mask is NONE:
                         continue
+                    if region.polls and target <= number:
+                        polling = polling or Polling(self, block.jump.site)
+                        polling.turn((target, mask, *out))
                     waiting[target] = self._join(waiting.get(target), mask, tuple(out), entry_mask)
         finally:
             self.mask = entry_mask

@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.lane_values import uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
+from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
@@ -46,8 +47,8 @@ class Options:
 class Launch:
     """One run of one function on a grid of blocks.
 
-    Blocks of one cluster run together; `enter` says which of them the rest speaks of. They are
-    numbered one after the other, as in their cluster: x fastest.
+    Blocks of one cluster run together, and all blocks of a program with flags; `enter` says which
+    of them the rest speaks of. They are numbered one after the other, as in their cluster: x fastest.
     """
 
     decoder: Decoder
@@ -86,7 +87,14 @@ class Launch:
         self.random_completion = self.options.completion.startswith("random")
         self.block_size = int(np.prod(self.options.block))
         self.cluster_size = int(np.prod(self.options.cluster))
-        self._warps = -(-self.block_size // self.options.warp)
+        # The blocks that run together: those of a cluster, or all where they wait for each other.
+        together = self.follows_flags and self.cluster_size == 1
+        self.together = int(np.prod(self.options.grid)) if together else self.cluster_size
+
+    @property
+    def follows_flags(self) -> bool:
+        """Whether threads of the program tell each other through memory."""
+        return isinstance(self.detector, ClockedDetector) and self.detector.flags is not None
 
     def grid_threads(self, threads: Array) -> Array:
         """Linear ids in the grid of threads of the current block."""
@@ -101,27 +109,27 @@ class Launch:
     def begin_cluster(self, number: int, function: Function) -> None:
         """Blocks begin to run together; they have mbarriers, if the program has any."""
         self.cluster_number = number
-        self._shared = [{} for _ in range(self.cluster_size)]
+        self._shared = [{} for _ in range(self.together)]
         self.enter(0)
         if isinstance(self.detector, ClockedDetector):
             clock = self.detector.clock
             clock.next_block(self.block_number * self.block_size)
             self.mbarriers = Mbarriers(self.detector, self.policy, clock)
-            total = self.cluster_size * self.block_size
+            total = self.together * self.block_size
             self.cluster_barrier = ClusterBarrier(self.mbarriers, total, function.site.number)
             tensor = [site for site in self.decoder.sites if site.name in TENSOR_OPS]
-            if tensor and self.cluster_size > 1:
-                raise tensor[0].unsupported("it runs in blocks that are in no cluster")
+            if tensor and self.together > 1:
+                raise tensor[0].unsupported("it runs in blocks that run alone")
             if tensor:
                 self.tensor_memory = TensorMemory(self.detector, clock)
 
     def enter(self, rank: int) -> None:
-        """Go on in the block with this number in its cluster."""
+        """Go on in the block with this number among those that run together."""
         (cx, cy, cz), (gx, gy, _) = self.options.cluster, self.options.grid
         across, down = gx // cx, gy // cy
-        cluster = self.cluster_number
         self.rank = rank
-        self.block_number = cluster * self.cluster_size + rank
+        self.block_number = self.cluster_number * self.together + rank
+        cluster, rank = divmod(self.block_number, self.cluster_size)
         self.block_index = (
             cluster % across * cx + rank % cx,
             cluster // across % down * cy + rank // cx % cy,
@@ -130,8 +138,8 @@ class Launch:
 
     @property
     def here(self) -> str:
-        """Which block of its cluster something is of, to follow its name; "" without clusters."""
-        return f" of block {self.rank}" if self.cluster_size > 1 else ""
+        """Which block something is of, to follow its name; "" where blocks run alone."""
+        return f" of block {self.rank}" if self.together > 1 else ""
 
     def in_block(self, address: int, rank: int) -> int | None:
         """Where what lies at an address of this block's workgroup memory lies in another block of
@@ -230,7 +238,10 @@ class Launch:
             self.enter(rank)
             first = self.block_number * self.block_size
             self.detector.end_block(
-                function.site.number, first, self._warps_of(rank), list(shared.values())
+                function.site.number,
+                first,
+                self._warps_of(rank, self.detector.clock),
+                list(shared.values()),
             )
 
     def end_cluster(self) -> None:
@@ -240,17 +251,17 @@ class Launch:
                 self.memory.free(buffer)
         self.detector.next_block()
 
-    def meet(self, rank: int, site: Site, spaces: tuple[int, ...]) -> None:
-        """All threads of a block have met. In a cluster the others go on as they were."""
-        if self.cluster_size == 1 or not isinstance(self.detector, ClockedDetector):
+    def meet(self, rank: int, spaces: tuple[int, ...]) -> None:
+        """All threads of a block have met. Those of others that run with it go on as they were."""
+        alone = self.cluster_size == 1 and not self.follows_flags
+        if alone or not isinstance(self.detector, ClockedDetector):
             self.detector.barrier(spaces)
-            return
-        if GLOBAL not in spaces or WORKGROUP not in spaces:
-            raise site.unsupported("barriers in a cluster that order some memory only")
-        self.detector.clock.meet(self._warps_of(rank))
+        else:
+            self.detector.clock.meet(self._warps_of(rank, self.detector.clock), spaces)
 
-    def _warps_of(self, rank: int) -> Array:
-        return np.arange(rank * self._warps, (rank + 1) * self._warps)
+    def _warps_of(self, rank: int, clock: WarpClock) -> Array:
+        warps = -(-self.block_size // clock.lanes)
+        return np.arange(rank * warps, (rank + 1) * warps)
 
     def attributions(self, unit: Unit, function: Function) -> tuple[Any, ...]:
         """The workgroup and private memory that a gpu.func declares, in order."""

@@ -52,6 +52,8 @@ class Memory:
         self.buffers: list[Buffer] = []
         self._bases: list[int] = []
         self._end = NULL_PAGE_BYTES
+        # How often anything was written: who waits for a change asks it.
+        self.changes = 0
 
     def allocate(
         self, size: int, space: int, name: str, place: Place = NOWHERE, contents: Any = None
@@ -95,6 +97,7 @@ class Memory:
 
     def store(self, addresses: Array, values: Array, kind: Kind) -> None:
         """Write elements of `kind`; with equal addresses the last one stays."""
+        self.changes += 1
         size = kind.item_bytes
         stored = kind.encode(np.broadcast_to(values, addresses.shape))
         if size == 1:

@@ -43,7 +43,7 @@ _SENTENCES = {
     "atomic-in-flight": "'{op}' is atomic on a range where '{other}' is in flight",
     "not-visible": "'{op}' uses what '{other}' of another thread wrote, without a barrier after its wait",
     "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
-    "cross-block": "'{op}' and '{other}' of another block touch the same memory",
+    "cross-block": "'{op}' and '{other}' of another block touch the same memory, and nothing orders them",
     "divergent-barrier": "'{op}' is not reached by all threads of the block",
     "divergent-warp-op": "'{op}' needs its whole warp, but some lanes do not reach it",
     "uninitialised-read": "'{op}' reads memory that nothing has written",

@@ -24,6 +24,7 @@ from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Decoder, Function
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.flag_clocks import Flags
 from mlir_async_pipe.machine.granule import granule_of
 from mlir_async_pipe.machine.launch import Launch, Options
 from mlir_async_pipe.machine.memory import Memory
@@ -37,6 +38,8 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_size import block_size, cluster_size
 
 Array = np.ndarray
+# The clocks of so many threads, in each granule of memory, are no burden.
+_FEW_THREADS = 128
 Extent = int | Sequence[int]
 
 
@@ -162,13 +165,21 @@ def run(
 
 
 def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) -> Detector:
-    """The race detector; only programs with mbarriers, and clusters, need one that keeps clocks."""
-    blocks = int(np.prod(options.cluster))
-    if blocks == 1 and not any(site.needs_clocks for site in decoder.sites):
+    """The race detector; only programs with mbarriers or flags, and clusters, need one that keeps
+    clocks: of each thread where few threads have flags, else of each warp."""
+    threads, blocks = int(np.prod(options.block)), int(np.prod(options.cluster))
+    with_flags = any(site.reads_flag for site in decoder.sites)
+    with_phases = any(site.needs_clocks for site in decoder.sites)
+    if blocks == 1 and not with_flags and not with_phases:
         return Detector(memory, decoder.sites, granule)
-    warps = -(-int(np.prod(options.block)) // options.warp)
-    clock = WarpClock(warps * blocks, options.warp)
-    return ClockedDetector(memory, decoder.sites, granule, clock)
+    if with_flags and blocks == 1:
+        blocks = int(np.prod(options.grid))
+    few = threads * blocks <= _FEW_THREADS or threads % options.warp
+    lanes = 1 if with_flags and few and not with_phases else options.warp
+    warps = -(-threads // lanes)
+    clock = WarpClock(warps * blocks, lanes)
+    flags = Flags(clock, warps) if with_flags else None
+    return ClockedDetector(memory, decoder.sites, granule, clock, flags)
 
 
 def _check_cluster(options: Options) -> None:
@@ -194,7 +205,7 @@ def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> 
         if launch.options.dynamic_shared_bytes is not None
         else function.shared_bytes
     )
-    for number in range(int(np.prod(launch.options.grid)) // launch.cluster_size):
+    for number in range(int(np.prod(launch.options.grid)) // launch.together):
         launch.begin_cluster(number, function)
         try:
             given = run_cluster(launch, function, arguments)

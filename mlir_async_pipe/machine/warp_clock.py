@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP
+
 Array = np.ndarray
 
 # Agents that are mbarriers, in the place of a thread: -2 is the first, -3 the next.
@@ -24,7 +26,8 @@ class WarpClock:
     """Vector clocks of the warps of the running block, or of all blocks of a cluster.
 
     `known[w, a]`: the accesses of agent a with a tick below this number happened before what warp
-    w does now. Agents are the warps and, after them, the mbarriers.
+    w does now. Agents are the warps and, after them, the mbarriers. `near` is the same for workgroup
+    memory: barriers may order one of them only.
     """
 
     def __init__(self, warps: int, lanes: int) -> None:
@@ -35,12 +38,14 @@ class WarpClock:
         """A new block begins, whose threads are counted from `first_thread` on."""
         self.first = first_thread
         self.known = np.zeros((self.warps, self.warps), np.int32)
+        self.near = self.known.copy()
         self.ticks = np.zeros(self.warps, np.int32)
 
     def new_agent(self) -> int:
         """An agent beside the warps: an mbarrier, or a tensor core."""
         fresh = np.zeros((self.warps, 1), np.int32)
         self.known = np.concatenate([self.known, fresh], axis=1)
+        self.near = np.concatenate([self.near, fresh], axis=1)
         return FIRST_MBARRIER - (self.known.shape[1] - self.warps - 1)
 
     def warp_of(self, threads: Array) -> Array:
@@ -53,9 +58,11 @@ class WarpClock:
             agents <= FIRST_MBARRIER, self.warps + FIRST_MBARRIER - agents, self.warp_of(agents)
         )
 
-    def sees(self, threads: Array, agents: Array, ticks: Array) -> Array:
-        """Whether accesses of `agents` with these ticks happened before what `threads` do now."""
-        known: Array = self.known[self.warp_of(threads), self.column(agents)]
+    def sees(self, threads: Array, agents: Array, ticks: Array, near: Array) -> Array:
+        """Whether accesses of `agents` with these ticks happened before what `threads` do now;
+        `near`: those of workgroup memory."""
+        at = self.warp_of(threads), self.column(agents)
+        known: Array = np.where(near, self.near[at], self.known[at])
         return known > ticks
 
     def release(self, warps: Array) -> Array:
@@ -67,12 +74,34 @@ class WarpClock:
 
     def acquire(self, warps: Array, told: Array) -> None:
         """The warps have waited: they know what was told there."""
-        self.known[warps, : len(told)] = np.maximum(self.known[warps, : len(told)], told)
+        for known in (self.known, self.near):
+            known[warps, : len(told)] = np.maximum(known[warps, : len(told)], told)
 
-    def meet(self, warps: Array | None = None) -> None:
+    def tell(self, warp: int) -> Array:
+        """What a warp knows of all memory and of workgroup memory, and did, for others to hear; a
+        new tick begins."""
+        told = np.stack([self.known[warp], self.near[warp]])
+        told[:, warp] = self.ticks[warp] + 1
+        self.ticks[warp] += 1
+        return told
+
+    def hear(self, warp: int, told: Array) -> None:
+        """A warp takes what another told."""
+        for known, of_others in zip((self.known, self.near), told, strict=True):
+            known[warp, : len(of_others)] = np.maximum(known[warp, : len(of_others)], of_others)
+
+    def meet(
+        self, warps: Array | None = None, spaces: tuple[int, ...] = (GLOBAL, WORKGROUP)
+    ) -> None:
         """A barrier of the block: everybody knows what anybody knew. Of some `warps`: they also
-        know what they did themselves, since no barrier interval ends for the others."""
+        know what they did themselves in `spaces`, since no barrier interval ends for the others."""
         if warps is None:
             self.known[:] = self.known.max(axis=0)
-        else:
-            self.acquire(warps, self.release(warps))
+            self.near[:] = self.near.max(axis=0)
+            return
+        for space, known in ((GLOBAL, self.known), (WORKGROUP, self.near)):
+            if space in spaces:
+                told = known[warps].max(axis=0)
+                told[warps] = self.ticks[warps] + 1
+                known[warps] = told
+        self.ticks[warps] += 1

@@ -40,7 +40,14 @@ class LockStep:
 
     def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:
         """Everybody is here already."""
-        unit.launch.detector.barrier(spaces)
+        unit.launch.meet(unit.rank, spaces)
+
+    def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
+        """A loop that polls begins its next turn; if the last one changed nothing, only a copy that
+        lands can end it. Raises StuckError."""
+        if is_idle and not unit.launch.mbarriers.force([]):
+            _refuse_parts(site, unit)
+            _tell_stuck(unit.launch, [(site, [], unit)])
 
     def block(self, unit: Unit, site: Site, wanted: list[Mbarrier], passes: Passes) -> None:
         """Let copies land until the wait passes. Raises StuckError."""
@@ -69,7 +76,7 @@ class UnitByUnit:
         self._launch = launch
         units = [
             launch.unit(np.arange(start, min(start + self.width, launch.block_size)), rank)
-            for rank in range(launch.cluster_size)
+            for rank in range(launch.together)
             for start in range(0, launch.block_size, self.width)
         ]
         launch.trace_unit(units[0])
@@ -95,6 +102,15 @@ class UnitByUnit:
             worker.pause(site, ())
             worker.wanted, worker.passes = [], None
 
+    def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
+        """A loop that polls lets the others run; if its last turn changed nothing, until memory
+        has changed."""
+        worker, memory = self._workers[id(unit)], unit.launch.memory
+        before = memory.changes
+        worker.passes = lambda: not is_idle or memory.changes != before
+        worker.pause(site, ())
+        worker.passes = None
+
     def _interval(self, running: list[_Worker]) -> None:
         """Let each unit run to its next barrier, its end or a wait that does not pass; when none
         can, let them meet, or a copy land."""
@@ -114,7 +130,7 @@ class UnitByUnit:
         left = [worker for worker in running if not worker.done]
         blocks = [
             [worker for worker in left if worker.unit.rank == rank]
-            for rank in range(self._launch.cluster_size)
+            for rank in range(self._launch.together)
         ]
         together = [block for block in blocks if block and all(worker.met for worker in block)]
         for block in together:
@@ -122,19 +138,30 @@ class UnitByUnit:
         if left and not together and not ran and not any(worker.can_run() for worker in left):
             wanted = [barrier for worker in left for barrier in worker.wanted]
             if not self._launch.mbarriers.force(wanted):
+                for worker in left:
+                    if worker.passes is not None and not worker.wanted:
+                        _refuse_parts(worker.site, worker.unit)
                 _tell_stuck(self._launch, [(w.site, w.wanted, w.unit) for w in left])
 
     def _meet(self, met: list[_Worker]) -> None:
         """All units of a block that are not done have come to a barrier."""
         for worker in met:
             worker.met = False
-        units = len(self._workers) // self._launch.cluster_size
+        units = len(self._workers) // self._launch.together
         together = len(met) == units and len({w.site.number for w in met}) == 1
         if not together:
             for worker in met:
                 self._launch.detector.report("divergent-barrier", worker.site.number)
             return
-        self._launch.meet(met[0].unit.rank, met[0].site, met[0].spaces)
+        self._launch.meet(met[0].unit.rank, met[0].spaces)
+
+
+def _refuse_parts(site: Site, unit: Unit) -> None:
+    """Lanes of a unit that do not poll might let the others go on, if they ran apart."""
+    if unit.mask is not None and not unit.mask.all():
+        raise site.unsupported(
+            "some threads wait for others that may be of their warp: run it with warp=1"
+        )
 
 
 def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -> None:
@@ -147,6 +174,7 @@ def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -
         launch.enter(unit.rank)
         thread = int(launch.grid_threads(unit.threads[np.flatnonzero(unit.active())[:1]])[0])
         lacks = "; ".join(barrier.lacks() for barrier in wanted)
+        lacks = lacks or ("" if site.row is not None else "nobody writes what it reads")
         launch.detector.report_between("deadlock", site.number, other, thread=thread, detail=lacks)
     raise StuckError
 
@@ -231,6 +259,7 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
     waits = any(site.name in MBARRIER_OPS or site.meets_some for site in launch.decoder.sites)
-    if (waits and launch.block_size > width) or launch.cluster_size > 1:
+    waits = waits or launch.follows_flags
+    if (waits and launch.block_size > width) or launch.together > 1:
         return UnitByUnit("forward", seed, width)
     return LockStep()

@@ -96,6 +96,7 @@ def issue_copy(
 
     def write(chosen: Array) -> None:
         memory.data[to_bytes[chosen]] = held[chosen]
+        memory.changes += 1
 
     reads, read_lanes = _footprint(unit, from_bytes, lanes, used)
     writes, write_lanes = _footprint(unit, to_bytes, lanes, None)

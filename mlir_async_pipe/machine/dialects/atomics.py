@@ -1,4 +1,4 @@
-"""memref atomics: read, combine, write in one step, lane after lane."""
+"""memref atomics: read, combine, write in one step, lane after lane; and fences."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import on_unsigned
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
+from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 
 Array = np.ndarray
 
@@ -55,7 +59,10 @@ def atomic_update(
         old = memory.load(addresses[row : row + 1], kind)
         before[number] = old[0]
         if unit.deferred is None or not unit.deferred.recording:
-            memory.store(addresses[row : row + 1], kind.settle(change(number, old)), kind)
+            new = kind.settle(change(number, old))
+            # What does not change memory lets nobody go on who waits for a change.
+            if kind.encode(new).tobytes() != kind.encode(old).tobytes():
+                memory.store(addresses[row : row + 1], new, kind)
     return before
 
 
@@ -82,5 +89,18 @@ def generic_atomic(site: Site) -> Execute:
 
         where = access.locate(unit, site, memory, indices)
         return atomic_update(unit, site, where, kind, change)
+
+    return execute
+
+
+@semantics(*(row.op for row in FENCE_ROWS if row.op not in PROXY_FENCES))
+def fence(site: Site) -> Execute:
+    """Orders what its threads do in memory, and changes nothing."""
+
+    def execute(unit: Unit, *operands: Array) -> None:
+        refuse_in_scope(unit, site)
+        detector = unit.launch.detector
+        if isinstance(detector, ClockedDetector):
+            detector.fence_order(site.number, unit.launch.grid_threads(unit.threads[unit.active()]))
 
     return execute

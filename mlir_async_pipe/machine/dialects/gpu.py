@@ -49,7 +49,7 @@ _VALUES: dict[LaunchKind, Callable[[Unit, int], Array]] = {
         unit.launch.block_index[axis] % unit.launch.options.cluster[axis]
     ),
     "cluster_size": lambda unit, axis: uniform(unit.launch.options.cluster[axis]),
-    "cluster_rank": lambda unit, axis: uniform(unit.rank),
+    "cluster_rank": lambda unit, axis: uniform(unit.rank % unit.launch.cluster_size),
     "cluster_blocks": lambda unit, axis: uniform(unit.launch.cluster_size),
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
 from mlir_async_pipe.machine.decode import Region, Site
-from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.lane_values import NONE, merge, split
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -104,6 +104,7 @@ def while_loop(site: Site) -> Execute:
         outer = unit.mask
         arguments = carried
         left: Any = None
+        polling = Polling(unit, site) if before.polls or after.polls else None
         try:
             while True:
                 condition, *passed = unit.run_region(before, arguments)
@@ -122,6 +123,8 @@ def while_loop(site: Site) -> Execute:
                 arguments = tuple(
                     merge(keep, new, old) for new, old in zip(given, arguments, strict=True)
                 )
+                if polling is not None:
+                    polling.turn(arguments)
         finally:
             unit.mask = outer
         return pack(left)

@@ -282,8 +282,7 @@ def test_two_arrivals_without_a_wait():
     ("body", "why"),
     [
         ("nvvm.cluster.wait", "a wait of threads that have not arrived"),
-        ("nvvm.tcgen05.relinquish_alloc_permit", "it runs in blocks that are in no cluster"),
-        ("gpu.barrier memfence [#gpu.address_space<workgroup>]", "order some memory only"),
+        ("nvvm.tcgen05.relinquish_alloc_permit", "it runs in blocks that run alone"),
     ],
 )
 def test_what_has_no_semantics_is_refused_where_it_stands(body, why):

@@ -88,6 +88,16 @@ ENDS = "!llvm.ptr<1>, !llvm.ptr<3>"
 CP = "nvvm.cp.async.shared.global %lds, %from, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>"
 CP_WAIT = "nvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
 THROUGH = "%z = llvm.load %from : !llvm.ptr<1> -> f32\nllvm.store %z, %lds : f32, !llvm.ptr<3>"
+FENCES = (
+    "llvm.fence acq_rel",
+    "nvvm.memory.barrier #nvvm.mem_scope<gpu>",
+    "nvvm.fence.sc.cluster",
+    "nvvm.fence.mbarrier.init",
+    "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}",
+    "nvvm.fence.proxy.release #nvvm.mem_scope<gpu>",
+    "nvvm.fence.proxy.sync_restrict {order = #nvvm.mem_order<acquire>}",
+    "nvvm.fence.sync_restrict {order = #nvvm.mem_order<acquire>}",
+)
 FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
 BULK = f"""{THROUGH}
 {FENCE}
@@ -303,6 +313,23 @@ PROGRAMS = {
     }""",
     "llvm.load": pointers(THROUGH, ""),
     "llvm.store": pointers(THROUGH, ""),
+    "llvm.atomicrmw": pointers(
+        "%z = llvm.load %from : !llvm.ptr<1> -> f32\n"
+        "%old = llvm.atomicrmw xchg %lds, %z acq_rel : !llvm.ptr<3>, f32",
+        "",
+    ),
+    "llvm.cmpxchg": pointers(
+        "%z = llvm.load %from : !llvm.ptr<1> -> i32\n%none = llvm.mlir.constant(0 : i32) : i32\n"
+        "llvm.store %none, %lds : i32, !llvm.ptr<3>\n"
+        "%old = llvm.cmpxchg %lds, %none, %z acq_rel monotonic : !llvm.ptr<3>, i32",
+        "",
+    ),
+    **{fence.split()[0]: pointers(f"{THROUGH}\n{fence}", "") for fence in FENCES},
+    "nvvm.fence.proxy.acquire": pointers(
+        f"{THROUGH}\n%any = llvm.addrspacecast %src : !llvm.ptr<1> to !llvm.ptr\n"
+        "nvvm.fence.proxy.acquire #nvvm.mem_scope<gpu> %any, %t",
+        "",
+    ),
 }
 # Tested elsewhere, with layouts of their own: ldmatrix in test_machine_matrix, the product of a
 # warpgroup in test_machine_warpgroup and test_machine_wgmma, named
@@ -318,7 +345,7 @@ ELSEWHERE = (
     | {"nvgpu.warpgroup.generate.descriptor"}
     | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
-    | {"nvvm.cp.async.bulk.tensor.shared.cluster.global"}
+    | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
     | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
 )
