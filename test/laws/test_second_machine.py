@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from helpers import executable_wait_programs, pipeline_programs, ring_kernels
+from helpers import executable_wait_programs, flag_kernels, pipeline_programs, ring_kernels
 from helpers.check_mutants import mutants
 from helpers.machine_loops import Loop, loops
 from helpers.machine_programs import WORKGROUP
@@ -29,7 +29,7 @@ from helpers.paths import ROOT
 from helpers.random_async_kernels import random_kernel
 from helpers.random_pipelines import FEATURES, programs
 from helpers.second_machine import judge
-from helpers.two_judges import COMPLETIONS, Verdict, compare, generic
+from helpers.two_judges import COMPLETIONS, Verdict, compare, generic, passed
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
@@ -206,6 +206,42 @@ def test_they_agree_on_random_loops_before_and_after_pipelining() -> None:
 
     law()
     assert len(right) >= 5 * SAMPLES and wrong
+
+
+@pytest.mark.parametrize("order", ("forward", "backward", "random"))
+@pytest.mark.parametrize("completion", ("eager", "late", "random"))
+@pytest.mark.parametrize("name", [*flag_kernels.RIGHT, *flag_kernels.RACY])
+def test_the_second_machine_orders_blocks_by_flags(name: str, completion: str, order: str) -> None:
+    """A right hand-over gives the row under every schedule; a racy one is a race, and with the
+    oldest values that a read may see it gives something else."""
+    ends = (flag_kernels.RIGHT | flag_kernels.RACY)[name]
+    judged = judge(
+        generic(flag_kernels.text(*ends)),
+        "k",
+        passed(flag_kernels.arguments()),
+        threads=(flag_kernels.THREADS, 1, 1),
+        grid=(2, 1, 1),
+        completion=completion,
+        order=order,
+        seed=1,
+    )
+    wanted = flag_kernels.WANTED.tobytes()
+    assert judged.codes == (set() if name in flag_kernels.RIGHT else {"cross-block"})
+    if name in flag_kernels.RIGHT:
+        assert judged.arrays[2] == wanted
+    elif completion == "late":
+        assert judged.arrays[2] != wanted
+
+
+def test_the_second_machine_finds_that_a_flag_is_never_set() -> None:
+    judged = judge(
+        generic(flag_kernels.text(*flag_kernels.STUCK)),
+        "k",
+        passed(flag_kernels.arguments()),
+        threads=(flag_kernels.THREADS, 1, 1),
+        grid=(2, 1, 1),
+    )
+    assert "deadlock" in judged.codes
 
 
 def copy_and_read(between: str, *, threads: int = 2) -> str:

@@ -18,11 +18,13 @@ from helpers.second_machine import (
     memory,
     memory_operations,
     plain_operations,
+    pointer_operations,
 )
 from helpers.second_machine import numbers_of_types as types
 from helpers.second_machine.happens_before import Finding
-from helpers.second_machine.machine import Block, Frame, Thread, World
-from helpers.second_machine.memory import Buffer, row_major
+from helpers.second_machine.machine import Block, Frame, Thread, World, run_together
+from helpers.second_machine.memory import Buffer, Pointer, row_major
+from helpers.second_machine.memory_order import ACCESSES, PLAIN, order_of
 from helpers.second_machine.syntax import NotJudged, Operation, Region, parse
 
 __all__ = ["Finding", "Judgement", "NotJudged", "Program", "judge"]
@@ -31,6 +33,7 @@ OPERATIONS = {
     **plain_operations.OPERATIONS,
     **memory_operations.OPERATIONS,
     **async_operations.OPERATIONS,
+    **pointer_operations.OPERATIONS,
 }
 RACES = frozenset(
     "read-in-flight overwrite-in-flight source-overwritten atomic-in-flight not-visible "
@@ -71,14 +74,18 @@ class Program:
         self._symbols: dict[str, Operation] = {}
         self._functions: dict[str, tuple] = {}
         self._sizes = {8}
+        self.has_flags = False
         for op in parse(text):
             self._find(op)
 
     def _find(self, op: Operation) -> None:
         if "sym_name" in op.attributes and op.name != "gpu.module":
             self._symbols[op.attributes["sym_name"].strip('"')] = op
+        self.has_flags = self.has_flags or order_of(op) != PLAIN
         for kind in (*op.operand_types, *op.result_types):
             self._see(kind)
+            if op.name in ACCESSES and kind.startswith(("i", "f")):
+                self._sizes.add(types.element(kind).size)
         for region in op.regions:
             self._find_in(region)
 
@@ -141,7 +148,7 @@ class Program:
         self.dynamic_shared_bytes = op.integer("async_pipe.dynamic_shared_bytes", 48 * 1024)
         kinds = [kind for _, kind in op.regions[0].blocks[0].arguments]
         shared = op.integer("workgroup_attributions", 0)
-        world = World(completion, seed, step_limit, min(self._sizes))
+        world = World(completion, seed, step_limit, min(self._sizes), self.has_flags)
         given = [_argument(kind, value) for kind, value in zip(kinds, arguments, strict=False)]
 
         def start(thread: Thread) -> Frame:
@@ -158,16 +165,21 @@ class Program:
                 registers[place] = value
             return Frame(code, registers)
 
-        for number in range(grid[0] * grid[1] * grid[2]):
-            index = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
-            block = Block(world, number, threads, index, grid)
-            block.warp = warp
-            block.run(start, order)
-        arrays = tuple(bytes(v.buffer.data) if isinstance(v, memory.View) else None for v in given)
+        blocks = [
+            Block(world, number, threads, warp, grid)
+            for number in range(grid[0] * grid[1] * grid[2])
+        ]
+        for group in [blocks] if self.has_flags else [[block] for block in blocks]:
+            run_together(world, group, start, order)
+        arrays = tuple(
+            bytes(v.buffer.data) if isinstance(v, memory.View | Pointer) else None for v in given
+        )
         return Judgement(arrays, tuple(world.shadow.findings))
 
 
 def _argument(kind: str, value: Any) -> Any:
+    if kind.startswith("!llvm.ptr"):
+        return Pointer(Buffer(bytearray(value[0]), "global"), 0)
     if not kind.startswith("memref<"):
         return types.element(kind).settle(value)
     found = types.memory(kind)

@@ -55,11 +55,15 @@ def issue(
     accesses.append(("write", place, _granules(place, at, size, unit)))
     held = bytearray(size)
 
+    clock = t.clock.frozen()
+
     def sample() -> None:
-        held[:valid] = origin.data[start : start + valid]
+        if valid > 0:
+            held[:valid] = t.world.seen(clock, origin, start, valid)[:valid]
 
     def write() -> None:
         place.data[at : at + size] = held
+        t.world.changes += 1
 
     if t.scope is not None:
         for kind, buffer, granules in accesses:

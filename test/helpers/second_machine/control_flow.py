@@ -12,11 +12,13 @@ instruction, or BARRIER, ENTER (a function) or LEAVE.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from helpers.second_machine import affine_text
 from helpers.second_machine import numbers_of_types as types
-from helpers.second_machine.machine import ENTER, LEAVE, Frame
+from helpers.second_machine.machine import ENTER, LEAVE, YIELD, Frame
+from helpers.second_machine.memory_order import Order, order_of
 from helpers.second_machine.syntax import NotJudged, Operation, Region
 
 Instruction = Callable[[Any, list], int | None]
@@ -33,6 +35,7 @@ class Writer:
         self.names: dict[str, int] = {}
         # Registers that count the iterations of the loops around.
         self.counters: tuple[int, ...] = ()
+        self.used: set[str] = set()
 
     def new(self) -> int:
         """A fresh register."""
@@ -93,6 +96,21 @@ class Writer:
 
         self.emit(put)
         return target
+
+    def strong(self, op: Operation) -> None:
+        """A random schedule may let others run before a strong access."""
+        if not order_of(op).strong:
+            return
+
+        def perhaps(t: Any, r: list) -> int | None:
+            t.spins = op.line
+            return YIELD if t.world.yields() else None
+
+        self.emit(perhaps)
+
+    def heard(self, op: Operation, order: Order) -> Order:
+        """An order without the acquire if nobody uses what was read."""
+        return order if self.used.intersection(op.results) else replace(order, acquire=False)
 
     def region(
         self, region: Region, arguments: list[int], leave: Callable[[Operation], None]
@@ -166,6 +184,7 @@ LEAVING = frozenset(
 def function(program: Any, op: Operation) -> tuple[list[Instruction], int, list[int]]:
     """A function's instructions, the number of its registers, and those of its arguments."""
     writer = Writer(program)
+    writer.used = _names(op)
     arguments = [writer.new() for _ in op.regions[0].blocks[0].arguments]
 
     def leave(end: Operation) -> None:
@@ -179,6 +198,18 @@ def function(program: Any, op: Operation) -> tuple[list[Instruction], int, list[
 
     writer.region(op.regions[0], arguments, leave)
     return writer.code, writer.size, arguments
+
+
+def _names(op: Operation) -> set[str]:
+    """The values that an operation, or one in its regions, uses."""
+    inner = [o for region in op.regions for block in region.blocks for o in block.operations]
+    return set(op.operands).union(*map(_names, inner))
+
+
+def _spins(op: Operation) -> bool:
+    """Whether a strong access stands in an operation."""
+    inner = [o for region in op.regions for block in region.blocks for o in block.operations]
+    return order_of(op).strong or any(map(_spins, inner))
 
 
 def _for(w: Writer, op: Operation) -> None:
@@ -253,6 +284,7 @@ def _while(w: Writer, op: Operation) -> None:
     carried = [w.new() for _ in op.operands]
     passed = [w.new() for _ in op.results]
     counter, head, end = w.new(), [], []
+    spins, line = _spins(op), op.line
     w.move(w.registers(op.operands), carried)
 
     def start(t: Any, r: list) -> None:
@@ -270,11 +302,13 @@ def _while(w: Writer, op: Operation) -> None:
     def again(op: Operation) -> None:
         w.move(w.registers(op.operands), carried)
 
-        def count(t: Any, r: list) -> int:
+        def count(t: Any, r: list) -> int | None:
             r[counter] += 1
-            return head[0]
+            t.spins = line
+            return YIELD if spins else None
 
         w.emit(count)
+        w.jump(head)
 
     outer, w.counters = w.counters, (*w.counters, counter)
     w.region(before, carried, decide)

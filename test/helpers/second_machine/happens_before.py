@@ -4,11 +4,16 @@ Thread u's accesses of its current interval carry its clock. A barrier gives eac
 clocks of all others, for the memory spaces that it orders, and starts a new interval. An async
 operation is a thread of its own, forked where it is issued and joined into the thread whose wait
 retires it, with that thread's clock of that moment.
+
+A release leaves at its location what its thread knows and did; an acquire that reads there takes
+it, if both scopes have the other thread in them. A plain write takes away what was left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from helpers.second_machine.memory_order import PLAIN, Order
 
 SPACES = ("global", "workgroup", "private")
 
@@ -22,14 +27,65 @@ class Finding:
     other: int = 0
 
 
+Known = dict[str, dict[int, int]]
+# What was told, by the scope in which it was and the block that told it.
+Told = dict[tuple[str, int], Known]
+
+
 @dataclass(eq=False)
 class Clock:
-    """What one thread knows: the clock of each thread of the grid, by memory space."""
+    """What one thread knows: the clock of each thread of the grid, by memory space.
+
+    `fenced` is what its strong writes tell since a fence, `read` what it has read and a fence may
+    let it hear.
+    """
 
     thread: int
     block: int
     now: int = 1
-    known: dict[str, dict[int, int]] = field(default_factory=lambda: {s: {} for s in SPACES})
+    known: Known = field(default_factory=lambda: {s: {} for s in SPACES})
+    fenced: Told = field(default_factory=dict)
+    read: Told = field(default_factory=dict)
+
+    def frozen(self) -> Clock:
+        """What the thread knows now."""
+        return replace(self, known=dict(self.known))
+
+    def tell(self, scope: str) -> Told:
+        """What it knows and did, for others; what it does from here on is not in it."""
+        mine = {self.thread: self.now}
+        self.now += 1
+        return {(scope, self.block): {s: joined(k, mine) for s, k in self.known.items()}}
+
+    def hear(self, told: Told, scope: str) -> None:
+        """Take what was told, of those who are in both scopes."""
+        for (reach, block), known in told.items():
+            if block == self.block or "block" not in (reach, scope):
+                self.known = {s: joined(self.known[s], known[s]) for s in SPACES}
+
+
+def joined(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """The later of both clocks of each thread."""
+    return one | {thread: max(at, one.get(thread, 0)) for thread, at in other.items()}
+
+
+def within(told: Told, scope: str) -> Told:
+    """The same, through an access of this scope."""
+    if scope != "block":
+        return told
+    found: Told = {}
+    for (_, block), known in told.items():
+        found = both(found, {("block", block): known})
+    return found
+
+
+def both(one: Told, other: Told) -> Told:
+    """All that was told."""
+    found = dict(one)
+    for where, known in other.items():
+        mine = found.get(where, {s: {} for s in SPACES})
+        found[where] = {s: joined(mine[s], known[s]) for s in SPACES}
+    return found
 
 
 @dataclass(eq=False)
@@ -57,6 +113,7 @@ class _Access:
     line: int
     kind: str
     forked: Forked | None
+    is_strong: bool = False
 
     def before(self, clock: Clock, space: str) -> bool:
         """Whether the access happens before whatever the thread of `clock` does now."""
@@ -65,15 +122,18 @@ class _Access:
             if self.forked.joined is None:
                 return False
             at = self.forked.joined
-        return self.clock is clock or clock.known[space].get(self.clock.thread, 0) >= at
+        mine = self.clock.thread
+        return mine == clock.thread or clock.known[space].get(mine, 0) >= at
 
 
 def meet(clocks: list[Clock], spaces: frozenset[str]) -> None:
     """A barrier of one block."""
-    everyone = {clock.thread: clock.now for clock in clocks}
     for space in spaces:
+        everyone = {clock.thread: clock.now for clock in clocks}
         for clock in clocks:
-            clock.known[space] = everyone
+            everyone = joined(clock.known[space], everyone)
+        for clock in clocks:
+            clock.known = clock.known | {space: everyone}
     for clock in clocks:
         clock.now += 1
 
@@ -85,6 +145,7 @@ class Shadow:
         self.findings: dict[Finding, None] = {}
         self._writes: dict[tuple[int, int], list[_Access]] = {}
         self._reads: dict[tuple[int, int], list[_Access]] = {}
+        self._told: dict[tuple[int, int], Told] = {}
 
     def report(self, code: str, line: int, other: int = 0) -> None:
         """Keep a finding once."""
@@ -98,9 +159,15 @@ class Shadow:
         space: str,
         granules: list[tuple[int, int]],
         forked: Forked | None = None,
+        order: Order = PLAIN,
     ) -> None:
         """A "read", "write" or "atomic" of granules, now, by a thread or by what it forks."""
-        mine = _Access(clock, clock.now, line, kind, forked)
+        if order.strong and kind != "write":
+            for granule in granules:
+                self._hear(clock, granule, order)
+        mine = _Access(clock, clock.now, line, kind, forked, order.strong)
+        if kind != "read":
+            self._tell(clock, kind, granules, order)
         for granule in granules:
             for earlier in self._writes.get(granule, ()):
                 self._judge(earlier, mine, space)
@@ -112,6 +179,33 @@ class Shadow:
             self._keep(self._writes, granule, mine, space)
             left = [a for a in self._reads.get(granule, ()) if not a.before(clock, space)]
             self._reads[granule] = left
+
+    def _hear(self, clock: Clock, granule: tuple[int, int], order: Order) -> None:
+        told = self._told.get(granule)
+        if told and order.acquire:
+            clock.hear(told, order.scope)
+        elif told:
+            clock.read = both(clock.read, within(told, order.scope))
+
+    def _tell(self, clock: Clock, kind: str, granules: list, order: Order) -> None:
+        mine: Told = {}
+        if order.release:
+            mine = clock.tell(order.scope)
+        elif order.strong:
+            mine = within(clock.fenced, order.scope)
+        for granule in granules:
+            kept = self._told.get(granule, {}) if kind == "atomic" else {}
+            if mine or kept or granule in self._told:
+                self._told[granule] = both(kept, mine)
+
+    def fence(self, clock: Clock, order: Order) -> None:
+        """What the thread has read strongly counts from here on; what it does before the fence, its
+        strong writes tell."""
+        if order.acquire:
+            clock.hear(clock.read, order.scope)
+            clock.read = {}
+        if order.release:
+            clock.fenced = both(clock.fenced, clock.tell(order.scope))
 
     @staticmethod
     def _keep(
@@ -132,7 +226,7 @@ class Shadow:
         one, two = earlier.forked, later.forked
         if one is not None and two is not None and (one is two or one.writes_the_same(two)):
             return
-        if earlier.kind == later.kind == "atomic":
+        if earlier.is_strong and later.is_strong:
             return
         self.report(_code(earlier, later), later.line, earlier.line)
 

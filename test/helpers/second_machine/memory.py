@@ -23,6 +23,14 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Pointer:
+    """The byte `at` of a buffer, which it may be outside of."""
+
+    buffer: Buffer
+    at: int
+
+
+@dataclass(frozen=True)
 class View:
     """A memref: `base` in bytes, `offset`, `sizes` and `strides` in elements."""
 

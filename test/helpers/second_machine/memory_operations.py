@@ -11,6 +11,7 @@ from helpers.second_machine import arithmetic, memory
 from helpers.second_machine import numbers_of_types as types
 from helpers.second_machine.control_flow import Writer
 from helpers.second_machine.memory import Buffer, View
+from helpers.second_machine.memory_order import order_of
 from helpers.second_machine.plain_operations import DYNAMIC, put_result
 from helpers.second_machine.syntax import NotJudged, Operation
 
@@ -75,10 +76,9 @@ def _load(w: Writer, op: Operation) -> None:
         at = t.touch(line, "read", memref, [r[i] for i in indices], kind.shape)
         if at is None:
             return nothing
-        data = memref.buffer.data
         if kind.shape:
-            return tuple(memory.load(element, data, a) for a in at)
-        return memory.load(element, data, at[0])
+            return tuple(t.read(element, memref.buffer, a) for a in at)
+        return t.read(element, memref.buffer, at[0])
 
     put_result(w, op, compute)
 
@@ -95,7 +95,7 @@ def _store(w: Writer, op: Operation) -> None:
             return
         values = r[value] if kind.shape else (r[value],)
         for address, number in zip(at, values, strict=True):
-            memory.store(element, memref.buffer.data, address, number)
+            t.write(element, memref.buffer, address, number)
 
     w.emit(put)
 
@@ -113,15 +113,18 @@ def _atomic(w: Writer, op: Operation) -> None:
     name = _ATOMIC[op.integer("kind")]
     name = {"maxs": "maxsi", "mins": "minsi", "maxu": "maxui", "minu": "minui"}.get(name, name)
     combine = (lambda a, b: b) if name == "assign" else arithmetic.binary(name, element)
+    w.strong(op)
+    order = w.heard(op, order_of(op))
 
     def compute(t: Any, r: list) -> Any:
         memref = r[view]
-        at = t.touch(line, "atomic", memref, [r[i] for i in indices])
+        at = t.touch(line, "atomic", memref, [r[i] for i in indices], (), order)
         if at is None:
             return 0
         old = memory.load(element, memref.buffer.data, at[0])
-        if t.scope is None:
-            memory.store(element, memref.buffer.data, at[0], combine(old, r[value]))
+        new = combine(old, r[value])
+        if t.scope is None and new != old:
+            t.write(element, memref.buffer, at[0], new, True)
         return old
 
     put_result(w, op, compute)

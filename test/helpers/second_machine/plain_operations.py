@@ -24,7 +24,7 @@ def numbers(w: Writer, op: Operation) -> bool:
     if dialect == "index":
         name = arithmetic.INDEX_NAMES.get(name, name)
     if name == "constant":
-        _constant(w, op)
+        constant(w, op)
         return True
     if name == "select":
         _select(w, op)
@@ -87,7 +87,8 @@ def put_result(w: Writer, op: Operation, compute: Callable[[Any, list], Any]) ->
     w.emit(put)
 
 
-def _constant(w: Writer, op: Operation) -> None:
+def constant(w: Writer, op: Operation) -> None:
+    """A number, or a vector of numbers."""
     kind, text = types.value(op.result_types[0]), op.attributes["value"]
     if text.startswith("dense<"):
         inside = text[len("dense<") : text.index(">")]
