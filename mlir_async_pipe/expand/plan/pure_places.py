@@ -63,7 +63,7 @@ class PurePlaces:
         return places
 
     def _wanted_by(self, op: int, result: int, places: dict[int, tuple[Place, ...]]) -> list[Place]:
-        users = [user for user in self._table.users[result] if user not in self._synchronisation]
+        users = [user for user in self._table.users[result] if self._runs(user, places)]
         if users == [self._end]:
             return [self._place_of_carried(op, result)]
         wanted: list[Place] = []
@@ -71,6 +71,10 @@ class PurePlaces:
             issued = self._issue_places.get(user)
             wanted += places.get(user, ()) if issued is None else (issued,)
         return wanted
+
+    def _runs(self, user: int, places: dict[int, tuple[Place, ...]]) -> bool:
+        """Whether an op is written again: not what synchronises, nor a pure op that nobody uses."""
+        return user == self._end or user in self._issue_places or user in places
 
     def _place_of_carried(self, op: int, result: int) -> Place:
         """A value that only the yield uses goes with the earliest user of its iter_arg, or with
