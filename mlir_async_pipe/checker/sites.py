@@ -305,4 +305,4 @@ class Sites:
 
 def is_local(root: Root) -> bool:
     """Memory that nobody outside the function can reach."""
-    return root.kind in ("allocation", "attribution", "dynamic")
+    return root.kind in ("allocation", "attribution")

@@ -34,6 +34,8 @@ from mlir_async_pipe.vocabulary.memory_names import (
     POINTER_STEPS,
     binding_number,
     global_name,
+    in_workgroup_memory,
+    is_dynamic_memory,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -67,6 +69,8 @@ class Root(NamedTuple):
         `numbering` (ir.AsmState) saves doing that again for each."""
         if self.kind == "global":
             return f"@{self.key}"
+        if self.kind == "dynamic" and self.offset is None:
+            return "dynamic shared memory"
         if numbering is None:
             return f"{self.kind} {self.value.get_name()}"
         return f"{self.kind} {self.value.get_name(numbering)}"
@@ -103,6 +107,8 @@ def root_of(memory: Value) -> Root:
         if behind is not None:
             current = behind
             continue
+        if is_dynamic_memory(op):
+            return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         name = global_name(op)
         if name is not None:
             return Root("global", name, current, space_of(current))
@@ -112,8 +118,6 @@ def root_of(memory: Value) -> Root:
         argument = _address_argument(op)
         if argument is not None:
             return Root("address", argument, current, space_of(current))
-        if op.name == "gpu.dynamic_shared_memory":
-            return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         return Root("unknown", current, current, space_of(current))
 
 
@@ -161,8 +165,9 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
         if one.kind in GIVEN and other.kind != "unknown":
             if one.noalias or assume_noalias_arguments:
                 return False
-            # Memory that this function allocates is new: no argument can point to it.
-            if other.kind in ("allocation", "attribution", "dynamic"):
+            # Memory that this function allocates is new: no argument can point to it. A caller
+            # may hand over the dynamic memory that both name.
+            if other.kind in ("allocation", "attribution"):
                 return False
     return True
 
@@ -187,21 +192,13 @@ def space_of(memory: Value, allocation: Any = None) -> Space:
 def space_of_type(kind: Any) -> Space:
     """The memory space that a memref or pointer type names; "global" where it names none."""
     memref = as_kind(ir.MemRefType, kind)
+    if in_workgroup_memory(kind):
+        return "workgroup"
     if memref is None:
-        return _pointer_space(type_text(kind))
+        return "private" if type_text(kind) == "!llvm.ptr<5>" else "global"
     space = memref.memory_space
     text = str(space) if space is not None else ""
-    if "workgroup" in text or text.startswith("3"):
-        return "workgroup"
     if "private" in text or text.startswith("5"):
-        return "private"
-    return "global"
-
-
-def _pointer_space(text: str) -> Space:
-    if text == "!llvm.ptr<3>":
-        return "workgroup"
-    if text == "!llvm.ptr<5>":
         return "private"
     return "global"
 

@@ -12,20 +12,23 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     enclosing,
+    users,
     walk,
 )
 from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
 
 
 def windows(function: Operation) -> list[Root]:
-    """The windows that a function makes, one for each view."""
+    """The windows that a function makes, one for each view; one of unknown place for whatever else
+    uses dynamic memory."""
     found = []
     for op in walk(function):
-        if op.name == "memref.view":
-            root = root_of(op.results[0])
-            if root.kind == "dynamic":
-                found.append(root)
-    return found
+        if op.name == "memref.view" or (
+            is_dynamic_memory(op) and any(u.name != "memref.view" for u in users(op.results[0]))
+        ):
+            found.append(root_of(op.results[0]))
+    return [root for root in found if root.kind == "dynamic"]
 
 
 def overlapping_windows(op: Operation, root: Root) -> bool:

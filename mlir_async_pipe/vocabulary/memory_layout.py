@@ -152,10 +152,10 @@ def span_bytes(memref: Any) -> int | None:
     """
     kind = ir.MemRefType(memref)
     strides, offset = strides_and_offset(kind)
-    if not kind.has_static_shape or offset is None or None in strides:
-        return None
     if 0 in kind.shape:
         return 0
+    if not kind.has_static_shape or offset is None or None in strides:
+        return None
     steps = [(s - 1) * t for s, t in zip(kind.shape, strides, strict=True) if t is not None]
     if offset + sum(step for step in steps if step < 0) < 0:
         raise UnknownLayoutError(f"elements of {kind} lie before its start")

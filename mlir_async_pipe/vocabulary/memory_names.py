@@ -3,10 +3,14 @@
 memref.subview       a window: another first element
 memref.expand_shape  regrouped: the same elements in other dimensions
 memref.cast          the same memory under another type
+
+A workgroup global of no bytes is another name of the block's dynamic shared memory, as is
+gpu.dynamic_shared_memory: all of them begin at one address.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -18,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     symbol_name,
 )
+from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 
 ALLOCATION_OPS = ("memref.alloc", "memref.alloca", "gpu.alloc")
 # Ends the life of an allocation, and writes nothing.
@@ -82,6 +87,36 @@ MEMORY_NAMES = frozenset((*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY))
 def names_memory(op: Any) -> bool:
     """Whether an op allocates memory, or takes the address of what is there from the start."""
     return op.name in MEMORY_NAMES
+
+
+def is_dynamic_memory(op: Any) -> bool:
+    """Whether an op gives the block's dynamic shared memory, whose bytes the launch decides."""
+    if op.name == "memref.get_global":
+        kind = op.results[0].type
+        return in_workgroup_memory(kind) and 0 in ir.MemRefType(kind).shape
+    if op.name == "llvm.mlir.addressof":
+        declared = declaration_of(op) if in_workgroup_memory(op.results[0].type) else None
+        return declared is not None and is_dynamic_global(declared)
+    return bool(op.name == DYNAMIC_MEMORY)
+
+
+def is_dynamic_global(declared: Any) -> bool:
+    """Whether a workgroup global of LLVM has no bytes (CUDA's `extern __shared__ float x[]`)."""
+    if declared.name != "llvm.mlir.global" or integer_attribute(declared, "addr_space") != 3:
+        return False
+    return _NO_BYTES.match(str(declared.attributes["global_type"])) is not None
+
+
+_NO_BYTES = re.compile(r"!llvm\.array<(\d+ x array<)*0 x ")
+
+
+def in_workgroup_memory(kind: Any) -> bool:
+    """Whether a memref or pointer type names the memory that the threads of a block share."""
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is None:
+        return type_text(kind) == "!llvm.ptr<3>"
+    space = str(memref.memory_space or "")
+    return "workgroup" in space or space.split(":")[0].strip() == "3"
 
 
 def declaration_of(op: Any) -> Operation | None:

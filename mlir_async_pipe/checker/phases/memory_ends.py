@@ -102,9 +102,11 @@ class Bounds:
         return self._pieces[at]
 
     def _found(self, root: Root) -> Piece:
-        made = defining_op(root.value) if root.owned else None
+        if not root.owned or root.kind == "dynamic":
+            return Piece(None, None)
+        made = defining_op(root.value)
         if made is None:
-            return Piece(_bytes_of(root.value) if root.owned else None, None)
+            return Piece(_bytes_of(root.value), None)
         step = Run(made, made.name, None, 0, (), (), makes_values=True)
         return Piece(_bytes_of(root.value), self.number(step))
 

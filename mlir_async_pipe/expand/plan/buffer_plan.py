@@ -57,7 +57,7 @@ def buffer_value(regions: tuple[Region, ...]) -> Any:
     """The memref that the accesses name: the root, or the view of dynamic shared memory."""
     root = regions[0].root
     assert root is not None
-    return regions[0].base if root.kind == "dynamic" else root.value
+    return root.value if root.offset is None else regions[0].base
 
 
 def buffer_type(regions: tuple[Region, ...]) -> Any:
@@ -100,7 +100,9 @@ def slot_shape(regions: tuple[Region, ...]) -> list[int]:
 
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
-    if is_pointer(buffer_value(plan.regions)):
+    if is_pointer(buffer_value(plan.regions)) or (
+        plan.root.kind == "dynamic" and plan.root.size is None
+    ):
         _check_pointers(plan)
         return
     kind = buffer_type(plan.regions)
@@ -128,8 +130,8 @@ def _check_pointers(plan: BufferPlan) -> None:
             "has is not known",
             code="buffer-not-versionable",
             at=plan.regions[0].op,
-            advice="declare an llvm.mlir.global of its size, or load into registers "
-            '(async_pipe.stage_through = "registers")',
+            advice="declare a global of its size, or a memref.view of gpu.dynamic_shared_memory, or "
+            'load into registers (async_pipe.stage_through = "registers")',
         )
     for region in plan.regions:
         if region.access is None or not is_pointer(region.access.memory):

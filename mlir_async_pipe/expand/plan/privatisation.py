@@ -56,7 +56,7 @@ def private_buffers(
     roots: dict[Any, Root] = {}
     opaque = any(region.opaque for region in regions)
     for region in regions:
-        if region.root is not None and _may_be_versioned(region.root):
+        if region.root is not None and region.root.owned:
             by_root[region.root.identity].append(region)
             roots[region.root.identity] = region.root
     private: set[Any] = set()
@@ -91,13 +91,6 @@ def private_buffers(
         if seeing:
             seen_behind.add(key)
     return Privatisation(frozenset(private), frozenset(seen_behind), obstacles)
-
-
-def _may_be_versioned(root: Root) -> bool:
-    """Memory that is ours alone; of dynamic shared memory only windows of known place."""
-    if root.kind == "dynamic":
-        return root.offset is not None and root.size is not None
-    return root.kind in ("allocation", "attribution", "global")
 
 
 def _inside(root: Root, loop: Operation) -> bool:

@@ -51,7 +51,7 @@ from mlir_async_pipe.lowering.nvvm.tensor_alignment import (
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary.memory_names import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_memory
 
 DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"
 WORKGROUP_BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
@@ -139,7 +139,7 @@ def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:
     end = 0
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
-            if op.name != "gpu.dynamic_shared_memory":
+            if not is_dynamic_memory(op):
                 continue
             for user in users(op.results[0]):
                 window = root_of(user.results[0]) if user.name == "memref.view" else None

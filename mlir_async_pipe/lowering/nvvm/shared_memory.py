@@ -39,7 +39,12 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, GLOBAL_OPS, global_name
+from mlir_async_pipe.vocabulary.memory_names import (
+    DEALLOCATION_OPS,
+    GLOBAL_OPS,
+    global_name,
+    is_dynamic_memory,
+)
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -125,6 +130,8 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
                 continue
             if name is not None:
                 seen.add(name)
+            if is_dynamic_memory(op):
+                continue
             fixed = fixed_layout(op, globals_)
             if fixed is not None:
                 found.append(SharedBuffer(fixed.stride_bytes, fixed.alignment))

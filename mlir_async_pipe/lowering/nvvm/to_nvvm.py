@@ -23,9 +23,6 @@ from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
-    attribute,
-    integer_attribute,
-    set_integer,
     symbol_name,
     walk_named,
 )
@@ -44,7 +41,6 @@ from mlir_async_pipe.lowering.nvvm.narrow_loops import narrow_loops
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,
-    top_level,
 )
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
@@ -61,6 +57,7 @@ from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_size
 from mlir_async_pipe.lowering.scopes.copy_spaces import check_copy_spaces
 from mlir_async_pipe.lowering.scopes.counter_limits import clamp_counts
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
+from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
@@ -85,7 +82,6 @@ _LOWERED = frozenset(
 # Their conversions emit errors and succeed, which their Python layer answers with an abort.
 _CANNOT_CONVERT = ("flydsl",)
 _FINAL = frozenset(("llvm", "nvvm"))
-_DYNAMIC_GLOBAL = "__dynamic_shmem__"
 
 
 @dataclass(frozen=True)
@@ -244,16 +240,9 @@ def _convert(to: ToNvvm) -> None:
         ) from error
 
 
-def _make_dynamic_external(to: ToNvvm) -> None:
-    """MLIR declares dynamic shared memory as an internal array of 0 bytes, which would overlap
-    static memory; only an external array is sized at launch (CUDA, extern __shared__)."""
+def _join_dynamic(to: ToNvvm) -> None:
     for gpu_module in gpu_modules(to.root):
-        least = to.shared[symbol_name(gpu_module)].alignment
-        for op in top_level(gpu_module):
-            if op.name == "llvm.mlir.global" and symbol_name(op).startswith(_DYNAMIC_GLOBAL):
-                op.attributes["linkage"] = attribute("#llvm.linkage<external>", op.context)
-                known = integer_attribute(op, "alignment") or 1
-                set_integer(op, "alignment", max(known, least), 64)
+        join_dynamic_globals(gpu_module, to.shared[symbol_name(gpu_module)].alignment)
 
 
 def _check_chip(to: ToNvvm) -> None:
@@ -299,7 +288,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         ("caches", "clamp", "sizes", "loops", "noalias"),
         "all is known",
     ),
-    Step("extern", _make_dynamic_external, ("convert",), "MLIR has declared the dynamic memory"),
+    Step("extern", _join_dynamic, ("convert",), "MLIR has declared the dynamic memory"),
     Step("converted", _check_converted, ("convert",), "MLIR has converted what it can"),
     Step("required", _require_sizes, ("convert",), "kernels are functions of LLVM"),
     Step(

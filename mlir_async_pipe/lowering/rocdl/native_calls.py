@@ -24,8 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     symbol_name,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.lowering.rocdl.lds_addresses import split_for_rocdl
+from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 
 # Bytes into the hidden arguments (code object 5 and newer): the blocks in x, y and z, 32 bits each,
@@ -38,6 +40,8 @@ Writer = Callable[[LlvmBuilder, Any], Any]
 
 def finish(root: Operation, chip: str) -> None:
     """What is done to the LLVM dialect before it becomes code for the chip of that name."""
+    for gpu_module in walk_named(root, "gpu.module".__eq__):
+        join_dynamic_globals(gpu_module)
     split_for_rocdl(root, chip)
     calls_to_intrinsics(root)
 

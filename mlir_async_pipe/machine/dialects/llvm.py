@@ -20,6 +20,7 @@ from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.llvm_types import layout_of
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
 
 Array = np.ndarray
 
@@ -200,12 +201,12 @@ def address_of(site: Site) -> Execute:
     size = layout_of(text).size
     shared = integer_attribute(declaration, "addr_space") == 3
     contents = None if shared else _initial_bytes(site, declaration, text)
+    dynamic = is_dynamic_memory(site.op)
 
     def execute(unit: Unit) -> Array:
         if not shared:
             return uniform(unit.launch.global_once(name, size, site.place, contents).base)
-        # An external array of no elements is the block's dynamic shared memory.
-        if size == 0:
+        if dynamic:
             return uniform(unit.launch.dynamic_buffer(site).base)
         buffer = unit.launch.shared_once(("global", name), size, f"@{name}", site.place)
         return uniform(buffer.base)

@@ -20,6 +20,7 @@ from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.values.index_splitting import parts_of, weights_of
+from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
 
 Array = np.ndarray
 
@@ -157,11 +158,14 @@ def get_global(site: Site) -> Execute:
     if declaration is None:
         raise site.unsupported(f"no global '{name}'")
     contents = _initial_bytes(site, declaration, shape)
+    dynamic = is_dynamic_memory(site.op)
 
     def execute(unit: Unit) -> MemRef:
         view = shape.over(uniform(0), [])
         size = int(shape.extent_bytes(view)[0])
-        if shape.space == WORKGROUP:
+        if dynamic:
+            buffer = unit.launch.dynamic_buffer(site)
+        elif shape.space == WORKGROUP:
             buffer = unit.launch.shared_once(("global", name), size, f"@{name}", site.place)
         else:
             buffer = unit.launch.global_once(name, size, site.place, contents)

@@ -79,8 +79,7 @@ def test_what_is_carried_is_made_though_unused_ops_read_it(unused, yielded):
         outputs = []
         for _ in range(2):
             c, d = np.zeros(LENGTH, np.float32), np.zeros(2, np.float32)
-            machine.run(module, "f", [given, c, d])
-            outputs.append((c, d))
+            outputs.append(machine.run(module, "f", [given, c, d]).arrays)
             mlir_async_pipe.pipeline(module)
         assert module.operation.verify()
     for before, after in zip(*outputs, strict=True):

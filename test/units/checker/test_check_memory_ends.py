@@ -167,3 +167,43 @@ def test_a_descriptor_that_is_not_aligned_to_its_swizzle_is_not_followed() -> No
     assert says(further) == ("unknown", set())
     (reason,) = {found.reason for found in report(further).of("hazards")}
     assert reason == "unknown-place"
+
+
+def of_dynamic_memory(text: str, name: str) -> str:
+    """The ring's buffer is at the begin of dynamic shared memory, by a name without bytes."""
+    alloc = "%buffer = memref.alloc() : memref<2x64xf32, WG>"
+    assert alloc in text
+    text = text.replace(
+        alloc,
+        f"""%dynamic = memref.get_global @{name} : memref<0xf32, WG>
+      %buffer = memref.reinterpret_cast %dynamic to offset: [0], sizes: [2, 64], strides: [64, 1]
+        : memref<0xf32, WG> to memref<2x64xf32, WG>""",
+    )
+    return f'memref.global "private" @{name} : memref<0xf32, WG> {{alignment = 128 : i64}}\n{text}'
+
+
+@pytest.mark.parametrize("name", ["loads", "roles"])
+def test_memory_whose_size_the_launch_decides_has_no_end(name: str) -> None:
+    assert says(of_dynamic_memory(RINGS[name].text(), "bytes")) == ("safe", set())
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict_and_codes"),
+    [("0xf32", ("unsafe", {"missing-barrier", "missing-fence"})), ("128xf32", ("safe", set()))],
+)
+def test_a_store_by_another_name_is_one_to_the_ring(
+    other: str, verdict_and_codes: tuple[str, set[str]]
+) -> None:
+    text = of_dynamic_memory(LOADS.text(), "bytes")
+    load = "%v = memref.load %buffer"
+    text = text.replace(
+        load,
+        f"""%o = memref.get_global @other : memref<{other}, WG>
+      %p = memref.reinterpret_cast %o to offset: [0], sizes: [128], strides: [1]
+        : memref<{other}, WG> to memref<128xf32, WG>
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %p[%t] : memref<128xf32, WG>
+      {load}""",
+    )
+    text = f'memref.global "private" @other : memref<{other}, WG>\n{text}'
+    assert says(text) == verdict_and_codes
