@@ -16,6 +16,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.equal_kernels import key_of
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
@@ -26,6 +27,7 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary.memory_names import lost_values
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
 
@@ -84,6 +86,13 @@ def check(
         _tell(outcome, session)
         _remark(outcome, session)
     _tell_homeless(module, session)
+    for declared in lost_values(module.operation):
+        session.diagnostics.warning(
+            f"workgroup memory has no initial values: those of '{symbol_name(declared)}' are lost",
+            code="lost-values",
+            at=declared,
+            notes=(("declare it uninitialized, and let the kernel store them", declared),),
+        )
 
 
 def _tell(outcome: Outcome, session: Session) -> None:

@@ -17,10 +17,12 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
+    defining_op,
     enclosing,
     integer_attribute,
     operations,
     symbol_name,
+    walk_named,
 )
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 
@@ -108,6 +110,35 @@ def is_dynamic_global(declared: Any) -> bool:
 
 
 _NO_BYTES = re.compile(r"!llvm\.array<(\d+ x array<)*0 x ")
+
+
+def has_initial_values(declared: Any) -> bool:
+    """Whether a global begins with values, zeros among them. Workgroup memory never does: it holds
+    whatever it held before."""
+    if declared.name == "memref.global":
+        name = "initial_value"
+        return name in declared.attributes and str(declared.attributes[name]) != "unit"
+    if "value" in declared.attributes:
+        return True
+    ends = [operations(block)[-1] for region in declared.regions for block in region.blocks]
+    given = [defining_op(value) for end in ends for value in end.operands]
+    return any(op is None or op.name not in _NO_VALUES for op in given)
+
+
+_NO_VALUES = ("llvm.mlir.undef", "llvm.mlir.poison")
+
+
+def lost_values(root: Operation) -> list[Operation]:
+    """The workgroup globals below `root` that are declared with values."""
+    return [op for op in walk_named(root, GLOBAL_OPS.__contains__) if _loses_values(op)]
+
+
+def _loses_values(declared: Operation) -> bool:
+    if declared.name == "memref.global":
+        workgroup = in_workgroup_memory(ir.TypeAttr(declared.attributes["type"]).value)
+    else:
+        workgroup = integer_attribute(declared, "addr_space") == 3
+    return workgroup and has_initial_values(declared)
 
 
 def in_workgroup_memory(kind: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, defining_op
+from mlir_async_pipe.dependence.privatise import find_global
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs, remaining_writes
@@ -16,6 +17,7 @@ from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, is_dense
+from mlir_async_pipe.vocabulary.memory_names import has_initial_values
 
 # Bytes of the widest access there is.
 WIDEST = 16
@@ -100,6 +102,16 @@ def slot_shape(regions: tuple[Region, ...]) -> list[int]:
 
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
+    declared = find_global(plan.root) if plan.root.kind == "global" else None
+    if declared is not None and has_initial_values(declared):
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and begins with values "
+            "that one of them alone would have",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+            notes=(("its declaration", declared),),
+            advice="declare it uninitialized, and store the values before the loop",
+        )
     if is_pointer(buffer_value(plan.regions)) or (
         plan.root.kind == "dynamic" and plan.root.size is None
     ):

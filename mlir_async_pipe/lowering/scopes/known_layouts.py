@@ -1,8 +1,9 @@
-"""Refuses memory whose layout nobody knows, before MLIR's conversions or a back end die of it.
+"""Refuses memory that no GPU has, before MLIR's conversions or a back end die of it, or drop it.
 
 memref<64xtf32>                               element-layout: memory holds f32
 nvgpu.device_async_copy of memref<64xi24>     copy-width: 3 bytes of every 4 are no row of bytes
 vector.load memref<64xi4>, vector<8xi4>       element-layout: 8 bytes in memory, 4 in a vector
+memref.global @g : memref<4xf32, 3> = dense…  lost-values: workgroup memory holds what it held before
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, symbol_name, walk
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, is_packed
+from mlir_async_pipe.vocabulary.memory_names import lost_values
 
 _COPY = "nvgpu.device_async_copy"
 
@@ -23,7 +25,15 @@ _COPY = "nvgpu.device_async_copy"
 def check_layouts(root: Operation) -> None:
     """Raise LoweringError (element-layout) at the first op that makes or takes memory of unknown
     layout or moves a row whose elements a vector would hold closer together, (copy-width) at
-    such a copy."""
+    such a copy, (lost-values) at a workgroup global with values."""
+    for declared in lost_values(root):
+        raise LoweringError(
+            f"workgroup memory has no initial values, and {symbol_name(declared)!r} is declared "
+            "with some",
+            code="lost-values",
+            at=declared,
+            advice="declare it uninitialized, and let the kernel store them",
+        )
     known: set[Any] = set()
     for op in walk(root):
         for kind in _types(op):
