@@ -51,6 +51,8 @@ def locate(
     Lanes out of bounds are reported and left out; of memory with limits nothing is out of bounds.
     `lanes` narrows the active lanes.
     """
+    if extent and memory.rank == 0:
+        memory, indices = memory.element_in_a_row(), (np.zeros_like(memory.offset),)
     first = memory.rank - len(extent)
     linear = memory.offset
     inside: Any = True

@@ -58,6 +58,11 @@ class MemRef:
         """The number of dimensions."""
         return len(self.sizes)
 
+    def element_in_a_row(self) -> MemRef:
+        """A memref without dimensions, as a row of one element."""
+        one = np.ones_like(self.offset)
+        return replace(self, sizes=(one,), strides=(one,))
+
 
 @dataclass(frozen=True)
 class Token:

@@ -281,7 +281,7 @@ def _accesses(op: Any) -> tuple[Access, ...]:
                 memory,
                 tuple(operands[index_operands.start : index_operands.stop]),
                 index_operands,
-                rule.extent(op),
+                _extent(rule, op, index_operands),
                 asynchronous,
                 rule.certain(op),
                 rule.active_lanes(op),
@@ -291,6 +291,14 @@ def _accesses(op: Any) -> tuple[Access, ...]:
             )
         )
     return tuple(found)
+
+
+def _extent(rule: AccessRule, op: Any, index_operands: range) -> tuple[int, ...] | None:
+    """The extent of an access in the dimensions that it has: a memref without any is one element."""
+    extent = rule.extent(op)
+    if not rule.indices or len(index_operands) or extent is None:
+        return extent
+    return () if all(length == 1 for length in extent) else None
 
 
 def queue_of(op: Any, target: Target | None = None) -> Queue | None:

@@ -36,6 +36,12 @@ class Values:
         self._registers, self._carried = registers, last
         self.written.clear()
 
+    def begin(self, part: Part) -> None:
+        """A step begins: if iter_args carry the induction variable, it makes that too."""
+        stage, induction = self.sources.carried_induction, self.sources.induction
+        if stage is not None and part.phase.active(stage):
+            self.written[induction, stage, part.number] = part.value(induction, stage)
+
     def made(self, source: Source, stage: int, step: int) -> Value:
         """What a step made of a source, whose maker is in `stage`."""
         if self._registers and step <= self._carried:

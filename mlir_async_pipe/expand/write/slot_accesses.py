@@ -54,32 +54,41 @@ def move_accesses(
                 if buffer is None:
                     continue
                 slot = slots[buffer.plan.versions]
-                made = move_view(
+                *before_it, now = move_view(
                     inner, buffer.value, buffer.shape, slot, inner.operands[0] in moved
                 )
-                moved.add(made[-1].results[0])
-                if inner is op:
-                    *before_it, current = made
-                    extra += before_it
-                continue
-            for access in _direct_accesses(inner, by_key, moved):
-                buffer = by_key[root_of(access.memory).identity]
-                slot = slots[buffer.plan.versions]
-                if is_pointer(access.memory):
-                    made = _further(access, slot, buffer.plan.slot_bytes)
-                    extra += made if inner is op else []
-                elif access.takes_slot_index:
-                    with_index = _with_leading_index(buffer, access, slot)
-                    current = with_index if inner is op else current
-                    inner = with_index
-                else:
-                    view = whole_slot(
-                        buffer.value, buffer.shape, slot, before(inner), inner.location
-                    )
-                    inner.operands[access.memory_operand] = view.results[0]
-                    extra += [view] if inner is op else []
+                moved.add(now.results[0])
+            else:
+                before_it, now = _move_accesses_of(inner, by_key, slots, moved)
+            if inner is op:
+                extra, current = before_it, now
         result.append([*extra, current])
     return result
+
+
+def _move_accesses_of(
+    op: Operation,
+    by_key: dict[Any, VersionedBuffer],
+    slots: dict[int, Value],
+    moved: set[Value],
+) -> tuple[list[Operation], Operation]:
+    """Let the accesses of one op use their slots; returns what stands before it now, and the op
+    that stands in its place."""
+    made: list[Operation] = []
+    for access in _direct_accesses(op, by_key, moved):
+        buffer = by_key[root_of(access.memory).identity]
+        slot = slots[buffer.plan.versions]
+        if access.takes_slot_index and not is_pointer(access.memory):
+            # The op of an access before this one may have been written again.
+            op = _with_leading_index(op, buffer, access, slot)
+            continue
+        if is_pointer(access.memory):
+            ops = _further(op, access, slot, buffer.plan.slot_bytes)
+        else:
+            ops = [whole_slot(buffer.value, buffer.shape, slot, before(op), op.location)]
+        op.operands[access.memory_operand] = ops[-1].results[0]
+        made += ops
+    return made, op
 
 
 def _direct_accesses(
@@ -95,27 +104,29 @@ def _direct_accesses(
     return sorted(found, key=lambda access: -access.memory_operand)
 
 
-def _further(access: Access, slot: Value, bytes_: int) -> list[Operation]:
-    """Let an access by a pointer go `slot` slots further; returns what that is computed with."""
-    op = access.op
+def _further(op: Operation, access: Access, slot: Value, bytes_: int) -> list[Operation]:
+    """The ops that compute the pointer of an access `slot` slots further."""
     write = IntegerWriter(before(op), op.location)
     i64 = ir.IntegerType.get_signless(64, op.context)
     offset = write.cast("arith.index_cast", write.multiply(slot, bytes_), i64)
     pointer = LlvmBuilder(before(op), op.location).at(access.memory, offset)
-    op.operands[access.memory_operand] = pointer
     return [*write.made, source_op(pointer)]
 
 
-def _with_leading_index(buffer: VersionedBuffer, access: Access, slot: Value) -> Operation:
-    op = access.op
+def _with_leading_index(
+    op: Operation, buffer: VersionedBuffer, access: Access, slot: Value
+) -> Operation:
     row = row_of(op)
     assert row is not None
     groups = operand_groups(op, row)
+    of_memory = {groups[rule.memory].start: rule.indices for rule in row.accesses}
+    indices = of_memory[access.memory_operand]
     operands = list(op.operands)
     operands[access.memory_operand] = buffer.value
-    operands.insert(access.index_operands.start, slot)
+    operands.insert(groups[indices].start, slot)
     attributes = carried_attributes(op)
     if "operandSegmentSizes" in attributes:
-        sizes = [len(g) + (1 if g == access.index_operands else 0) for g in groups.values()]
+        # By name: the ranges of two groups without operands are equal.
+        sizes = [len(group) + (name == indices) for name, group in groups.items()]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     return again(op, operands, attributes=attributes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, is_used
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
@@ -20,8 +19,9 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """Where a used value comes from: made by a unit of the body, `distance` iterations
-    earlier, through the iter_args `chain` (empty for a token that is waited for later)."""
+    """Where a used value comes from: made by a unit of the body, or the induction variable,
+    `distance` iterations earlier, through the iter_args `chain` (empty for a token that is
+    waited for later)."""
 
     value: Value
     chain: tuple[int, ...]
@@ -45,6 +45,7 @@ class Sources:
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
         self.induction, *self.arguments = self.block.arguments
+        self._numbers = {argument: number for number, argument in enumerate(self.arguments)}
         self.last_stage = plan.last_stage
         self.epilogue_steps = plan.peeled_epilogue
         self.initial = list(self.loop.operands)[3:]
@@ -57,6 +58,7 @@ class Sources:
         self._collect_recurrences()
         # Until now an iter_arg could still become a recurrence.
         self._known.clear()
+        self.carried_induction = self._stage_of_carried_induction()
         self._collect_registers()
 
     def _makers(self) -> dict[Value, dict[int, KernelUnit]]:
@@ -70,7 +72,11 @@ class Sources:
         return makers
 
     def stage_of_maker(self, value: Value, user_stage: int) -> int:
-        """The stage of the unit that makes `value` for a user in `user_stage`."""
+        """The stage of the unit that makes `value` for a user in `user_stage`; the stage that
+        carries the induction variable, which is there without a unit."""
+        if value == self.induction:
+            assert self.carried_induction is not None
+            return self.carried_induction
         stages = self.makers[value]
         return user_stage if user_stage in stages else next(iter(stages))
 
@@ -85,21 +91,18 @@ class Sources:
             return Source(value, (), 0)
         if value in self.recurrences:
             return self.recurrences[value]
-        owner = value.owner
-        if not isinstance(owner, ir.Block) or owner != self.block:
-            return None
-        number = ir.BlockArgument(value).arg_number - 1
-        if number < 0:
-            return None
-        chain = [number]
-        current = self.yielded[number]
-        while isinstance(current.owner, ir.Block) and current.owner == self.block:
-            number = ir.BlockArgument(current).arg_number - 1
-            if number < 0 or number in chain:
+        chain: list[int] = []
+        current = value
+        while current in self._numbers:
+            number = self._numbers[current]
+            if number in chain:
                 return None
             chain.append(number)
             current = self.yielded[number]
-        return Source(current, tuple(chain), len(chain)) if current in self.makers else None
+        if not chain:
+            return None
+        made = current in self.makers or current == self.induction
+        return Source(current, tuple(chain), len(chain)) if made else None
 
     def before_first(self, source: Source, iteration: int) -> Value:
         """What stands for an iteration below 0: an initial value of the loop's own. A register
@@ -134,13 +137,13 @@ class Sources:
             argument = pending.pop()
             if argument in self.recurrences:
                 continue
-            number = arguments.index(argument)
+            number = self._numbers[argument]
             following = self.yielded[number]
             stage = min((s for v, s in uses if v == argument), default=self.last_stage)
             self.recurrences[argument] = ArgumentRecurrence(
                 stage, number, arguments, self.initial, self.yielded
             )
-            if following in arguments:
+            if following in self._numbers:
                 pending.append(following)
         self._align_argument_recurrences()
 
@@ -150,6 +153,19 @@ class Sources:
         stage = min((r.stage for r in own), default=0)
         for recurrence in own:
             recurrence.stage = stage
+
+    def _stage_of_carried_induction(self) -> int | None:
+        """The earliest stage with a user of what iter_args make of the induction variable."""
+        users = self._uses() + [
+            (argument, self.last_stage)
+            for argument, result in zip(self.arguments, self.loop.results, strict=True)
+            if is_used(result)
+        ]
+        sources = [(self.of(value), stage) for value, stage in users if value in self._numbers]
+        return min(
+            (s for f, s in sources if isinstance(f, Source) and f.value == self.induction),
+            default=None,
+        )
 
     def _collect_registers(self) -> None:
         for value, stage in self._uses():

@@ -49,6 +49,7 @@ class StepWriter:
         Pure ops, commits, waits and barriers are never conditional: so the counts stay those
         of the steady state, and no barrier becomes divergent.
         """
+        self.values.begin(part)
         self._synchronise(part, step, -1)
         for unit in self.kernel.units:
             if not part.phase.active(unit.stage):

@@ -1,4 +1,4 @@
-"""Carried values that swap places, used in an early stage and after the loop.
+"""Carried values that no statement makes: they swap places, or hand on the induction variable.
 
 Covers: expand/write/recurrences.py, expand/write/sources.py
 """
@@ -43,9 +43,40 @@ def program(trips: int, stages: int, options: str) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("stages", [2, 3, 4])
-@pytest.mark.parametrize("trips", [1, 4, 5, 8])
-@pytest.mark.parametrize(
+def earlier_iterations(stages: int, trips: int, options: str) -> str:
+    """C[%before] = A[%i] A[%before_that], with the induction variables of one and of two
+    iterations before; D gets what the loop leaves of them."""
+    return f"""
+    func.func @f(%A: memref<{LENGTH}xf32> {{llvm.noalias}}, %C: memref<{LENGTH}xf32> {{llvm.noalias}},
+                 %D: memref<{LENGTH}xf32> {{llvm.noalias}}, %n: index) {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %c12 = arith.constant 12 : index
+      %c13 = arith.constant 13 : index
+      %trips = arith.constant {2 * trips} : index
+      %upper = arith.muli %n, %c2 : index
+      %B = memref.alloca() : memref<1xf32>
+      %x = arith.constant 1.0 : f32
+      %r:2 = scf.for %i = %c0 to {"%upper" if options else "%trips"} step %c2
+          iter_args(%before = %c12, %before_that = %c13) -> (index, index) {{
+        %v = memref.load %A[%i] : memref<{LENGTH}xf32>
+        memref.store %v, %B[%c0] : memref<1xf32>
+        %u = memref.load %B[%c0] : memref<1xf32>
+        %w = memref.load %A[%before_that] : memref<{LENGTH}xf32>
+        %z = arith.mulf %u, %w : f32
+        memref.store %z, %C[%before] : memref<{LENGTH}xf32>
+        scf.yield %i, %before : index, index
+      }} {{async_pipe.stage = [0, 0, {stages - 1}, {stages - 2}, {stages - 1}],
+          async_pipe.order = [0, 1, 2, 3, 4], async_pipe.independent{options}}}
+      memref.store %x, %D[%r#0] : memref<{LENGTH}xf32>
+      %y = memref.load %A[%r#1] : memref<{LENGTH}xf32>
+      memref.store %y, %D[%c1] : memref<{LENGTH}xf32>
+      return
+    }}"""
+
+
+FORMS = pytest.mark.parametrize(
     "options",
     [
         "",
@@ -54,9 +85,25 @@ def program(trips: int, stages: int, options: str) -> str:
         ', async_pipe.epilogue = "predicate"',
     ],
 )
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("trips", [1, 4, 5, 8])
+@FORMS
 def test_swapped_values_are_those_of_their_iteration(trips, stages, options):
+    assert_means_the_same(program(trips, stages, options), trips)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("trips", [0, 1, 4, 6])
+@FORMS
+def test_carried_induction_variables_are_those_of_earlier_iterations(trips, stages, options):
+    assert_means_the_same(earlier_iterations(stages, trips, options), trips)
+
+
+def assert_means_the_same(text: str, trips: int) -> None:
+    """The machine finds the same before and after pipelining."""
     arguments = [np.arange(LENGTH, dtype=np.float32) + 3, *np.zeros((2, LENGTH), np.float32), trips]
-    text = program(trips, stages, options)
     with new_context():
         expected = machine.run(ir.Module.parse(text), "f", arguments)
         module = ir.Module.parse(text)
