@@ -22,7 +22,8 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     SELECT_OPS,
 )
-from mlir_async_pipe.vocabulary.intrinsics import CALL, row_name
+from mlir_async_pipe.vocabulary.intrinsics import row_name
+from mlir_async_pipe.vocabulary.operand_groups import CALL
 
 
 @dataclass(frozen=True, eq=False, slots=True)

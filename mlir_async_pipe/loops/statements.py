@@ -2,7 +2,8 @@
 
 A statement is a top-level op of the body that touches memory, has regions, or carries
 `async_pipe.stage`. Group creation, waits and barriers are never statements: they are
-dropped and derived again, and so are what announces and awaits the phases of tensor copies.
+dropped and derived again, and so are what announces and awaits the phases of tensor copies. A
+barrier that gives a value, which it reduces over the block, is a statement for the value's sake.
 Everything else is pure and follows its users.
 
     load, addf, store, barrier, load, store          has the statements 0, 1, 2, 3
@@ -70,7 +71,7 @@ def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
     synchronisation: list[Operation] = []
     transactional = has_transactions(loop)
     for op in ops:
-        if is_synchronisation(op) or (transactional and is_phase_op(op)):
+        if is_derived_again(op) or (transactional and is_phase_op(op)):
             synchronisation.append(op)
         elif op in also or is_statement(op):
             for part in PARTS if op.name == "scf.for" and is_pipelined_inside(op) else ("",):
@@ -90,6 +91,11 @@ def is_synchronisation(op: Operation) -> bool:
     return row.commits == "group" or row.wait is not None or row.barrier is not None
 
 
+def is_derived_again(op: Operation) -> bool:
+    """Synchronisation that is dropped; a barrier that gives a value stays."""
+    return is_synchronisation(op) and not (len(op.results) and is_barrier(op))
+
+
 def synchronisation_in(op: Operation) -> Operation | None:
     """The first group, wait or barrier in the regions of an op."""
     if len(op.regions) == 0:
@@ -98,9 +104,9 @@ def synchronisation_in(op: Operation) -> Operation | None:
 
 
 def barriers_of(body: Body) -> list[Operation]:
-    """The barriers of a body, and its statements that hold one which runs in every thread that
-    runs the statement."""
-    holders = [s.op for s in body.statements if len(s.op.regions) and _surely_meets(s.op)]
+    """The barriers of a body, and its statements that are one, or hold one which runs in every
+    thread that runs the statement."""
+    holders = [s.op for s in body.statements if _surely_meets(s.op)]
     return [*filter(is_barrier, body.synchronisation), *holders]
 
 

@@ -9,7 +9,6 @@ is_pure(op)      the op is known to touch no memory; neither row nor pure: opaqu
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -25,8 +24,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import CALL, INTRINSIC_ROWS, row_name
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
+from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS, row_name
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.memory_order import (
@@ -39,6 +38,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
     unordered,
 )
 from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
+from mlir_async_pipe.vocabulary.operand_groups import operand_groups
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.queues import (
     CP_ASYNC,
@@ -47,7 +47,7 @@ from mlir_async_pipe.vocabulary.queues import (
     abstract_queue,
 )
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, Share, WaitRule
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, TensorRule
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
@@ -176,47 +176,6 @@ def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
     row = kind_row(op)
     return row is not None and row.whole is not None and not row.whole(op)
-
-
-def operand_groups(op: Any, row: Row | MbarrierRule | TensorRule) -> dict[str, range]:
-    """The operand numbers of each named operand group of `row`, for this very op.
-
-    `operandSegmentSizes` decides where the op has it; else at most one group is marked "*"
-    and takes what the others leave.
-    """
-    if "operandSegmentSizes" in op.attributes and op.name != CALL:
-        sizes = tuple(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    else:
-        sizes = _sizes_of_groups(row.operands, len(op.operands))
-    return dict(_groups_of_sizes(row.operands, sizes))
-
-
-@cache
-def _sizes_of_groups(names: tuple[str, ...], total: int) -> tuple[int, ...]:
-    """How many of `total` operands each named group takes."""
-    sizes = []
-    spare = total - sum(1 for name in names if name[-1] not in "*?")
-    for name in names:
-        if name[-1] == "*":
-            sizes.append(spare)
-            spare = 0
-        elif name[-1] == "?":
-            sizes.append(min(1, spare))
-            spare -= sizes[-1]
-        else:
-            sizes.append(1)
-    return tuple(sizes)
-
-
-@cache
-def _groups_of_sizes(names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, range]:
-    """The operand numbers of each named group; the result is shared, so it must not change."""
-    groups: dict[str, range] = {}
-    start = 0
-    for name, size in zip(names, sizes, strict=True):
-        groups[name.rstrip("*?")] = range(start, start + size)
-        start += size
-    return groups
 
 
 def is_store(op: Any) -> bool:

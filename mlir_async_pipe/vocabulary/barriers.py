@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import attribute, constant_value, create
+from mlir_async_pipe.bindings.raw_ops import Value, attribute, constant_value, create
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_order import (
     ALL_SPACES,
@@ -21,6 +21,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
     named_scope,
     release,
 )
+from mlir_async_pipe.vocabulary.operand_groups import SIZES, operand_groups
 from mlir_async_pipe.vocabulary.rows import Row
 
 
@@ -67,21 +68,34 @@ def never(op: Any) -> bool:
 def is_of_block(op: Any) -> bool:
     """Whether an nvvm.barrier waits for all threads of the block: its number is a constant, and
     so is its count, if it has one, which is the size of the block."""
-    number, threads, _ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
-    if number and constant_value(op.operands[0]) is None:
+    groups = operand_groups(op, NAMED_BARRIER)
+    number, threads = groups["number"], groups["threads"]
+    if number and constant_value(op.operands[number[0]]) is None:
         return False
     if not threads:
         return True
     size = enclosing_launch_size(op)
-    return size is not None and constant_value(op.operands[number]) == prod(size)
+    return size is not None and constant_value(op.operands[threads[0]]) == prod(size)
+
+
+def write_named_barrier(number: Value, threads: Value, ip: Any, loc: Any) -> None:
+    """As many threads as `threads` says meet at the barrier of a number."""
+    # Newer bindings have no predicate.
+    plain = ir.Operation.parse("nvvm.barrier", context=loc.context)
+    groups = len(ir.DenseI32ArrayAttr(plain.attributes[SIZES]))
+    sizes = ir.DenseI32ArrayAttr.get([1, 1, 0][:groups], loc.context)
+    create("nvvm.barrier", [number, threads], (), {SIZES: sizes}, ip=ip, loc=loc)
+
+
+NAMED_BARRIER = Row(
+    "nvvm.barrier", ("number?", "threads?", "+predicate?"), barrier=everything, whole=is_of_block
+)
 
 
 BARRIER_ROWS = (
     Row("gpu.barrier", barrier=fenced_spaces, whole=has_no_operands),
     Row("nvvm.barrier0", barrier=everything),
-    Row(
-        "nvvm.barrier", ("number?", "threads?", "predicate?"), barrier=everything, whole=is_of_block
-    ),
+    NAMED_BARRIER,
     Row(
         "nvvm.barrier.arrive",
         ("number?", "threads"),

@@ -18,10 +18,10 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.operand_groups import CALL
 from mlir_async_pipe.vocabulary.rows import Extent, Row
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
-CALL = "llvm.call_intrinsic"
 _BITS = (8, 32, 64, 128)
 
 

@@ -72,9 +72,13 @@ _NVGPU = (
 )
 _NVVM = (
     MbarrierRule("nvvm.mbarrier.init", "init", ("barrier", "arrivals", "predicate?")),
-    MbarrierRule("nvvm.mbarrier.arrive", "arrive", ("barrier", "arrivals?")),
+    MbarrierRule("nvvm.mbarrier.arrive", "arrive", ("barrier", "arrivals?", "+multicast?")),
     MbarrierRule("nvvm.mbarrier.arrive.nocomplete", "arrive", ("barrier", "arrivals")),
-    MbarrierRule("nvvm.mbarrier.arrive.expect_tx", "expect", ("barrier", "bytes", "predicate?")),
+    MbarrierRule(
+        "nvvm.mbarrier.arrive.expect_tx",
+        "expect",
+        ("barrier", "bytes", "+multicast?", "predicate?"),
+    ),
     MbarrierRule("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
     MbarrierRule("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
     MbarrierRule("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),

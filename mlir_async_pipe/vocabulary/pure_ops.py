@@ -16,8 +16,9 @@ from functools import cache
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name, row_name
+from mlir_async_pipe.vocabulary.intrinsics import intrinsic_name, row_name
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.operand_groups import CALL
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")

@@ -90,8 +90,8 @@ class WaitRule:
 
 @dataclass(frozen=True)
 class Row:
-    """One op kind. `operands` names its ODS operand groups in order, "*" marks a group of
-    any length, "?" an optional one; `operandSegmentSizes` decides where the op has it.
+    """One op kind. `operands` names its ODS operand groups in order, with the marks that
+    `operand_groups` reads.
 
     `queue` is the physical queue, or "attribute" where the op's `queue` attribute names an
     abstract one. `asynchronous` says whether this very op completes later.

@@ -37,7 +37,7 @@ from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import overlapping_windows
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, row_of
+from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
@@ -188,7 +188,7 @@ def barriers_to_drop(
     the loop writes memory that another thread could read. Else those at the end of an iteration,
     if the copies come there."""
     copies = {region.op for buffer in buffers for region in buffer.regions}
-    found = [op for op in barriers_of(body) if op.block == body.block and not len(op.regions)]
+    found = [op for op in body.synchronisation if is_barrier(op)]
     copies.update(meetings)
     if not any(_may_write(op) for op in walk(body.loop) if op not in copies):
         return tuple(found)

@@ -18,7 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.write.kernel_units import GROUPED
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
+from mlir_async_pipe.loops.statements import is_derived_again, is_statement
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 
@@ -83,7 +83,7 @@ def label_parts(
     for op in ops:
         if op == kernel:
             part = 1
-        if GROUPED in op.attributes or (is_statement(op) and not is_synchronisation(op)):
+        if GROUPED in op.attributes or (is_statement(op) and not is_derived_again(op)):
             _place(op, parts[part])
         if op == kernel:
             part = 2

@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
 
@@ -74,8 +75,7 @@ def _name_barrier(barrier: Operation, block: RoleBlock, group: Value | None) -> 
     number = barrier.operands[0] if len(barrier.operands) else constant(block.barrier, i32, ip, loc)
     if group is not None:
         number = create("arith.addi", [number, group], [i32], ip=ip, loc=loc).results[0]
-    sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0], barrier.context)}
-    create("nvvm.barrier", [number, threads], (), sizes, ip=ip, loc=loc)
+    write_named_barrier(number, threads, ip, loc)
     barrier.erase()
 
 

@@ -44,6 +44,7 @@ from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
 
@@ -180,9 +181,7 @@ class TurnsWriter(ConsumerWriter):
 
     def _meet(self, ip: Any) -> None:
         """Wait for the turn of this group."""
-        sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0], self.context)}
-        numbers = [self.order, self.meeting]
-        create("nvvm.barrier", numbers, (), sizes, ip=ip, loc=self.loc)
+        write_named_barrier(self.order, self.meeting, ip, self.loc)
 
     def _arrive(self, number: Value, ip: Any) -> None:
         loc = self.loc

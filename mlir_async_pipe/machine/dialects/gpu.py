@@ -240,6 +240,12 @@ def subgroup_reduce(site: Site) -> Execute:
     return execute
 
 
+def whole_block(unit: Unit, site: Site) -> None:
+    """What combines values of all threads at once needs them in one unit."""
+    if unit.width != unit.launch.block_size:
+        raise site.unsupported("it needs the schedule 'lockstep'")
+
+
 @semantics("gpu.all_reduce")
 def all_reduce(site: Site) -> Execute:
     """Combine a value over all threads of the block; they meet like at a barrier."""
@@ -249,8 +255,7 @@ def all_reduce(site: Site) -> Execute:
     kind = site.result_kind()
 
     def execute(unit: Unit, value: Array) -> Array:
-        if unit.width != unit.launch.block_size:
-            raise site.unsupported("it needs the schedule 'lockstep'")
+        whole_block(unit, site)
         unit.launch.barrier(unit, site, ())
         taken = lanes_of(value, unit.width)
         total = taken[0]

@@ -18,7 +18,8 @@ from mlir_async_pipe.machine.dialects.async_ops import (
 from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.intrinsics import intrinsic_name
+from mlir_async_pipe.vocabulary.operand_groups import CALL
 
 Array = np.ndarray
 

@@ -6,6 +6,9 @@ thread that syncs waits for the phase that it arrived in (PTX ISA, barrier).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
@@ -16,6 +19,8 @@ from mlir_async_pipe.machine.dialects.mbarriers import warps_of
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary.barriers import NAMED_BARRIER
 
 Array = np.ndarray
 
@@ -23,18 +28,37 @@ Array = np.ndarray
 @semantics("nvvm.barrier")
 def barrier(site: Site) -> Execute:
     """All threads of the block, or as many as the op says, meet at the barrier of its number."""
+    groups = operand_groups(site.op, NAMED_BARRIER)
+    number, threads, predicate = groups["number"], groups["threads"], groups["predicate"]
     if not site.meets_some:
-        return gpu.barrier(site)
-    number, threads, predicate = site.segments()
+        return _reducing(site, predicate[0]) if predicate else gpu.barrier(site)
     if predicate:
-        raise site.unsupported("barriers that reduce a predicate")
+        raise site.unsupported("barriers of some threads that reduce a predicate")
 
     def execute(unit: Unit, *operands: Array) -> None:
-        count = operands[number] if threads else uniform(unit.launch.block_size)
-        found, lanes = _arrive(unit, site, operands[0] if number else uniform(0), count)
+        count = operands[threads[0]] if threads else uniform(unit.launch.block_size)
+        name = operands[number[0]] if number else uniform(0)
+        found, lanes = _arrive(unit, site, name, count)
         barrier, phase = found
         unit.launch.scheduler.block(unit, site, [barrier], lambda: barrier.phase > phase)
         unit.launch.mbarriers.waited(barrier, warps_of(unit, lanes))
+
+    return execute
+
+
+# What `#nvvm.reduction` makes of the predicates of all threads (PTX ISA, barrier.red).
+_REDUCTIONS: dict[str, Callable[[Array], Any]] = {"popc": np.sum, "and": np.all, "or": np.any}
+
+
+def _reducing(site: Site, predicate: int) -> Execute:
+    """All threads of the block meet, and each is given what their predicates make."""
+    reduce = _REDUCTIONS[site.text("reductionOp").split("<")[-1].strip("<> ")]
+    meet, kind = gpu.barrier(site), site.result_kind()
+
+    def execute(unit: Unit, *operands: Array) -> Array:
+        gpu.whole_block(unit, site)
+        meet(unit)
+        return uniform(kind.settle(reduce(lanes_of(operands[predicate], unit.width) != 0)))
 
     return execute
 
