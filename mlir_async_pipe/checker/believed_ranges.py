@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS
+from mlir_async_pipe.checker.grid_blocks import block_axis
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
@@ -28,9 +28,8 @@ from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 
-def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:
-    """The ranges of block ids whose products with constants do not overflow."""
-    found: dict[Atom, Known] = {}
+def believe(flow: Flow, threads: Threads, facts: dict[Atom, Known]) -> None:
+    """Cut the ranges of block ids to those whose products with constants do not overflow."""
     for step in flow.blocks[0].steps:
         if not isinstance(step, Run) or not is_operator(step.name, "mul"):
             continue
@@ -40,10 +39,9 @@ def believed_ranges(flow: Flow, threads: Threads) -> dict[Atom, Known]:
         quotient = ((1 << (product.bits - 1)) - 1) // factor
         for atom, divisor in _block_ids(step.op, threads):
             most = quotient * divisor + divisor - 1
-            known = found.get(atom, LAUNCH_FACTS[atom])
+            known = facts[atom]
             if known.high is None or most < known.high:
-                found[atom] = Known(0, most)
-    return found
+                facts[atom] = Known(0, most)
 
 
 def _constant(op: Operation) -> int | None:
@@ -66,7 +64,7 @@ def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
         if form is None or form.constant or len(form.terms) != 1 or divisor < 1:
             continue
         ((atom, _),) = form.terms
-        if atom in LAUNCH_FACTS and LAUNCH_FACTS[atom].low == 0:
+        if block_axis(atom) is not None:
             yield atom, divisor
 
 

@@ -79,6 +79,14 @@ def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
     return atom.key  # type: ignore[return-value]
 
 
+def modulus_of(atom: Atom) -> int | None:
+    """The number m of an atom that is some x modulo m; None for other atoms."""
+    name, arguments = operator_of(atom) if atom.kind == "call" else ("", ())
+    if name == "mod":
+        return arguments[1].constant
+    return 1 << arguments[1].constant if name == "wrap" else None
+
+
 def terms_of(atom: Atom) -> frozenset[tuple[Atom, int]]:
     """The terms of an atom of kind "sum"."""
     return atom.key  # type: ignore[return-value]
@@ -228,11 +236,8 @@ def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: F
         divisor = arguments[1].constant
         inside = residue(arguments[0], divisor * modulus, facts)
         return None if inside is None else inside // divisor
-    if name == "mod" and arguments[1].constant % modulus == 0:
-        return residue(arguments[0], modulus, facts)
-    if name == "wrap" and (1 << arguments[1].constant) % modulus == 0:
-        return residue(arguments[0], modulus, facts)
-    return None
+    turn = modulus_of(Atom("call", (name, arguments)))
+    return None if turn is None or turn % modulus else residue(arguments[0], modulus, facts)
 
 
 def call(name: str, *arguments: Form) -> Form:

@@ -37,9 +37,11 @@ EVERYWHERE = "own of thread"
 
 @dataclass(frozen=True)
 class GridBlocks:
-    """Blocks in x, y, z; None where a kernel may run as any number of them."""
+    """Blocks in x, y, z; None where a kernel may run as any number of them. `stated`: the kernel or
+    its launch says so, else an axis that nobody reads is taken to have one."""
 
     sizes: tuple[int | None, int | None, int | None] = (1, 1, 1)
+    stated: bool = False
 
     @property
     def several(self) -> bool:
@@ -56,7 +58,7 @@ def grid_of(kernel: Operation, flow: Flow, grids: Launches, *, several: bool) ->
     """The grid of a kernel; `several`: axes whose block id is never read may have blocks too."""
     known = _known_size(kernel, grids)
     if known is not None:
-        return GridBlocks(known)
+        return GridBlocks(known, stated=True)
     read = set(range(3)) if several else _axes_read(kernel, flow)
     x, y, z = (None if axis in read else 1 for axis in range(3))
     return GridBlocks((x, y, z))

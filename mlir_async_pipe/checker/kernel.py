@@ -235,7 +235,8 @@ class _Run:
 
     def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
         roots = Roots(*self.assumed)
-        values = Values(self.flow, self.threads, roots, fold_iterations=not options.get("symbolic"))
+        fold = not options.get("symbolic")
+        values = Values(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)

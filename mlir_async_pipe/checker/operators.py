@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.forms import (
     atoms_of,
     bounds,
     call,
+    modulus_of,
     of_atom,
     operator_of,
     residue,
@@ -87,10 +88,8 @@ def _without_inner_modulo(form: Form, modulus: int) -> Form:
 
 
 def _is_remainder(atom: Atom, modulus: int) -> bool:
-    name, arguments = operator_of(atom)
-    if name == "wrap":
-        return (1 << arguments[1].constant) % modulus == 0
-    return name == "mod" and arguments[1].constant % modulus == 0
+    turn = modulus_of(atom)
+    return turn is not None and turn % modulus == 0
 
 
 def inner_modulo(form: Form, modulus: int) -> Form:

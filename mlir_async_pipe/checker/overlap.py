@@ -122,6 +122,13 @@ class Comparer:
         # thread was somewhere else, under its own conditions.
         then = facts if same_thread else self._elsewhere(facts, ranges[0])
         pairs = [(_ready(x, then), _ready(y, facts)) for x, y in pairs]
+        congruent = [_within_a_turn(x, y, then, facts, same_thread) for x, y in pairs]
+        # What meets without the remainder need not meet with it, unless it is one number.
+        may_turn = any(
+            new != old and (span(new[0]), span(new[1])) != (1, 1)
+            for new, old in zip(congruent, pairs, strict=True)
+        )
+        pairs = congruent
         if any(_disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in pairs):
             return NO
         pairs = _in_reach(pairs, then, facts, same_thread)
@@ -139,8 +146,9 @@ class Comparer:
         found = _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
         self.budget.decided(grid.positions)
         starts = (piece.start for pair in left for piece in pair)
-        may_wrap = found.verdict == "cannot tell" and any(forms.may_wrap(s) for s in starts)
-        return Overlap("cannot tell", "may-wrap") if may_wrap else found
+        may_wrap = may_turn or any(forms.may_wrap(s) for s in starts)
+        unsure = found.verdict == "cannot tell" or (may_turn and found.verdict == "yes")
+        return Overlap("cannot tell", "may-wrap") if may_wrap and unsure else found
 
     def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
         """What holds for a thread that met the conditions `met`, and is not the one of now."""
@@ -153,6 +161,39 @@ def _ready(piece: Piece, facts: Facts) -> Piece:
     if not piece.start.terms:
         return piece
     return Piece(settle(piece.start, facts), piece.steps, piece.length)
+
+
+def _within_a_turn(
+    x: Piece, y: Piece, then: Facts, facts: Facts, same_thread: bool
+) -> tuple[Piece, Piece]:
+    """Both ends with the number under a remainder instead of the remainder, where they meet only if
+    these numbers do: they are less than a turn apart.
+
+        A[wrap(n + t)]  vs  A[wrap(n + t')]     |t - t'| < 2^32: only where t = t'
+    """
+    one, other = _turning(x.start), _turning(y.start)
+    if one is None or other is None or one[1] != other[1]:
+        return x, y
+    low, high = _distance(one[0], other[0], then, facts, same_thread)
+    longest = max(span(x), span(y))
+    if low is None or high is None or max(-low, high) + longest > abs(one[1]):
+        return x, y
+    return x._replace(start=one[0]), y._replace(start=other[0])
+
+
+def _turning(form: Form) -> tuple[Form, int] | None:
+    """The form without the only remainder in its terms, c (x mod m) --> c x, and c m; None for other
+    forms, and those that are enumerated as they are."""
+    turning = [term for term in form.terms if term[0].kind == "call"]
+    if len(turning) != 1 or has_numbers(form):
+        return None
+    ((atom, factor),) = turning
+    modulus = forms.modulus_of(atom)
+    if modulus is None:
+        return None
+    inner = forms.operator_of(atom)[1][0]
+    rest = Form(form.constant, form.terms - {(atom, factor)})
+    return forms.add(rest, forms.scale(inner, factor)), factor * modulus
 
 
 def _meeting_iterations(

@@ -22,10 +22,11 @@ from mlir_async_pipe.checker import (
     views,
     widths,
 )
-from mlir_async_pipe.checker.believed_ranges import believed_ranges
+from mlir_async_pipe.checker.believed_ranges import believe
 from mlir_async_pipe.checker.choices import UndecidedError, wrapped
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.launch_ranges import LAUNCH_FACTS, SIZE
+from mlir_async_pipe.checker.grid_blocks import GridBlocks
+from mlir_async_pipe.checker.launch_ranges import SIZE, launch_facts
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
@@ -49,7 +50,7 @@ Evaluation = Callable[[State], Value | None]
 
 @dataclass
 class Values:
-    """Evaluates the value ops of one kernel.
+    """Evaluates the value ops of one kernel, run by a `grid` of blocks.
 
     Unless `fold_iterations`, remainders of iteration numbers stay forms, also where the
     number is known: (k + 1) mod 3, not 1.
@@ -58,6 +59,7 @@ class Values:
     flow: Flow
     threads: Threads
     roots: Roots
+    grid: GridBlocks
     fold_iterations: bool = True
     _unmade: dict[int, Value | None] = field(default_factory=dict)
     _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
@@ -79,8 +81,9 @@ class Values:
 
     @cached_property
     def _base_facts(self) -> Mapping[Atom, Known]:
-        believed = believed_ranges(self.flow, self.threads)
-        return {**LAUNCH_FACTS, **believed, **thread_facts(self.threads)}
+        facts = launch_facts(self.grid)
+        believe(self.flow, self.threads, facts)
+        return {**facts, **thread_facts(self.threads)}
 
     def is_fixed(self, number: int) -> bool:
         """Whether a value is the same in all states: a constant, a number of the thread, or

@@ -11,19 +11,21 @@ Affine maps, split and joined indices are made of the other operators here, once
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.raw_ops import Value, printed
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.values import affine_expressions, index_splitting
 from mlir_async_pipe.values.affine_expressions import Expression, Place
 from mlir_async_pipe.values.index_splitting import Part
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
 from mlir_async_pipe.vocabulary.operator_table import (
+    FLAGS_AS_PROPERTY,
     FLOOR_DIVISION,
     LARGEST,
     LEAST,
@@ -57,23 +59,45 @@ class Typed(NamedTuple):
 
 def typed(op: Any) -> Typed:
     """Read an op that has a row."""
-    row = OPERATORS[op.name]
+    row, nsw, nuw = _promised(op)
     result = type_text(op.results[0].type)
     operands = op.operands
     last = type_text(operands[len(operands) - 1].type) if len(operands) else result
     bits, given = bits_of_text(result), bits_of_text(last)
-    attributes = op.attributes
-    flags = type_text(attributes["overflowFlags"]) if "overflowFlags" in attributes else ""
     return Typed(
         op,
         row,
         bits or INDEX_BITS,
         given or INDEX_BITS,
-        "nsw" in flags,
-        "nuw" in flags,
+        nsw,
+        nuw,
         bits is not None and given is not None,
         _DETAILS[row.method](op) if row.method in _DETAILS else None,
     )
+
+
+def _promised(op: Any) -> tuple[Row, bool, bool]:
+    """The row of an op with what its flags promise; and its `nsw` and `nuw`.
+
+    `or disjoint` is a sum that carries nothing; an operand that is not negative is read either way.
+    """
+    row, attributes = OPERATORS[op.name], op.attributes
+    if row.method == "or_" and "isDisjoint" in attributes:
+        return SUM, True, True
+    if row.method == "cast" and any(name in attributes for name in ("nneg", "nonNeg")):
+        row = row._replace(sign="s")
+    if "overflowFlags" in attributes:
+        flags = type_text(attributes["overflowFlags"])
+    elif op.name in FLAGS_AS_PROPERTY:
+        found = _FLAGS.match(printed(op))
+        flags = found[1] if found else ""
+    else:
+        flags = ""
+    return row, "nsw" in flags, "nuw" in flags
+
+
+# `%2 = llvm.add %0, %1 overflow<nsw, nuw> : i32`; in attributes behind it anything may stand.
+_FLAGS = re.compile(r"[^{]*? overflow<([^>]*)>")
 
 
 def _predicate(op: Any) -> str | None:

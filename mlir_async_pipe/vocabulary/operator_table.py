@@ -64,6 +64,9 @@ _ROWS: tuple[tuple[str, Row], ...] = (
 )
 OPERATORS: dict[str, Row] = {name: row for names, row in _ROWS for name in names.split()}
 
+# The overflow flags of these are no attribute.
+FLAGS_AS_PROPERTY = frozenset(f"llvm.{name}" for name in ("add", "sub", "mul", "shl", "trunc"))
+
 
 def is_operator(name: str, method: str) -> bool:
     """Whether the ops called `name` compute the operator `method`."""

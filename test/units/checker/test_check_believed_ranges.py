@@ -43,3 +43,35 @@ gpu.module @kernels {{
 def test_a_product_that_does_not_overflow_bounds_the_block_id(bits, flags, proven):
     checked = check_text(KERNEL.format(bits=bits, flags=flags), None)
     assert (not checked.unsafe and not checked.unknown_accesses) == proven
+
+
+LLVM = """
+llvm.func @f(%to: !llvm.ptr<1>) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 8>}} {{
+  %one = llvm.mlir.constant(1.0 : f32) : f32
+  %c8 = llvm.mlir.constant(8 : i32) : i32
+  %bid = nvvm.read.ptx.sreg.ctaid.x : i32
+  %tid = nvvm.read.ptx.sreg.tid.x : i32
+  %start = llvm.mul %bid, %c8 {flags} : i32
+  {sum}
+  %at = llvm.getelementptr %to[%sum] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+  llvm.store %one, %at : f32, !llvm.ptr<1>
+  llvm.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "sum_", "proven"),
+    [
+        ("overflow<nsw>", "%sum = llvm.add %start, %tid overflow<nsw> : i32", True),
+        ("overflow<nsw, nuw>", "%sum = llvm.or disjoint %start, %tid : i32", True),
+        ("", "%sum = llvm.add %start, %tid : i32", False),
+        ("overflow<nuw>", "%sum = llvm.add %start, %tid overflow<nuw> : i32", False),
+        # What an attribute says is no flag.
+        ('{note = " overflow<nsw>"}', "%sum = llvm.add %start, %tid : i32", False),
+    ],
+)
+def test_flags_of_the_llvm_dialect_are_believed(flags: str, sum_: str, proven: bool) -> None:
+    """They are properties there, which the bindings show in the text of an op only."""
+    checked = check_text(LLVM.format(flags=flags, sum=sum_))
+    assert (not checked.unsafe and not checked.unknown_accesses) == proven

@@ -190,9 +190,20 @@ SUM = """%t = arith.index_cast %tid : index to i32
     ("flags", "reasons"), [("", {"may-wrap"}), ("overflow<nsw>", set())], ids=["wraps", "nsw"]
 )
 def test_a_sum_that_may_wrap_is_the_reason(flags: str, reasons: set[str]) -> None:
-    checked = copy_and_read(SUM.format(apart=64, flags=flags), "")
+    """Threads 2^27 apart, of 64, are more than 2^32 apart: modulo that they may come to any place."""
+    far = SUM.format(apart=1, flags=flags).replace("%x, %t ", "%x, %far ")
+    scaled = f"""%t = arith.index_cast %tid : index to i32
+    %c27 = arith.constant 134217728 : i32
+    %far = arith.muli %t, %c27 {flags} : i32"""
+    checked = copy_and_read(far.replace("%t = arith.index_cast %tid : index to i32", scaled), "")
     (summary,) = checked.report.of("checks")
     assert (summary.unsafe, set(summary.reasons)) == (0, reasons)
+
+
+def test_sums_that_wrap_alike_are_apart() -> None:
+    """n n + t and n n + t' + 64, of 64 threads: apart modulo 2^32 too."""
+    checked = copy_and_read(SUM.format(apart=64, flags=""), "")
+    assert not checked.unsafe and not checked.unknown
 
 
 def test_a_condition_that_may_wrap_is_the_reason() -> None:
@@ -309,3 +320,43 @@ def test_no_race_of_random_integers_is_missed(capsys: pytest.CaptureFixture[str]
         print(f"\n{SEEDS} integer kernels, {right} right, of which {unknown} unknown")
     assert not missed
     assert len(ops) > 25
+
+
+IDS = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<2048xf32>) kernel
+      attributes {{known_block_size = array<i32: 128, 1, 1>{grid}}} {{
+    %bid = gpu.block_id x
+    %tid = gpu.thread_id x
+    %c64 = arith.constant 64 : index
+    %low = arith.remui %tid, %c64 : index
+    %b = arith.index_cast %bid : index to i32
+    %t = arith.index_cast {thread} : index to i32
+    %n = arith.constant 128 : i32
+    %first = arith.muli %b, %n : i32
+    %sum = arith.addi %first, %t : i32
+    %at = arith.{cast} %sum : i32 to index
+    %zero = arith.constant 0.0 : f32
+    memref.store %zero, %A[%at] : memref<2048xf32>
+    gpu.return
+  }}
+}}
+"""
+BLOCKS_16 = ", known_grid_size = array<i32: 16, 1, 1>"
+BLOCK_1 = ", known_grid_size = array<i32: 1, 1, 1>"
+
+
+@pytest.mark.parametrize("cast", ["index_cast", "index_castui"])
+@pytest.mark.parametrize("grid", [BLOCKS_16, BLOCK_1], ids=["16 blocks", "one block"])
+def test_a_known_grid_bounds_sums_of_ids(grid: str, cast: str) -> None:
+    checked = check_text(IDS.format(grid=grid, thread="%tid", cast=cast))
+    assert not checked.unsafe and not checked.unknown
+
+
+@pytest.mark.parametrize("cast", ["index_cast", "index_castui"])
+def test_threads_of_a_block_differ_in_a_sum_that_may_wrap(cast: str) -> None:
+    """Their ids are less than 2^32 apart; 2^25 blocks, which nothing rules out, are not."""
+    checked = check_text(IDS.format(grid="", thread="%tid", cast=cast))
+    assert {code for code, _ in checked.unknown} == {"cross-block"} and not checked.unsafe
+    checked = check_text(IDS.format(grid="", thread="%low", cast=cast))
+    assert "missing-barrier" in {code for code, _ in checked.unsafe}
