@@ -92,7 +92,7 @@ class Forms(Domain[Form, Facts]):
         return result(op, forms.scale(v[0], 1 << v[1].constant), v[:1], known)
 
     def and_(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        """With a mask of ones a remainder."""
+        """With a mask of ones side by side a quotient, a remainder, or one of the other."""
         a, b = (settle(x, known) for x in v)
         if b.is_constant:
             a, b = b, a
@@ -100,8 +100,13 @@ class Forms(Domain[Form, Facts]):
             mask = a.constant
             if mask == 0 or _is_ones(op, a):
                 return b if mask else forms.ZERO
-            if mask & (mask + 1) == 0 and mask > 0:
-                return operators.modulo(b, mask + 1, known)
+            # Ones side by side from bit n on: quotients by 2^n, without what is above the last one.
+            unit = mask & -mask
+            ones = mask // unit
+            if ones & (ones + 1) == 0:
+                high = operators.floor_divide(b, unit, known)
+                part = high if ones < 0 else operators.modulo(high, ones + 1, known)
+                return forms.scale(part, unit)
         return operators.apply("and", (a, b), known)
 
     def or_(self, op: Typed, v: list[Form], known: Facts) -> Form:

@@ -105,8 +105,26 @@ def at_least(
         known = _tighten(known)
         if known.low is not None and known.high is not None and known.low > known.high:
             return None, True
-        return {**facts, atom: known}, atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
+        exactly = atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
+        return _with_dividend(atom, known, {**facts, atom: known}), exactly
     return _sum_at_least(form, bound, facts)
+
+
+def _with_dividend(
+    atom: Atom, known: Known, facts: dict[Atom, Known]
+) -> dict[Atom, Known] | None:
+    """The facts with what a quotient says of the number that is divided: with tid div 128 = 1 the id
+    is from 128 to 255."""
+    name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
+    if name != "div":
+        return facts
+    held: dict[Atom, Known] | None = facts
+    inner, divisor = arguments[0], arguments[1].constant
+    if known.low is not None:
+        held, _ = at_least(inner, known.low * divisor, facts)
+    if known.high is not None and held is not None:
+        held, _ = at_most(inner, (known.high + 1) * divisor - 1, held)
+    return held
 
 
 def _sum_at_least(

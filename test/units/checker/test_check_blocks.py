@@ -369,3 +369,57 @@ def test_two_allocations_of_the_host_are_two_memories(alloc: str, target: str) -
     assert not checked.unknown
     found = {code for code, _ in checked.unsafe}
     assert found == ({"cross-block"} if target.startswith("%x") else set())
+
+
+GUARDED = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<4096xf32> {{llvm.noalias}}) kernel
+      attributes {{known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 4, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c7 = arith.constant 7 : index
+    %c128 = arith.constant 128 : index
+    %by = arith.constant {by} : index
+    %high = arith.constant -{by} : index
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %b = gpu.block_id x
+    {condition}
+    scf.if %p {{
+      %first = arith.muli %b, %c128 : index
+      scf.for %i = %c0 to %c128 step %c128 {{
+        %row = arith.addi %first, %i : index
+        %at = arith.addi %row, %t : index
+        memref.store %zero, %A[%at] : memref<4096xf32>
+      }}
+    }}
+    gpu.return
+  }}
+}}
+"""
+GUARDS = {
+    "quotient": """%q = arith.divui %t, %by : index
+    %p = arith.cmpi eq, %q, %c0 : index""",
+    "quotient below 1": """%q = arith.divui %t, %by : index
+    %p = arith.cmpi ult, %q, %c1 : index""",
+    "quotient not 0": """%q = arith.divui %t, %by : index
+    %p = arith.cmpi ne, %q, %c0 : index""",
+    "signed quotient": """%q = arith.floordivsi %t, %by : index
+    %p = arith.cmpi eq, %q, %c1 : index""",
+    "mask": """%q = arith.andi %t, %high : index
+    %p = arith.cmpi eq, %q, %c0 : index""",
+    "shift": """%q = arith.shrui %t, %c7 : index
+    %p = arith.cmpi eq, %q, %c0 : index""",
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_guard_on_a_part_of_the_thread_id_bounds_the_id(name: str) -> None:
+    """128 threads of 256 store to 128 places of their block."""
+    checked = check_text(GUARDED.format(by=128, condition=GUARDS[name]))
+    assert not checked.unknown and not checked.unsafe
+
+
+def test_a_guard_that_lets_more_threads_through_is_no_proof() -> None:
+    checked = check_text(GUARDED.format(by=129, condition=GUARDS["quotient"]))
+    assert "cross-block" in {code for code, _ in checked.unsafe | checked.unknown}
