@@ -110,9 +110,7 @@ def at_least(
     return _sum_at_least(form, bound, facts)
 
 
-def _with_dividend(
-    atom: Atom, known: Known, facts: dict[Atom, Known]
-) -> dict[Atom, Known] | None:
+def _with_dividend(atom: Atom, known: Known, facts: dict[Atom, Known]) -> dict[Atom, Known] | None:
     """The facts with what a quotient says of the number that is divided: with tid div 128 = 1 the id
     is from 128 to 255."""
     name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())

@@ -32,14 +32,15 @@ class Copy(NamedTuple):
 
 class Phase(NamedTuple):
     """A phase that nobody knows to be over: arrivals so far, the bytes that they announced (None:
-    not known), the copies on it, the last op that arrived, and the products of tensor memory that a
-    commit among its arrivals covers."""
+    not known), the copies on it, the last op that arrived, the products of tensor memory that a
+    commit among its arrivals covers, and the threads `by` which arrived since they waited last."""
 
     arrived: int = 0
     expected: int | None = 0
     copies: tuple[Copy, ...] = ()
     op: int = -1
     products: tuple[Any, ...] = ()
+    by: int = 0
 
     @property
     def copied(self) -> int | None:
@@ -78,7 +79,8 @@ class Phase(NamedTuple):
             )
         added = None if size is None else size * mask.bit_count()
         expected = None if self.expected is None or added is None else self.expected + added
-        return self._replace(arrived=self.arrived + total, expected=expected, op=op)
+        total += self.arrived
+        return self._replace(arrived=total, expected=expected, op=op, by=self.by | mask)
 
 
 class Mbarrier(NamedTuple):
@@ -168,7 +170,7 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     running = running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
     ends = running.arrived == barrier.needs
     # Where every thread of the wait has to arrive, the phase cannot end before they all passed.
-    if ends and barrier.waited is not None and barrier.waited[1] & ~mask:
+    if ends and barrier.waited is not None and barrier.waited[1] & ~running.by:
         raise PhaseFault(
             "phase-overtaken",
             op,
@@ -206,7 +208,8 @@ def wait(
     running = barrier.phases[0] if barrier.phases else Phase()
     if parity != barrier.parity:
         _check_idle(barrier, running, op, parity)
-        return barrier._replace(waited=(op, mask)), ()
+        phases = tuple(phase._replace(by=phase.by & ~mask) for phase in barrier.phases)
+        return barrier._replace(waited=(op, mask), phases=phases), ()
     if running.arrived < barrier.needs:
         if mask != everybody:
             raise NotFollowedError("specialised")

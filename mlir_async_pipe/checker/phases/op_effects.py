@@ -294,6 +294,13 @@ class OpEffects:
         return self.generic.root(memory, frame)
 
 
+def counts_arrivals(run: Run) -> bool:
+    """Whether all that a step does is an arrival, or a copy whose bytes a phase counts: the phase is
+    the same in whatever order they come."""
+    rule = MBARRIER_OPS.get(run.op.name)
+    return rule is not None and rule.use in ("arrive", "expect", "copy")
+
+
 def is_asked(form: Form) -> bool:
     """Whether a condition is the answer of a test of a phase: both may come."""
     return all(

@@ -4,8 +4,9 @@
     scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
 
 Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
-after the other with the threads of each; values that they hand on differ between threads. Else,
-and where threads may have to wait on a side, each is a role (`role_strands`).
+after the other with the threads of each; values that they hand on differ between threads. So are
+sides that only arrive and copy, as long as there are no roles: a phase needs the arrivals of both.
+Else, and where threads may have to wait on a side, each is a role (`role_strands`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from mlir_async_pipe.session.light_dataclass import dataclass
 
 @dataclass
 class PartedSides:
-    """The branches of one kernel; blocks `acting` do something to what is followed, those that are
-    `waiting` may stop there."""
+    """The branches of one kernel; blocks `acting` do something to what is followed, those `beside` more
+    than to arrive and to copy, those that are `waiting` may stop there."""
 
     flow: Flow
     acting: set[int]
+    beside: set[int]
     waiting: set[int]
     needed: set[int]
     _joins: dict[int, int | None] = field(default_factory=dict)
@@ -65,6 +67,11 @@ class PartedSides:
     ) -> bool:
         """Whether the sides run beside each other: both do something, or one may have to wait."""
         if join is None or all(self.acts(edge.target, join) for edge, _ in ways):
+            only_arrive = not any(
+                self._comes_to(self.beside, edge.target, join) for edge, _ in ways
+            )
+            if join is not None and only_arrive and not isinstance(state.memory, RoleMemory):
+                return False
             if not isinstance(state.memory, RoleMemory):
                 raise NotFollowedError("specialised")
             return True

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
-from mlir_async_pipe.checker.phases.op_effects import OpEffects, is_asked
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked
 from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
 from mlir_async_pipe.checker.phases.outlived import Outlived
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
@@ -105,17 +105,18 @@ class PhasePaths:
         ]
         self.outlived = Outlived(flow, self.numbers, self.live)
         self.seen = StatesSeen(self.merged)
-        acting = {
-            block.number
+        acts = {
+            block.number: [s for s in block.steps if isinstance(s, Run) and effects.prepare(s)]
             for block in flow.blocks
-            if any(isinstance(step, Run) and effects.prepare(step) for step in block.steps)
         }
+        acting = {number for number, steps in acts.items() if steps}
+        beside = {number for number in acting if not all(map(counts_arrivals, acts[number]))}
         waiting = {
             block.number
             for block in flow.blocks
             if any(isinstance(step, Run) and may_wait(step) for step in block.steps)
         }
-        self.sides = PartedSides(flow, acting, waiting, self.needed)
+        self.sides = PartedSides(flow, acting, beside, waiting, self.needed)
 
     # Paths --------------------------------------------------------------------------------
 

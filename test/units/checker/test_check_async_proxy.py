@@ -13,6 +13,7 @@ import pytest
 from helpers.check_harness import check_module, codes
 from helpers.machine_programs import parse
 from helpers.tensor_kernels import Ring
+from mlir_async_pipe import machine
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.session.report import Report
 
@@ -123,3 +124,53 @@ def test_one_side_of_a_branch_on_threads_may_copy(one_side):
     found = summary(checked(marker.join([head, *wrapped])))
     assert found.unsafe == 0
     assert found.reasons == ({} if one_side else {"lanes-apart": found.unknown})
+
+
+ARRIVE = "%token = nvgpu.mbarrier.arrive %full[%at] : {bars} -> !nvgpu.mbarrier.token"
+EXPECT = "nvgpu.mbarrier.arrive.expect_tx %full[%at], {bytes} : {bars}"
+
+
+def both_sides_arrive(ring: Ring, others: str) -> str:
+    """Thread 0 announces and copies, all others do `others`; 64 arrivals make a phase."""
+    bars = f"!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = {ring.slots}>"
+    text = ring.text().replace("init %full[%s], %c1", "init %full[%s], %c64")
+    head, *rest = text.split("scf.if %go {")
+    side = f"\n}} else {{\n{others.format(bars=bars, bytes='%c0')}\n}} }}"
+    return "scf.if %in { scf.if %leader {".join(
+        [head, *(part.replace("\n}", side, 1) for part in rest)]
+    )
+
+
+SIDES = [
+    Ring(leader="branch"),
+    Ring(leader="branch", counted=False),
+    Ring(leader="branch", slots=3, ahead=2, order="before"),
+]
+
+
+@pytest.mark.parametrize("others", [ARRIVE, EXPECT], ids=["arrive", "expect 0"])
+@pytest.mark.parametrize("ring", SIDES)
+def test_both_sides_of_a_branch_on_threads_may_arrive(ring: Ring, others: str) -> None:
+    """A phase needs the arrivals of both, in whatever order they come."""
+    text = both_sides_arrive(ring, others)
+    found = summary(checked(text))
+    assert (found.unsafe, found.unknown) == (0, 0)
+    result = machine.run(parse(text), None, ring.arguments(), threads=ring.threads)
+    assert not result.races and ring.is_right(result)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [("%u = arith.addi %c0, %c1 : index", "deadlock"), (EXPECT.replace("{bytes}", "%c64"), "wrong-bytes")],
+    ids=["not all arrive", "all announce"],
+)  # fmt: skip
+def test_what_both_sides_bring_a_phase_is_counted(others: str, expected: str) -> None:
+    assert codes(checked(both_sides_arrive(SIDES[0], others))) == {expected}
+
+
+def test_a_side_that_does_more_than_to_arrive_is_a_role() -> None:
+    """When thread 0 wrote, beside the arrivals of the others, nobody counts."""
+    store = "%v0 = arith.constant 0.0 : f32\n"
+    store += "memref.store %v0, %buffer[%c0, %t] : memref<2x64xf32, WG>\n"
+    found = summary(checked(both_sides_arrive(SIDES[0], store + ARRIVE)))
+    assert set(found.reasons) == {"lanes-apart"}
