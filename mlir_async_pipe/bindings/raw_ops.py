@@ -11,7 +11,6 @@ blocks hash by identity.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlir_async_pipe.bindings import ir
@@ -221,20 +220,6 @@ def attribute_names(op: Operation) -> list[str]:
 def attributes_of(op: Operation) -> dict[str, Any]:
     """All attributes of an op by name, inherent ones too."""
     return {name: op.attributes[name] for name in attribute_names(op)}
-
-
-def printed(op: Operation) -> str:
-    """An op without regions as a line of text: some properties are no attributes, and the bindings
-    show them nowhere else."""
-    text = StringIO()
-    op.print(file=text, state=_numbering(enclosing(op, FUNCTION_OPS) or op))
-    return text.getvalue()
-
-
-# To number its values for each line would make a function of n ops cost n squared.
-@remembered
-def _numbering(function: Operation) -> Any:
-    return ir.AsmState(function)
 
 
 def set_integer(op: Operation, name: str, value: int, bits: int) -> None:

@@ -19,7 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.checker.grid_blocks import block_axis
+from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis
+from mlir_async_pipe.checker.launch_ranges import launch_facts
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
@@ -28,8 +29,10 @@ from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 
-def believe(flow: Flow, threads: Threads, facts: dict[Atom, Known]) -> None:
-    """Cut the ranges of block ids to those whose products with constants do not overflow."""
+def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, Known]:
+    """The ranges of what a launch gives, of block ids those whose products with constants do not
+    overflow."""
+    facts = launch_facts(grid)
     for step in flow.blocks[0].steps:
         if not isinstance(step, Run) or not is_operator(step.name, "mul"):
             continue
@@ -42,6 +45,7 @@ def believe(flow: Flow, threads: Threads, facts: dict[Atom, Known]) -> None:
             known = facts[atom]
             if known.high is None or most < known.high:
                 facts[atom] = Known(0, most)
+    return facts
 
 
 def _constant(op: Operation) -> int | None:

@@ -126,7 +126,7 @@ class Explorer:
         """Follow all paths. Raises BudgetError, PeriodError."""
         self.seen: dict[int, dict[Hashable, list[dict[Atom, Known]]]] = {}
         self.counters = Counters(self.values)
-        start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts()))
+        start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts))
         self.work = [(0, 0, start)]
         while self.work and not (self.until_found and self.effects.judge.findings):
             self.budget.state()
@@ -169,7 +169,7 @@ class Explorer:
         is_header = block.number in self.headers
         meets = ends_a_parting(state, block.number)
         if not is_header or meets:
-            join(state, block.number, self.values.base_facts())
+            join(state, block.number, self.values.base_facts)
         if meets:
             self.values.forget_chosen(state, block.number)
         if is_header:
@@ -190,7 +190,7 @@ class Explorer:
     def _another_thread(self, block: int, step: int, state: State) -> None:
         """Go on as another thread too, which need not have come the same way."""
         if self.partings.several and not state.other:
-            found = another_thread(state, self.values.divergence, self.values.base_facts())
+            found = another_thread(state, self.values.divergence, self.values.base_facts)
             if found is not None:
                 self.work.append((block, step, found))
 

@@ -157,7 +157,7 @@ class Iterations:
         atoms = {atom for atom, _ in (*total.terms, *step.terms)}
         if not any(is_about_threads(atom) for atom in atoms):
             return not self.values.divergence.chosen & {loop.lower, loop.upper, loop.step}
-        low, high = forms.bounds(total, self.values.base_facts())
+        low, high = forms.bounds(total, self.values.base_facts)
         if not step.is_constant or step.constant <= 0 or low is None or high is None:
             return False
         return -(-low // step.constant) == -(-high // step.constant)

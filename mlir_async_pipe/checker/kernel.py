@@ -241,7 +241,7 @@ class _Run:
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)
         judge = Judge(
-            sites.sites, roots, Comparer(self.threads, budget), values.base_facts(), tracked
+            sites.sites, roots, Comparer(self.threads, budget), values.base_facts, tracked
         )
         groups = Groups(values, sites, self.threads.several)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)

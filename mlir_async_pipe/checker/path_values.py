@@ -22,11 +22,11 @@ from mlir_async_pipe.checker import (
     views,
     widths,
 )
-from mlir_async_pipe.checker.believed_ranges import believe
+from mlir_async_pipe.checker.believed_ranges import believed
 from mlir_async_pipe.checker.choices import UndecidedError, wrapped
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
-from mlir_async_pipe.checker.launch_ranges import SIZE, launch_facts
+from mlir_async_pipe.checker.launch_ranges import SIZE
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
@@ -75,15 +75,10 @@ class Values:
         """Which values may differ between threads."""
         return Divergence(self.flow)
 
+    @cached_property
     def base_facts(self) -> Mapping[Atom, Known]:
         """What is known before the first op: the ranges of ids and sizes of the launch."""
-        return self._base_facts
-
-    @cached_property
-    def _base_facts(self) -> Mapping[Atom, Known]:
-        facts = launch_facts(self.grid)
-        believe(self.flow, self.threads, facts)
-        return {**facts, **thread_facts(self.threads)}
+        return {**believed(self.flow, self.threads, self.grid), **thread_facts(self.threads)}
 
     def is_fixed(self, number: int) -> bool:
         """Whether a value is the same in all states: a constant, a number of the thread, or
@@ -312,7 +307,7 @@ class Values:
             meaning, rule = arithmetic.meaning_of(op)
             key = (meaning, *operands)
             if key not in self._folded:
-                self._folded[key] = rule(operands, self.base_facts())
+                self._folded[key] = rule(operands, self.base_facts)
             value = self._folded[key]
         if not isinstance(value, Form) or not _is_timeless(value):
             return False

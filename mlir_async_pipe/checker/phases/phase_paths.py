@@ -105,17 +105,11 @@ class PhasePaths:
         ]
         self.outlived = Outlived(flow, self.numbers, self.live)
         self.seen = StatesSeen(self.merged)
-        acts = {
-            block.number: [s for s in block.steps if isinstance(s, Run) and effects.prepare(s)]
-            for block in flow.blocks
-        }
+        runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
+        acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
         acting = {number for number, steps in acts.items() if steps}
-        beside = {number for number in acting if not all(map(counts_arrivals, acts[number]))}
-        waiting = {
-            block.number
-            for block in flow.blocks
-            if any(isinstance(step, Run) and may_wait(step) for step in block.steps)
-        }
+        beside = {n for n in acting if not all(map(counts_arrivals, acts[n]))}
+        waiting = {number for number, steps in runs.items() if any(map(may_wait, steps))}
         self.sides = PartedSides(flow, acting, beside, waiting, self.needed)
 
     # Paths --------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Forms, facts and overlaps: the arithmetic under the checker.
 
-Covers: checker/forms.py, checker/comparisons.py, checker/overlap.py, checker/paths.py,
+Covers: checker/forms.py, checker/comparisons.py, checker/overlap.py, checker/reach.py, checker/paths.py,
 checker/thread_grid.py, checker/views.py, checker/settled.py, checker/residues.py
 """
 
