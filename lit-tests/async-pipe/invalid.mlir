@@ -24,7 +24,7 @@ func.func @writes_what_it_reads(%A : memref<16xf32>) {
   %c1 = arith.constant 1 : index
   %c15 = arith.constant 15 : index
   scf.for %i = %c0 to %c15 step %c1 {
-    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [dependence-violated]}}
+    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iteration before, and would run before it [dependence-violated]}}
     %a = memref.load %A[%i] : memref<16xf32>
     %next = arith.addi %i, %c1 : index
     // expected-note @below {{the 'memref.store' that writes it}}

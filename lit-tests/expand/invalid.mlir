@@ -41,7 +41,7 @@ func.func @accumulator_in_memory(%A : memref<16xf32> {llvm.noalias}, %C : memref
   %c16 = arith.constant 16 : index
   %B = memref.alloca() : memref<1xf32>
   scf.for %i = %c0 to %c16 step %c1 {
-    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [dependence-violated]}}
+    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iteration before, and would run before it [dependence-violated]}}
     %c = memref.load %C[%c0] : memref<16xf32>
     %a = memref.load %A[%i] : memref<16xf32>
     %sum = arith.addf %c, %a : f32
@@ -60,7 +60,7 @@ func.func @arguments_may_alias(%A : memref<16xf32>, %C : memref<16xf32>) {
   // expected-note @below {{assert `async_pipe.independent` on this loop if they never overlap}}
   scf.for %i = %c0 to %c16 step %c1 {
     // expected-note @+2 {{give arguments `llvm.noalias`, or the option assume-noalias-arguments}}
-    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 may read what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [unproven-independence]}}
+    // expected-error @below {{cannot pipeline: 'memref.load' in stage 0 may read what 'memref.store' in stage 1 writes 1 iteration before, and would run before it [unproven-independence]}}
     %a = memref.load %A[%i] : memref<16xf32>
     // expected-note @below {{the 'memref.store' that may write it}}
     memref.store %a, %C[%i] : memref<16xf32>
@@ -215,17 +215,14 @@ gpu.module @kernels {
 
 func.func private @produce()
 func.func private @consume()
-func.func @barrier_loses_a_side() {
+func.func @calls_may_order_memory() {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c16 = arith.constant 16 : index
   scf.for %i = %c0 to %c16 step %c1 {
-    // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
+    // expected-error @below {{cannot pipeline: 'func.call' in stage 0 would run before 'func.call' in stage 1, 1 iteration before, and other threads may rely on their order [memory-order]}}
     func.call @produce() : () -> ()
-    // expected-error @below {{cannot pipeline: 'gpu.barrier' stands between accesses that cannot be analysed, and the schedule moves 'func.call', which is before it, away from it [opaque-barrier]}}
-    // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
-    gpu.barrier
-    // expected-note @below {{the barrier runs before this statement and in its stage}}
+    // expected-note @below {{'func.call' may order any memory for other threads}}
     func.call @consume() : () -> ()
   } {async_pipe.stage = [0, 1], async_pipe.independent}
   return
@@ -233,17 +230,33 @@ func.func @barrier_loses_a_side() {
 
 // -----
 
-func.func private @produce()
-func.func private @consume()
-func.func @barrier_goes_with_another_statement() {
+func.func @barrier_loses_a_side(%p: !llvm.ptr, %q: !llvm.ptr, %n: i64) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c16 step %c1 {
+    // expected-note @below {{nothing is known of the memory that this 'nvvm.st.bulk' touches}}
+    nvvm.st.bulk %p, size = %n : !llvm.ptr
+    // expected-error @below {{cannot pipeline: 'gpu.barrier' stands between accesses that cannot be analysed, and the schedule moves 'nvvm.st.bulk', which is before it, away from it [opaque-barrier]}}
+    // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
+    gpu.barrier
+    // expected-note @below {{the barrier runs before this statement and in its stage}}
+    nvvm.st.bulk %q, size = %n : !llvm.ptr
+  } {async_pipe.stage = [0, 1], async_pipe.independent}
+  return
+}
+
+// -----
+
+func.func @barrier_goes_with_another_statement(%p: !llvm.ptr, %q: !llvm.ptr, %n: i64) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c16 = arith.constant 16 : index
   %x = arith.constant 1.0 : f32
   scf.for %i = %c0 to %c16 step %c1 {
-    // expected-note @below {{nothing is known of the memory that this 'func.call' touches}}
-    func.call @produce() : () -> ()
-    // expected-error @below {{the schedule moves 'func.call', which is before it, away from it [opaque-barrier]}}
+    // expected-note @below {{nothing is known of the memory that this 'nvvm.st.bulk' touches}}
+    nvvm.st.bulk %p, size = %n : !llvm.ptr
+    // expected-error @below {{the schedule moves 'nvvm.st.bulk', which is before it, away from it [opaque-barrier]}}
     // expected-note @below {{give both sides of the barrier, and what stands between them, one stage}}
     gpu.barrier
     // expected-note @below {{the barrier runs before this statement and in its stage}}
@@ -251,7 +264,7 @@ func.func @barrier_goes_with_another_statement() {
       %sum = arith.addf %x, %x : f32
       scf.yield %sum : f32
     }
-    func.call @consume() : () -> ()
+    nvvm.st.bulk %q, size = %n : !llvm.ptr
   } {async_pipe.stage = [0, 2, 0], async_pipe.independent}
   return
 }

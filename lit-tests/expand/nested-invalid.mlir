@@ -67,7 +67,7 @@ func.func @tile_needs_the_one_before(%A: memref<64x64xf32> {llvm.noalias}, %D: m
   // expected-note @+1 {{assert `async_pipe.independent` on this loop if they never overlap}}
   scf.for %k = %c0 to %n step %c1 {
     scf.for %j = %c0 to %c64 step %c1 {
-      // expected-error @+1 {{cannot pipeline: 'memref.load' in stage 0 may read what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [unproven-independence]}}
+      // expected-error @+1 {{cannot pipeline: 'memref.load' in stage 0 may read what 'memref.store' in stage 1 writes 1 iteration before, and would run before it [unproven-independence]}}
       %v = memref.load %D[%j] : memref<64xf32>
       %w = arith.addf %v, %v : f32
       // expected-note @+1 {{the 'memref.store' that may write it}}
@@ -111,7 +111,7 @@ func.func @inner_not_pipelinable(%A: memref<64xf32> {llvm.noalias}, %D: memref<6
   scf.for %k = %c0 to %n step %c1 {
     scf.for %j = %c1 to %c64 step %c1 {
       %before = arith.subi %j, %c1 : index
-      // expected-error @+1 {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iterations before, and would run before it [dependence-violated]}}
+      // expected-error @+1 {{cannot pipeline: 'memref.load' in stage 0 reads what 'memref.store' in stage 1 writes 1 iteration before, and would run before it [dependence-violated]}}
       %v = memref.load %D[%before] : memref<64xf32>
       // expected-note @+1 {{the 'memref.store' that writes it}}
       memref.store %v, %D[%j] : memref<64xf32>

@@ -14,8 +14,9 @@ first. What is left is minimal: without any one of them the kernel is not proven
 among many is needed among fewer).
 
 What orders more than the checker compares stays: barriers of kernels with atomic accesses, whose
-results depend on their order although they never race, with fences, with ops or functions of which
-nobody knows what they do, or with mbarriers, which are judged apart.
+results depend on their order although they never race, with flags and fences, which make what all
+threads did before a barrier precede what one thread tells others after it, with ops or functions of
+which nobody knows what they do, or with mbarriers, which are judged apart.
 """
 
 from __future__ import annotations
@@ -32,10 +33,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     has_body,
     is_kernel,
     operations,
-    walk,
     walk_named,
 )
-from mlir_async_pipe.checker.called_functions import Callees, callee_of
+from mlir_async_pipe.checker.called_functions import Callees, callee_of, with_callees
 from mlir_async_pipe.checker.check_pass import CheckOptions
 from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
@@ -44,7 +44,7 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import ROWS, row_of
+from mlir_async_pipe.vocabulary import ROWS, flag_order, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -54,7 +54,8 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import FENCES, MBARRIER_OPS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_opaque_code, is_pure
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 
 _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 
@@ -169,19 +170,8 @@ def _is_proven(outcome: Outcome) -> bool:
 def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> bool:
     """Whether all that threads do to each other are accesses of which one has to be first."""
     return not any(site.atomic for site in outcome.sites) and all(
-        _is_known(op, around.callees) for op in _with_callees(kernel, around.callees)
+        _is_known(op, around.callees) for op in with_callees(kernel, around.callees)
     )
-
-
-def _with_callees(kernel: Operation, callees: Callees) -> Iterator[Operation]:
-    """The ops of a kernel, and of the functions that it calls."""
-    pending = [kernel]
-    for function in pending:
-        for op in walk(function):
-            yield op
-            callee = callee_of(op, callees) if op.name in CALL_OPS else None
-            if callee is not None and callee not in pending:
-                pending.append(callee)
 
 
 def _is_known(op: Operation, callees: Callees) -> bool:
@@ -189,7 +179,7 @@ def _is_known(op: Operation, callees: Callees) -> bool:
     if op.name in CALL_OPS:
         callee = callee_of(op, callees)
         return callee is not None and has_body(callee)
-    if op.name in MBARRIER_OPS or op.name in FENCES or is_opaque_code(op):
+    if op.name in MBARRIER_OPS or op.name in FENCES or flag_order(op) != UNORDERED:
         return False
     return row_of(op) is not None or is_pure(op) or is_harmless(op.name) or op.name in _CONTROL
 

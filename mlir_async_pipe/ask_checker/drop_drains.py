@@ -12,6 +12,9 @@ wait of the same queue retires them before anybody touches their memory, the nex
 while they are still in flight. A wait for a token that was waited for on every way to it retires
 only what was issued since; it is tried where all of the kernel is proven.
 
+A flag that is released after a wait tells other threads that what the wait retired is over: waits of
+kernels that order memory by flags or fences stay.
+
 Tried one by one: a wait goes if the checker finds nothing without it that it did not find before, and
 no copy is left to the kernel's end. Only in kernels, whose callers see no memory of theirs, and of
 which every op was followed.
@@ -33,6 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     walk_named,
 )
+from mlir_async_pipe.checker.called_functions import releases_flags
 from mlir_async_pipe.checker.kernel import (
     Outcome,
     Surroundings,
@@ -75,7 +79,7 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
         drains = [(op, DRAIN in op.attributes) for op in _candidates(kernel)]
         for op, _ in drains:
             remove(op, (DRAIN,))
-        if around is None or not is_kernel(kernel):
+        if around is None or not is_kernel(kernel) or releases_flags(kernel, around.callees):
             continue
         known = check_kernel(kernel, around, target)
         if any(finding.cause == "unfollowed" for finding in known.findings):

@@ -9,6 +9,9 @@ derive: what it is for shows in the accesses after it. The checker is asked: a c
 one as long as it still proves every access of the module; what it says of one more is the witness
 that the count is exact. Waits after which nothing depends on any count stay as they are.
 
+What a wait retires may also be what a flag tells other threads: where one is released, the waits
+stay as they are.
+
 That goes for groups of asynchronous readers too: products of warpgroups, which may also wait by
 themselves (`waitGroup`), and bulk stores, whose tiles may be written anew.
 """
@@ -19,11 +22,14 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    enclosing,
     function_name,
     integer_attribute,
     set_integer,
     walk,
 )
+from mlir_async_pipe.checker.called_functions import callable_functions, releases_flags
+from mlir_async_pipe.checker.unfollowed import HOMES
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
@@ -70,8 +76,12 @@ def relax(
     if _wrong(trial, target) is not None:
         return []
     found = []
+    callees = callable_functions(root.operation)
     for wait, tried in zip(_waits(root), _waits(trial), strict=True):
         if functions is not None and function_name(wait) not in functions:
+            continue
+        kernel = enclosing(wait, HOMES)
+        if kernel is not None and releases_flags(kernel, callees):
             continue
         before = _count(wait)
         after, wrong = _largest(tried, before, trial, target)

@@ -2,8 +2,8 @@
 
     func.call @put(%C, %i, %v)      writes somewhere in what %C shows; a pure callee touches nothing
 
-A callee that waits, meets other threads, issues copies, calls on, or reaches memory of its own
-or of the module is not followed: it may touch anything.
+A callee that waits, meets other threads, orders memory for them, issues copies, calls on, or
+reaches memory of its own or of the module is not followed: it may touch anything.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.values.memory_roots import Root, root_of
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, order_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, EXIT_OPS
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
 
 def touched_by_call(
@@ -43,7 +44,7 @@ def touched_by_call(
         if op == callee:
             continue
         row = row_of(op)
-        if op.name in CALL_OPS or is_synchronisation(op):
+        if op.name in CALL_OPS or is_synchronisation(op) or order_of(op) != UNORDERED:
             return None
         if row is not None and row.asynchronous(op):
             return None

@@ -3,6 +3,13 @@
 A dependence a -> b at distance d says: b in iteration k + d touches what a touched in
 iteration k, one of them writes, and b comes later in the original execution. Only the
 smallest d matters for legality: T(a, k) < T(b, k + d) holds for all larger ones with it.
+
+Other threads see more than one element at a time: what an op orders for them (`order_of`) keeps its
+place among accesses of other memory, too.
+
+    spin until load acquire %flag      order, 0: the copy of its iteration comes after it
+    copy %A[%i]                        order, 1: the spin of the next iteration is not crossed
+    store %x; store release %flag      order, 0
 """
 
 from __future__ import annotations
@@ -14,8 +21,9 @@ from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import may_alias
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, keeps_order
 
-Kind = Literal["flow", "anti", "output"]
+Kind = Literal["flow", "anti", "output", "order"]
 
 
 class Dependence(NamedTuple):
@@ -56,13 +64,42 @@ def memory_dependences(
                     dependence = _between(a, b, private, index, assertions)
                     if dependence is not None:
                         found.append(dependence)
-    return found
+    return found + _order_dependences(regions)
+
+
+def _order_dependences(regions: list[Region]) -> list[Dependence]:
+    """Nothing moves above an acquire or below a release, and strong accesses stay in order."""
+    ordering = [r for r in regions if r.order != UNORDERED]
+    pairs = [(a, b) for a in ordering for b in regions]
+    pairs += [(a, b) for b in ordering for a in regions if a.order == UNORDERED]
+    return [
+        Dependence(a, b, _least(a, b), "order", True)
+        for a, b in pairs
+        if a.op != b.op and are_ordered(a, b)
+    ]
+
+
+def are_ordered(a: Region, b: Region) -> bool:
+    """Whether `b`, which comes after `a`, must do so for other threads whatever memory both touch."""
+    return not (_is_own(a) or _is_own(b)) and keeps_order(a.order, b.order)
+
+
+def _is_own(region: Region) -> bool:
+    """Whether no other thread writes that memory while the kernel runs, or the author says so."""
+    root = region.root
+    own = root is not None and (root.space == "private" or root.unordered)
+    return own and region.order == UNORDERED
+
+
+def _least(a: Region, b: Region) -> int:
+    """The iterations between an access and the next one that comes later."""
+    return 0 if a.position < b.position and a.top != b.top else 1
 
 
 def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list[Region]]:
     """Accesses sorted into groups that may touch common memory; most loops have one a root."""
     by_root: dict[Any, list[Region]] = defaultdict(list)
-    for region in regions:
+    for region in (r for r in regions if not r.is_fence):
         by_root[None if region.root is None else region.root.identity].append(region)
     keys = list(by_root)
     leader = {key: key for key in keys}
@@ -94,7 +131,7 @@ def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list
 def _between(
     a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
 ) -> Dependence | None:
-    least = 0 if a.position < b.position and a.top != b.top else 1
+    least = _least(a, b)
     if a.root is not None and a.root.identity in private:
         if least == 1:
             return None

@@ -65,8 +65,9 @@ def uncovered_read(
     root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
 ) -> Unproven | None:
     """The same of any ops that run in textual order, whatever the allocation declares."""
+    # A flag, or a counter: other threads read and write it when they like.
     for region in regions:
-        if region.writes and region.access is not None and region.access.kind == "atomic":
+        if region.order.strong:
             return Unproven(region)
     for read in (r for r in regions if not r.writes):
         earlier = [w for w in regions if w.writes and w.position < read.position]

@@ -35,9 +35,19 @@ from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.values.sums import ZERO, Form, add
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, Access, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import (
+    ALLOCATION_OPS,
+    VIEW_OPS,
+    Access,
+    accesses,
+    is_barrier,
+    is_pure,
+    order_of,
+    row_of,
+)
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Region:
     in some executions of the statement only. `top` is the top-level op of the loop body that
     holds the access and `position` its textual place among all accesses of the body. `lanes`
     is the number of lanes of a wave. `period`: the layout of the buffer repeats after so many
-    elements, and a slot must begin where it does.
+    elements, and a slot must begin where it does. `order`: what the op orders for other threads.
     """
 
     access: Access | None
@@ -65,11 +75,17 @@ class Region:
     conditional: bool
     lanes: int = 32
     period: int = 1
+    order: MemoryOrder = UNORDERED
 
     @property
     def opaque(self) -> bool:
         """An op of which nothing is known: it may touch any memory."""
-        return self.root is None
+        return self.root is None and not self.is_fence
+
+    @property
+    def is_fence(self) -> bool:
+        """An op that touches no memory, and orders what others do."""
+        return self.root is None and not self.writes
 
     @property
     def elements_at_once(self) -> int:
@@ -91,7 +107,7 @@ def regions_of(tops: list[Operation], arithmetic: Arithmetic, lanes: int = 32) -
 def _regions_of_op(
     op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[Region]
 ) -> None:
-    own = accesses(op)
+    own, order = accesses(op), order_of(op)
     conditional = op != top and _is_conditional(op, top)
     for access in own:
         root = root_of(access.memory)
@@ -110,16 +126,22 @@ def _regions_of_op(
                 access.asynchronous or _in_scope(op, top),
                 conditional or not access.certain,
                 lanes,
+                order=order,
             )
         )
-    if own or not is_opaque(op):
+    if own or not (is_opaque(op) or (order.orders and not is_barrier(op))):
         return
     called = touched_by_call(op, is_opaque)
-    for known, writes in [(None, True)] if called is None else called:
+    if called is not None:
+        order = UNORDERED
+    for known, writes in [(None, is_opaque(op))] if called is None else called:
         base = None if known is None else known.key
         maybe = conditional or called is not None
         found.append(
-            Region(None, op, top, len(found), known, base, None, None, writes, False, maybe)
+            Region(
+                *(None, op, top, len(found), known, base, None, None, writes, False, maybe),
+                order=order,
+            )
         )
 
 

@@ -27,7 +27,7 @@ from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.values.root_bytes import static_bytes
-from mlir_async_pipe.vocabulary import ROWS, accesses, row_of
+from mlir_async_pipe.vocabulary import ROWS, accesses, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_size import (
     Launches,
@@ -55,6 +55,7 @@ class _Touches:
     all: list[Touch] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
+    space: Space = "global"
     _exposed: dict[Any, _Touches] = field(default_factory=dict)
 
     def add(self, touch: Touch) -> None:
@@ -98,7 +99,8 @@ class _Function:
     `reachable` are the roots that others may point into: all but what the function allocates;
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `in_front` has the loop before one, by its place, where only pure ops stand between.
-    `barriers` are the places of barriers, by the block that they stand in; `calls` all calls;
+    `barriers` are the places of barriers, by the block that they stand in, `orders` those of other
+    ops that order memory for other threads; `calls` all calls;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
 
@@ -109,6 +111,7 @@ class _Function:
     loops: dict[Operation, int] = field(default_factory=dict)
     in_front: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    orders: list[int] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
@@ -173,20 +176,45 @@ class Surroundings:
     ) -> tuple[set[Space], set[Space]]:
         """The spaces of what may meet an access to `root` before and after the loop, with no
         barrier of the loop's own block in between. Of two reads neither meets the other."""
-        found, start, end = self._span(loop)
-        beside = found.barriers.get(loop.block, [])
-        number, following = bisect_left(beside, start), bisect_left(beside, end)
-        last = beside[number - 1] if number else -1
-        first = beside[following] if following < len(beside) else found.size
+        found, last, start, end, first = self._stretches(loop)
         roots = {root.identity: root}
         for identity, other in found.reachable.items():
             if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
                 roots[identity] = other
         near = [(found.touches.get(identity, _Touches()), r) for identity, r in roots.items()]
         return (
-            {r.space for t, r in near if t.any_between(last + 1, start, writing=not writes)},
+            {r.space for t, r in near if t.any_between(last, start, writing=not writes)},
             {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
         )
+
+    def spaces_outside(self, loop: Operation) -> tuple[set[Space], set[Space]]:
+        """The spaces of all that is touched before and after the loop, up to the next barrier."""
+        found, last, start, end, first = self._stretches(loop)
+        near = [(t, t.space) for t in found.touches.values()]
+        return (
+            {space for t, space in near if t.any_between(last, start, writing=False)},
+            {space for t, space in near if t.any_between(end, first, writing=False)},
+        )
+
+    def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
+        """Whether an op before and after the loop, up to the next barrier, orders memory for other
+        threads."""
+        found, last, start, end, first = self._stretches(loop)
+        places = found.orders
+        return (
+            bisect_left(places, last) < bisect_left(places, start),
+            bisect_left(places, end) < bisect_left(places, first),
+        )
+
+    def _stretches(self, loop: Operation) -> tuple[_Function, int, int, int, int]:
+        """The loop's function, the place after the last barrier of its block before it, its own, that of what
+        follows it, and the next barrier's."""
+        found, start, end = self._span(loop)
+        beside = found.barriers.get(loop.block, [])
+        number, following = bisect_left(beside, start), bisect_left(beside, end)
+        last = beside[number - 1] + 1 if number else 0
+        first = beside[following] if following < len(beside) else found.size
+        return found, last, start, end, first
 
     def workgroup_bytes_beside(self, loop: Operation, planned: Iterable[Any]) -> int:
         """The bytes of workgroup memory that the loop's function touches, without the roots
@@ -246,12 +274,15 @@ def _read(function: Operation) -> _Function:
                 found.in_front[place] = before
         if row is not None and row.barrier is not None:
             found.barriers[op.block].append(place)
+        elif order_of(op).orders:
+            found.orders.append(place)
         touches = _touches(op, place)
         if touches or row is not None or len(op.regions):
             last[op.block] = op if name == "scf.for" else None
         for root, touch in touches:
             identity = root.identity
             found.touches[identity].add(touch)
+            found.touches[identity].space = root.space
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[identity] = root
             if root.space == "workgroup" and identity not in found.workgroup:

@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
 
 PREFIX = "async_pipe."
 STAGE = "async_pipe.stage"
@@ -31,7 +32,6 @@ ASYNC = "async_pipe.async"
 ASYNC_STAGES = "async_pipe.async_stages"
 NUM_STAGES = "async_pipe.num_stages"
 WAIT_AT = "async_pipe.wait_at"
-INDEPENDENT = "async_pipe.independent"
 PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"

@@ -19,8 +19,12 @@ from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
+from mlir_async_pipe.dependence.memory_dependences import are_ordered
+from mlir_async_pipe.dependence.regions import regions_of
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.plan.legality import ORDER_ADVICE
 from mlir_async_pipe.expand.plan.make_plan import Limits
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
@@ -40,12 +44,14 @@ from mlir_async_pipe.schedule.issue_order import (
     with_products,
 )
 from mlir_async_pipe.schedule.register_budget import stages_in_budget
-from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, is_store
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_store
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 NO_LIMITS = Limits()
 # The widest load into registers, of all chips.
@@ -98,7 +104,10 @@ def decide_by_count(
         stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
     else:
         body, ahead = _among(ahead, with_products(body))
-    first = with_producers(body, _numbers(ahead))
+    needed = with_producers(body, _numbers(ahead))
+    first = _with_what_orders(body, needed)
+    if len(first) == len(body.statements) > len(needed):
+        raise _all_ordered(body, needed)
     if len(first) == len(body.statements):
         raise InputError(
             "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
@@ -248,6 +257,49 @@ def _among(ahead: Ahead, body: Body) -> tuple[Body, Ahead]:
     """The same statements by their numbers in a body that has more of them."""
     ops = {s.op for s in ahead.statements}
     return body, replace(ahead, statements=[s for s in body.statements if s.op in ops])
+
+
+def _with_what_orders(body: Body, first: set[int]) -> set[int]:
+    """`first`, and the statements that must not come later than these for other threads: a spin on
+    a flag runs as far ahead as the copies after it."""
+    if all(flag_order(op) == UNORDERED for s in body.statements for op in walk(s.op)):
+        return first
+    number = {s.op: s.number for s in body.statements}
+    regions = regions_of(list(dict.fromkeys(s.op for s in body.statements)), Arithmetic())
+    return reached(
+        first,
+        lambda own: with_producers(
+            body,
+            {
+                number[a.top]
+                for a in regions
+                for b in regions
+                if number[b.top] == own and a.op != b.op and are_ordered(a, b)
+            },
+        ),
+    )
+
+
+def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
+    """Every statement has to come before the copies of later iterations."""
+    ordering = next(
+        op
+        for s in body.statements
+        for op in walk(s.op)
+        if s.number not in needed and flag_order(op) != UNORDERED
+    )
+    why = opaque_reason(ordering.name)
+    notes = [(f"'{ordering.name}' may order any memory: {why}", ordering)] if why else []
+    return PipelineError(
+        f"cannot pipeline: '{ordering.name}' orders memory for other threads, so that the copies of "
+        "the next iteration cannot be issued before this one is over",
+        code="memory-order",
+        at=ordering,
+        notes=(
+            *notes,
+            (f"nothing moves above an acquire or below a release: {ORDER_ADVICE}", body.loop),
+        ),
+    )
 
 
 def _numbers(ahead: Ahead) -> set[int]:

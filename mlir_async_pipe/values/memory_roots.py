@@ -29,9 +29,12 @@ from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_by
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESSES_IN,
+    INDEPENDENT,
+    NOALIAS,
     POINTER_OF_ADDRESS,
     POINTER_OF_DESCRIPTOR,
     POINTER_STEPS,
+    READONLY,
     binding_number,
     global_name,
     in_workgroup_memory,
@@ -50,7 +53,9 @@ class Root(NamedTuple):
 
     `kind` says where it comes from, `key` tells roots of that kind apart (the value, or the
     symbol of a global), `value` is the root memref value itself. `offset` is the byte offset
-    into dynamic shared memory where that is constant, `size` its bytes.
+    into dynamic shared memory where that is constant, `size` its bytes. `unordered`: no flag of
+    other threads says when it may be touched, since nobody writes it while the kernel runs, or
+    because its author marked it `async_pipe.independent`.
     """
 
     kind: Kind
@@ -60,6 +65,7 @@ class Root(NamedTuple):
     noalias: bool = False
     offset: int | None = None
     size: int | None = None
+    unordered: bool = False
 
     def __str__(self) -> str:
         return self.describe()
@@ -102,7 +108,10 @@ def root_of(memory: Value) -> Root:
             current = op.operands[0]
             continue
         if op.name in ALLOCATION_OPS:
-            return Root("allocation", current, current, space_of(current, op))
+            independent = INDEPENDENT in op.attributes
+            return Root(
+                "allocation", current, current, space_of(current, op), unordered=independent
+            )
         behind = memref_behind(op)
         if behind is not None:
             current = behind
@@ -111,7 +120,8 @@ def root_of(memory: Value) -> Root:
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         name = global_name(op)
         if name is not None:
-            return Root("global", name, current, space_of(current))
+            independent = INDEPENDENT in op.attributes
+            return Root("global", name, current, space_of(current), unordered=independent)
         number = binding_number(op)
         if number is not None:
             return Root("binding", number, current, space_of(current))
@@ -209,10 +219,17 @@ def _argument_root(argument: Value) -> Root:
     if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
         return Root("unknown", argument, argument, space_of(argument))
     number = ir.BlockArgument(argument).arg_number
-    if function.name == "gpu.func" and number >= _input_count(function):
-        return Root("attribution", argument, argument, space_of(argument))
+    inputs = _input_count(function) if function.name == "gpu.func" else number + 1
+    if number >= inputs:
+        marks = _marks(function, "workgroup_attrib_attrs", number - inputs)
+        independent = INDEPENDENT in marks
+        return Root("attribution", argument, argument, space_of(argument), unordered=independent)
+    marks = _marks(function, "arg_attrs", number)
     return Root(
-        "argument", argument, argument, space_of(argument), noalias=_is_noalias(function, number)
+        *("argument", argument, argument, space_of(argument)),
+        noalias=NOALIAS in marks,
+        # LLVM loads such memory through caches that other threads' stores do not reach.
+        unordered=INDEPENDENT in marks or {NOALIAS, READONLY} <= marks,
     )
 
 
@@ -233,11 +250,15 @@ def _input_count(function: Any) -> int:
     return len(kind.inputs)
 
 
-def _is_noalias(function: Any, number: int) -> bool:
-    if "arg_attrs" not in function.attributes:
-        return False
-    attributes = ir.ArrayAttr(function.attributes["arg_attrs"])
-    return number < len(attributes) and "llvm.noalias" in ir.DictAttr(attributes[number])
+def _marks(function: Any, kind: str, number: int) -> set[str]:
+    """The attributes of an argument, or of an attribution, of those that are asked for here."""
+    if kind not in function.attributes:
+        return set()
+    attributes = ir.ArrayAttr(function.attributes[kind])
+    if number >= len(attributes):
+        return set()
+    given = ir.DictAttr(attributes[number])
+    return {name for name in (NOALIAS, READONLY, INDEPENDENT) if name in given}
 
 
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:

@@ -25,7 +25,7 @@ from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS, row_name
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.memory_order import (
@@ -37,7 +37,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
     release,
     unordered,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
+from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy, orders_nothing
 from mlir_async_pipe.vocabulary.operand_groups import operand_groups
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.queues import (
@@ -64,6 +64,7 @@ __all__ = [
     "Row",
     "WaitRule",
     "accesses",
+    "flag_order",
     "given_count",
     "has_only_a_count",
     "is_pure",
@@ -147,7 +148,15 @@ def order_of(op: Any) -> MemoryOrder:
     if rule is not None:
         return _ORDERS_OF_PHASES[rule.use]
     known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET or op.name in TENSOR_OPS
-    return UNORDERED if known else EVERYTHING
+    return UNORDERED if known or orders_nothing(op.name) else EVERYTHING
+
+
+def flag_order(op: Any) -> MemoryOrder:
+    """What an op orders beside barriers, phases and fences for the async proxy, each of which has
+    its own rules: flags, semaphores, fences, and whatever nobody knows."""
+    row = kind_row(op)
+    by_rule = op.name in MBARRIER_OPS or op.name in PROXY_FENCES
+    return UNORDERED if by_rule or (row is not None and row.barrier) else order_of(op)
 
 
 # A thread tells by arriving and hears by waiting (PTX ISA, mbarrier.arrive and mbarrier.try_wait).
@@ -179,9 +188,10 @@ def is_partial_barrier(op: Any) -> bool:
 
 
 def is_store(op: Any) -> bool:
-    """Whether an op stores one value, element by element, and does nothing else."""
+    """Whether an op stores one value, element by element, and does nothing else: no copy may stand
+    for a volatile or atomic store."""
     row = ROWS.get(op.name)
-    return row is not None and row.stores
+    return row is not None and row.stores and not row.order(op).strong
 
 
 def given_count(op: Any) -> int | None:

@@ -26,6 +26,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 
+# What the author of a loop, an allocation or an argument vouches for: nobody else's accesses meet it.
+INDEPENDENT = "async_pipe.independent"
+# What LLVM says of an argument: no other pointer reaches its memory; nobody writes through it.
+NOALIAS, READONLY = "llvm.noalias", "llvm.readonly"
+
 ALLOCATION_OPS = ("memref.alloc", "memref.alloca", "gpu.alloc")
 # Ends the life of an allocation, and writes nothing.
 DEALLOCATION_OPS = ("memref.dealloc", "gpu.dealloc")

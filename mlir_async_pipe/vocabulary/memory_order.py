@@ -70,6 +70,11 @@ UNORDERED = MemoryOrder(scope="thread")
 EVERYTHING = MemoryOrder(True, True, True)
 
 
+def keeps_order(first: MemoryOrder, second: MemoryOrder) -> bool:
+    """Whether two ops of a thread, each with what it orders, must stay in this order."""
+    return first.acquire or second.release or (first.strong and second.strong)
+
+
 def unordered(op: Any) -> MemoryOrder:
     """The op orders nothing."""
     return UNORDERED
@@ -96,8 +101,11 @@ def relaxed(op: Any) -> MemoryOrder:
 
 
 def acquire_release(op: Any) -> MemoryOrder:
-    """An atomic that MLIR's own lowering makes acq_rel, of the whole system."""
-    return EVERYTHING
+    """An atomic that MLIR's own lowering makes acq_rel, of the whole system. Without users of its
+    result the thread cannot know whose value it met, so it acquires nothing (PTX ISA: `red` is
+    relaxed or a release)."""
+    used = any(len(list(result.uses)) for result in op.results)
+    return EVERYTHING if used else MemoryOrder(release=True, strong=True)
 
 
 def attribute_order(op: Any) -> MemoryOrder:
@@ -108,9 +116,11 @@ def attribute_order(op: Any) -> MemoryOrder:
     scope = _scope_of(op)
     # A single thread's order is seen by signal handlers only.
     ordering = orderings if scope != "thread" else set()
+    # A load cannot release (it has a pointer alone), and a store, without a result, cannot acquire.
+    loads, stores = len(op.operands) == 1, len(op.operands) > 1 and not len(op.results)
     order = MemoryOrder(
-        acquire=bool(ordering & {_ACQUIRE, _BOTH, _SEQUENTIAL}),
-        release=bool(ordering & {_RELEASE, _BOTH, _SEQUENTIAL}),
+        acquire=bool(ordering & {_ACQUIRE, _BOTH, _SEQUENTIAL}) and not stores,
+        release=bool(ordering & {_RELEASE, _BOTH, _SEQUENTIAL}) and not loads,
         strong=strong,
         scope=scope,
     )

@@ -56,6 +56,18 @@ _REASONS = {
     "it fills shared memory through a port of its own": "nvvm.st.bulk",
 }
 
+# They touch memory, or wait for something; other accesses of their thread may pass them.
+_UNORDERED = {
+    _SPARSE,
+    _FENCE,
+    _TENSOR_MEMORY,
+    _UNQUEUED,
+    _DESCRIPTOR,
+    "it reads its shape from memory",
+    "it changes a descriptor in memory",
+    "it fills shared memory through a port of its own",
+}
+
 OPAQUE_OPS = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
 
@@ -66,6 +78,11 @@ def opaque_reason(name: str) -> str | None:
     if exact is not None:
         return exact
     return next((why for known, why in OPAQUE_OPS.items() if _covers(known, name)), None)
+
+
+def orders_nothing(name: str) -> bool:
+    """Whether ops of this name are opaque for what they touch, and not for what they order."""
+    return opaque_reason(name) in _UNORDERED
 
 
 def is_fence(name: str) -> bool:

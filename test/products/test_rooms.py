@@ -144,15 +144,6 @@ def test_every_room_says_what_it_is():
             assert ast.get_docstring(ast.parse(path.read_text())), module
 
 
-def test_no_file_is_longer_than_350_lines():
-    long = {
-        module: len(path.read_text().splitlines())
-        for module, path in modules().items()
-        if len(path.read_text().splitlines()) > 350
-    }
-    assert long == {}
-
-
 # Rooms that say what ops are, or that give each op its own code.
 OF_OPS = ("vocabulary", "lowering", "machine", "bindings")
 # Modules elsewhere that may name several ops in one list, and why.

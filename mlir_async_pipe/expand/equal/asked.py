@@ -79,6 +79,18 @@ class AskedSurroundings(Surroundings):
         self._note(again, bool(found))
         return found
 
+    def spaces_outside(self, loop: Operation) -> tuple[set[Space], set[Space]]:
+        """Asked of the loop alone."""
+        found = self._around.spaces_outside(loop)
+        self._note(lambda a, other, v: a.spaces_outside(other), found)
+        return found
+
+    def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
+        """Asked of the loop alone."""
+        found = self._around.orders_outside(loop)
+        self._note(lambda a, other, v: a.orders_outside(other), found)
+        return found
+
     def conflicts_outside(
         self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
     ) -> tuple[set[Space], set[Space]]:

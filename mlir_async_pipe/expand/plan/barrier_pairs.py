@@ -3,7 +3,8 @@
 The input's barriers say what its author orders between threads. A pair (x, w) needs one in
 the result if both touch shared memory, may touch the same element from different threads,
 and the input has a barrier between them at that iteration distance. A conflict without a
-barrier in the input is the input's own affair. A buffer of which each thread touches elements of
+barrier in the input is the input's own affair. So does a pair of any access and an op that orders
+memory for other threads: what all threads stored is over before thread 0 releases a flag. A buffer of which each thread touches elements of
 its own has no such pair, whatever barriers the input has.
 """
 
@@ -13,7 +14,8 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
 from mlir_async_pipe.dependence.between_threads import belongs_to_single_threads
-from mlir_async_pipe.dependence.distance import LoopIndex
+from mlir_async_pipe.dependence.distance import EVERY, Distances, LoopIndex
+from mlir_async_pipe.dependence.memory_dependences import are_ordered
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.analysis import Analysis
@@ -63,9 +65,16 @@ def barrier_pairs(
     pairs: dict[BarrierPair, None] = {}
     for a in shared:
         for b in shared:
-            if not (a.writes or b.writes):
+            ordered = are_ordered(a, b)
+            touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
+            if not (touch or ordered):
                 continue
-            for distance in _conflicts(a, b, units, index, private, versions):
+            distances = (
+                _following(EVERY, _first(a, b))
+                if ordered
+                else _conflicts(a, b, units, index, private, versions)
+            )
+            for distance in distances:
                 if _separated(textual[a.top], textual[b.top], distance, barriers):
                     pair = _pair(a, b, distance, units)
                     if pair is not None:
@@ -78,13 +87,13 @@ def threads_share_tiles(analysis: Analysis) -> bool:
     """Whether different threads may touch one element of workgroup memory, or of memory that is
     not known: else no barrier of the input is needed for that."""
     shared = _without_owned(analysis.regions, analysis)
-    return any(r.root is None or r.root.space == "workgroup" for r in shared)
+    return any(r.opaque or (r.root and r.root.space == "workgroup") for r in shared)
 
 
 def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
     """Those regions of which different threads may touch one element."""
     block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private
-    if block is None or any(region.root is None for region in regions):
+    if block is None or any(region.opaque for region in regions):
         return regions
     of_root: dict[Any, list[Region]] = {}
     for region in regions:
@@ -110,16 +119,25 @@ def _conflicts(
     distances = index.distances(a, b, same_thread=False)
     if distances is None:
         return []
-    first = 0 if a.position < b.position and a.top != b.top else 1
+    first = _first(a, b)
     if a.root is not None and a.root.identity in private:
         # Inside one version only the same iteration meets; then the next ones that have the slot.
         same = [0] if first == 0 and distances.smallest(0) == 0 else []
         first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
         turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
         return [*same, *(d for d in turn if d)]
+    return _following(distances, first)
+
+
+def _first(a: Region, b: Region) -> int:
+    return 0 if a.position < b.position and a.top != b.top else 1
+
+
+def _following(distances: Distances, first: int) -> list[int]:
+    """The first distances from `first` on. Three in a row are enough: from two iterations on, a body
+    with a barrier has one between."""
     found: list[int] = []
     following = distances.smallest(first)
-    # Three in a row are enough: from two iterations on, a body with a barrier has one between.
     while following is not None and len(found) < 3:
         found.append(following)
         following = distances.smallest(following + 1)
@@ -167,18 +185,23 @@ def _boundary(
     before: set[Space] = set()
     behind: set[Space] = set()
     repeated = any(above.name in LOOP_OPS for above in ancestors(loop))
+    ordered_before, ordered_after = around.orders_outside(loop)
     for region in shared:
         place = textual[region.top]
         leading, trailing = min(barriers) <= place, place <= max(barriers)
-        if region.root is None:
+        own: set[Space] = {"global", "workgroup"} if region.root is None else {region.root.space}
+        if region.order.orders:
+            earlier, later = around.spaces_outside(loop)
+        elif region.root is None:
             continue
-        earlier, later = around.conflicts_outside(
-            loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
-        )
-        if leading and earlier:
-            before |= earlier | {region.root.space}
-        if trailing and later:
-            behind |= later | {region.root.space}
-        if repeated and region.writes and (leading or trailing):
-            behind.add(region.root.space)
+        else:
+            earlier, later = around.conflicts_outside(
+                loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
+            )
+        if leading and (earlier or ordered_before):
+            before |= earlier | own
+        if trailing and (later or ordered_after):
+            behind |= later | own
+        if repeated and (region.writes or region.order.orders) and (leading or trailing):
+            behind |= own
     return Boundary(frozenset(before - {"private"}), frozenset(behind - {"private"}))

@@ -26,7 +26,7 @@ from mlir_async_pipe.loops.transactions import Transaction, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, flag_order, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
@@ -63,6 +63,15 @@ def check_independent(
     copies = [copy for transaction in transactions for copy in transaction.copies]
     parts = _overtaken(loop, outer, ready, copies) if by_others else _inside(loop, (loop,), copies)
     for part in parts:
+        for op in (op for top in part.ops for op in _ordering(top)):
+            if op not in meetings:
+                raise PipelineError(
+                    f"cannot pipeline: '{op.name}' orders memory for other threads, and a tensor "
+                    "copy of a later iteration would run before it",
+                    code="memory-order",
+                    at=op,
+                    notes=(("the copy", transactions[0].copies[0]),),
+                )
         if part.vouched:
             continue
         for op in (op for top in part.ops for op in _writers(top)):
@@ -117,6 +126,12 @@ def _inside(
     last = max(number for number, op in enumerate(body) if op in copying)
     yield _Overtaken(body[: last + 1], ())
     yield _Overtaken([loop], loops)
+
+
+@remembered
+def _ordering(top: Operation) -> list[Operation]:
+    """What nothing moves above, of an op and all in it."""
+    return [op for op in walk(top) if flag_order(op).acquire]
 
 
 @remembered

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.dependence.memory_dependences import Dependence
+from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.plan.privatisation import Obstacle
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import GIVEN, Root
+from mlir_async_pipe.vocabulary.memory_order import EVERYTHING
 from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 
@@ -58,6 +60,8 @@ def check_memory(
             continue
         if source.position == target.position and dependence.distance == 0:
             continue
+        if dependence.kind == "order":
+            raise _order_error(dependence, source, target)
         raise _memory_error(dependence, source, target, unproven)
 
 
@@ -68,15 +72,52 @@ APART = (
 _VERB = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("writes", "writes")}
 
 
+def _order_error(dependence: Dependence, source: Unit, target: Unit) -> PipelineError:
+    first, second = dependence.source, dependence.target
+    ordering, other = (first, second) if first.order.orders else (second, first)
+    notes: list[tuple[str, Any]] = [
+        (f"'{ordering.op.name}' {_order_of(ordering)} for other threads", ordering.op)
+    ]
+    if ordering is first and first.order.acquire and other.root is not None:
+        notes.append((ORDER_ADVICE, other.root.value))
+    return PipelineError(
+        f"cannot pipeline: '{second.op.name}' in stage {target.stage} would run before "
+        f"'{first.op.name}' in stage {source.stage}, {_when(dependence)}, and other threads may rely "
+        "on their order",
+        code="memory-order",
+        at=second.op,
+        notes=tuple(notes),
+    )
+
+
+ORDER_ADVICE = (
+    "mark this memory `async_pipe.independent` (as an argument, also `llvm.noalias` with "
+    "`llvm.readonly`) if no other thread writes it while the kernel runs"
+)
+
+
+def _order_of(region: Region) -> str:
+    order = region.order
+    if region.access is None and order == EVERYTHING:
+        return "may order any memory"
+    if order.acquire and order.release:
+        return "orders what is before it and what is after it"
+    if order.orders:
+        return "acquires: what is after it stays" if order.acquire else "releases what is before it"
+    return "is volatile or atomic, and keeps its place among such accesses"
+
+
+def _when(dependence: Dependence) -> str:
+    distance = dependence.distance
+    many = "iteration" if distance == 1 else "iterations"
+    return "in the same iteration" if distance == 0 else f"{distance} {many} before"
+
+
 def _memory_error(
     dependence: Dependence, source: Unit, target: Unit, unproven: dict[Any, Obstacle]
 ) -> PipelineError:
     does, did = _VERB[dependence.kind]
-    when = (
-        "in the same iteration"
-        if dependence.distance == 0
-        else f"{dependence.distance} iterations before"
-    )
+    when = _when(dependence)
     root = dependence.source.root
     obstacle = None if root is None else unproven.get(root.identity)
     if obstacle is not None and root is not None:

@@ -8,7 +8,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.loops.annotations import ROLES
 from mlir_async_pipe.session.diagnostics import PipelineError
 
-Code = Literal["roles-unsupported", "roles-values", "roles-block"]
+Code = Literal["roles-unsupported", "roles-values", "roles-block", "memory-order"]
 
 
 def refuse(why: str, at: Operation, loop: Operation, *, code: Code, advice: str = "") -> NoReturn:

@@ -38,10 +38,11 @@ from mlir_async_pipe.loops.transactions import Transaction, operand_number, use_
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import accesses, is_barrier, is_pure
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 
 GROUPS = 2
@@ -89,6 +90,13 @@ def plan_turns(
     parts = {op for t in transactions for op in t.ops}
     for op in (inner for top in own for inner in walk(top)):
         _check_mbarriers(op, parts, loop)
+        if flag_order(op) != UNORDERED:
+            refuse(
+                f"'{op.name}' orders memory for other threads, and tiles of two groups are not in order",
+                op,
+                loop,
+                code="memory-order",
+            )
     if names.INDEPENDENT not in around.attributes:
         _check_reads(own, loop)
     _check_thread_values(moved, loop)

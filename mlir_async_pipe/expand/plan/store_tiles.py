@@ -34,7 +34,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import ROWS, Access, accesses, operand_groups, row_of
+from mlir_async_pipe.vocabulary import ROWS, Access, accesses, flag_order, operand_groups, row_of
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
@@ -63,6 +63,10 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     buffers that cannot have versions raise)."""
     stores, commit, wait = _group(loop)
     _check_around(loop, wait)
+    telling = next((op for op in walk(loop) if flag_order(op).release), None)
+    if telling is not None:
+        why = f"'{telling.name}' tells other threads that what comes before it is over"
+        raise _refused(why, telling, loop)
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
     buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)

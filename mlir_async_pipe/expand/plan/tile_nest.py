@@ -24,7 +24,8 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import flag_order, row_of
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def _obstacle(nest: Nest) -> str:
         if is_statement(op) or is_synchronisation(op):
             return f"'{op.name}' before the inner loop is not pure"
     for op in (part for top in nest.behind for part in walk(top)):
+        if flag_order(op) != UNORDERED:
+            return f"'{op.name}' after the inner loop orders memory for other threads"
         row = row_of(op)
         if row is not None and (row.commits or row.wait or row.asynchronous(op)):
             return f"'{op.name}' stands after the inner loop"

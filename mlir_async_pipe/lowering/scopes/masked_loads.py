@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.lowering.scopes.transfers import in_bounds, moves_row
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import accesses, is_pure, operand_groups, row_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, operand_groups, order_of, row_of
 from mlir_async_pipe.vocabulary.extents import shape_of
 
 SYNC_FALLBACK = "sync-fallback"
@@ -93,6 +93,8 @@ def loaded_value(store: Operation) -> LoadedValue | NotLoaded:
     while (op := defining_op(value)) is not None:
         if len(users(value)) > 1:
             return NotLoaded(f"the value that '{op.name}' gives has another use", op)
+        if order_of(op).strong:
+            return NotLoaded(f"'{op.name}' is volatile or atomic", op)
         if op.name in _LOADS:
             guarded = _reaches(op.block, store) and not through
             if not guarded and op.block != store.block and not _is_then(op.block, through):

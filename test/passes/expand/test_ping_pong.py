@@ -423,6 +423,12 @@ REFUSALS = [
         "may read what the tile of the other group writes",
     ),
     Refusal(
+        "memory-order",
+        "scf.yield %r#1 : i1",
+        "llvm.fence release\nscf.yield %r#1 : i1",
+        "'llvm.fence' orders memory for other threads",
+    ),
+    Refusal(
         "roles-values",
         "scf.yield %r#1 : i1",
         "%tile_end = arith.addi %r#0, %i1 : index\nmemref.store %zero, %out[%tile_end, %t] : "

@@ -62,15 +62,28 @@ def test_a_hint_hinders_nothing_and_stays(hint):
 
 
 @pytest.mark.parametrize(
-    "op, why",
+    "op, code, why",
     [
-        ("nvvm.memory.barrier <gpu>", "it orders memory accesses of its own thread"),
-        ("%q = gpu.all_reduce add %one {} : (f32) -> f32", "it sums over the block"),
-        ("amdgpu.memory_counter_wait load(0)", "it waits for a hardware counter"),
+        (
+            "%q = gpu.all_reduce add %one {} : (f32) -> f32",
+            "memory-order",
+            "it sums over the block",
+        ),
+        (
+            "amdgpu.memory_counter_wait load(0)",
+            "unproven-independence",
+            "it waits for a hardware counter",
+        ),
     ],
 )
-def test_an_opaque_op_is_refused_with_the_reason_why_it_is_opaque(op, why):
+def test_an_opaque_op_is_refused_with_the_reason_why_it_is_opaque(op, code, why):
     with new_context(), pytest.raises(PipelineError) as error:
         pipeline(ir.Module.parse(KERNEL.replace("BETWEEN", op)))
-    assert error.value.code == "unproven-independence"
+    assert error.value.code == code
     assert any(why in note.message for note in error.value.diagnostic.notes)
+
+
+def test_nothing_moves_over_a_fence_for_other_threads():
+    with new_context(), pytest.raises(PipelineError) as error:
+        pipeline(ir.Module.parse(KERNEL.replace("BETWEEN", "nvvm.memory.barrier <gpu>")))
+    assert error.value.code == "memory-order"

@@ -332,6 +332,10 @@ REFUSED = {
         (re.escape(BOTH), f"{BOTH}\nmemref.store %value, %o[%t] : memref<64xf32, WG>"),
         "in another order",
     ),
+    "told by a flag": (
+        (re.escape(BOTH), f"{BOTH}\nllvm.fence release"),
+        "'llvm.fence' tells other threads",
+    ),
     "no barrier": ((re.escape(BOTH), WAIT), "no barrier stands between its wait"),
     "elsewhere each time": (
         (r"%o\[%t\]", "%o[%other]"),

@@ -18,7 +18,7 @@ from mlir_async_pipe.vocabulary.pure_ops import agreement, is_harmless
 
 
 def op(name: str) -> SimpleNamespace:
-    return SimpleNamespace(name=name)
+    return SimpleNamespace(name=name, attributes={}, operands=(), results=())
 
 
 @pytest.mark.parametrize("name", [*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, *OPERATORS])

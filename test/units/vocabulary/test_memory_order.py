@@ -30,7 +30,7 @@ ROWS = {
     ),
     "%x = llvm.load %p atomic seq_cst {alignment = 4 : i64} : !llvm.ptr<1> -> i32": (
         True,
-        True,
+        False,
         True,
         "system",
     ),
@@ -39,6 +39,12 @@ ROWS = {
         True,
         True,
         "block",
+    ),
+    "llvm.store %v, %p atomic seq_cst {alignment = 4 : i64} : i32, !llvm.ptr<1>": (
+        False,
+        True,
+        True,
+        "system",
     ),
     "llvm.store volatile %v, %p : i32, !llvm.ptr<1>": (False, False, True, None),
     "llvm.store %v, %p : i32, !llvm.ptr<1>": (False, False, False, None),
