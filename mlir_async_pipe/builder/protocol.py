@@ -40,6 +40,8 @@ class Protocol:
         # Slots taken less slots released since the steps came to stand in this block.
         self._block: Any = None
         self._taken = 0
+        self._produced_here = 0
+        self._consumed = 0
 
     def may_have_buffer(self) -> None:
         """Raises UsageError (buffer-too-late) once the memory of the slots is made."""
@@ -66,6 +68,7 @@ class Protocol:
                 advice="consume one first, or take more depth",
             )
         self._produced += 1
+        self._produced_here += 1
         self._taken += 1
         self._open.append(("produce", caller()))
 
@@ -75,13 +78,21 @@ class Protocol:
         for role, place in self._open:
             if role == "produce":
                 raise _still_open("a slot is consumed", place)
-        if self._produced == 0 and not self._apart:
+        self._come_to_block()
+        self._consumed += 1
+        # Each execution of this block produces as many as stand in it, if none stands elsewhere.
+        elsewhere = self._produced - self._produced_here
+        if self._consumed > self._produced_here and not elsewhere and not self._apart:
+            many = self._produced_here
             raise misuse(
-                "a slot is consumed, and none was produced before",
+                "a slot is consumed, and none was produced before"
+                if not many
+                else f"slot number {many + 1} is consumed, and only {many} "
+                + ("was" if many == 1 else "were")
+                + " produced before",
                 code="consume-without-produce",
                 advice="with pipe.produce() as slot: … comes first, in the order of the text",
             )
-        self._come_to_block()
         self._taken -= 1
         self._open.append(("consume", caller()))
 
@@ -154,6 +165,7 @@ class Protocol:
         block = ir.InsertionPoint.current.block
         if self._block is None or self._block != block:
             self._block, self._taken = block, 0
+            self._produced_here = self._consumed = 0
         self._taken = max(self._taken, 0)
 
 

@@ -22,11 +22,12 @@ from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 
 class _Waited(NamedTuple):
-    """A wait for groups of `queue`: its form, the count that it was `given`, the value number
+    """A wait for groups of `queue`, of which it takes one of the abstract queue `own`: its form, the count that it was `given`, the value number
     of one that is an operand, the tokens that say one (None: they do not), whether sources only
     are known to be reusable, its number."""
 
     queue: str
+    own: str
     form: str
     given: int | None
     counted: int | None
@@ -57,13 +58,17 @@ class Groups:
             pending = pending._replace(open=self._joined(pending.open, (issue,)))
         state.queues[queue] = pending
 
-    def commit(self, results: tuple[int, ...], queue: str | None, state: State) -> None:
-        """The open group becomes the youngest one; `results` are its token."""
+    def commit(self, results: tuple[int, ...], queue: str | None, own: str, state: State) -> None:
+        """The open group becomes the youngest one, of the abstract queue `own`; `results` are its
+        token."""
         if queue is None:
             state.tainted = True
             return
         pending = state.queues.get(queue, Pending())
-        state.queues[queue] = self._pushed(pending, pending.open)._replace(open=())
+        state.queues[queue] = self._pushed(pending, pending.open, own)._replace(open=())
+        if any(len(ages) > self.sites.largest_wait for _, ages in state.queues[queue].untaken):
+            # Which group the next consumer_wait takes is not remembered for longer.
+            state.tainted = True
         for number, value in state.env.items():
             if isinstance(value, Token) and value.queue == queue:
                 # Older groups are not told apart: such a token promises nothing any more.
@@ -72,7 +77,7 @@ class Groups:
         for result in results:
             state.env[result] = Token(queue, 0)
 
-    def _pushed(self, pending: Pending, group: Group) -> Pending:
+    def _pushed(self, pending: Pending, group: Group, own: str = "") -> Pending:
         groups = (group, *pending.groups)
         limit = self.sites.largest_wait + 1
         if len(groups) > limit:
@@ -84,8 +89,16 @@ class Groups:
         return pending._replace(
             groups=groups,
             since=min(pending.since + 1, limit) if pending.wait is not None else 0,
-            unconsumed=min(pending.unconsumed + 1, limit),
+            untaken=self._untaken(pending, own),
         )
+
+    def _untaken(self, pending: Pending, own: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The groups that nobody took, after one more of the abstract queue `own`."""
+        limit = self.sites.largest_wait + 1
+        older = {name: tuple(min(age + 1, limit) for age in a) for name, a in pending.untaken}
+        if own in self.sites.taken_queues:
+            older[own] = (*older.get(own, ()), 0)[-limit:]
+        return tuple(sorted(older.items()))
 
     def _joined(self, old: Group, young: Group) -> Group:
         """Both, where what is there more often than any wait counts is forgotten: else a loop without
@@ -112,6 +125,7 @@ class Groups:
         counted = None if operand is None else self.values.flow.number(run.frame, operand)
         waited = _Waited(
             queue,
+            self.sites.own_queue(run.op),
             row.wait.form,
             given,
             counted,
@@ -131,11 +145,11 @@ class Groups:
         if waited.read_only:
             left = tuple(self._without_reads(group) for group in retired)
             retired = ()
-        unconsumed = pending.unconsumed
+        untaken = pending.untaken
         if waited.form == "next":
-            unconsumed = max(0, unconsumed - 1)
+            untaken = tuple((n, ages[n == waited.own :]) for n, ages in untaken)
         state.queues[waited.queue] = pending._replace(
-            groups=(*kept, *left), wait=waited.number, since=0, unconsumed=unconsumed
+            groups=(*kept, *left), wait=waited.number, since=0, untaken=untaken
         )
         self._retire(state, [issue for group in retired for issue in group], waited.number)
 
@@ -144,7 +158,7 @@ class Groups:
         if waited.given is not None:
             return max(waited.given, 0)
         if waited.form == "next":
-            return max(pending.unconsumed - 1, 0)
+            return next(iter(dict(pending.untaken).get(waited.own, ())), 0)
         if waited.form == "count":
             return None
         if waited.counted is not None:

@@ -132,7 +132,9 @@ class Effects:
             if row.asynchronous(op):
                 parts += [own(partial(self._against_itself, accessed, v)) for v in run.variables]
         if row.commits == "group":
-            parts.append(own(partial(self.groups.commit, run.results, queue)))
+            parts.append(
+                own(partial(self.groups.commit, run.results, queue, self.sites.own_queue(op)))
+            )
         if row.wait is not None:
             parts.append(own(self.groups.wait_of(run, row, queue)))
         if row.barrier is not None:

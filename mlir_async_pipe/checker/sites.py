@@ -61,6 +61,8 @@ class Sites:
     sites: list[Site] = field(default_factory=list)
     ops: list[Any] = field(default_factory=list)
     largest_wait: int = 0
+    # The abstract queues of which a wait takes groups without saying how many stay.
+    taken_queues: set[str] = field(default_factory=set)
     function_queues: frozenset[str] = frozenset(
         name for name, queue in PHYSICAL_QUEUES.items() if queue.scope == "function"
     )
@@ -92,6 +94,8 @@ class Sites:
             wanted = 1 if given is None else given + 1
             if row.wait.form != "count" and given is None:
                 wanted = TOKEN_AGES
+            if row.wait.form == "next" and given is None:
+                self.taken_queues.add(self.own_queue(op))
             self.largest_wait = min(max(self.largest_wait, wanted), LARGEST_TRACKED_WAIT)
         numbers = []
         scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
@@ -255,6 +259,11 @@ class Sites:
         if self.is_abstract(op) and self.chip is not None and self.chip.copy_queue is not None:
             return self.chip.copy_queue.name
         return queue.name
+
+    def own_queue(self, op: Any) -> str:
+        """The abstract queue of an op, "" if it has none."""
+        queue = queue_of(op) if self.is_abstract(op) else None
+        return "" if queue is None else queue.name
 
     def is_abstract(self, op: Any) -> bool:
         """Whether the op belongs to the abstract vocabulary."""

@@ -69,14 +69,15 @@ class Pending(NamedTuple):
 
     `open` was issued and not committed; `groups` are committed, youngest first. `wait` is
     the number of the last wait op on this path (None: none yet), `since` the groups
-    committed after it. `unconsumed` counts groups that no consumer_wait has taken.
+    committed after it. `untaken`: of abstract queues whose consumer_wait have no count, how many
+    groups are younger than each that none has taken, the oldest first.
     """
 
     open: Group = ()
     groups: tuple[Group, ...] = ()
     wait: int | None = None
     since: int = 0
-    unconsumed: int = 0
+    untaken: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class Passed(NamedTuple):

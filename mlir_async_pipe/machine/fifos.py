@@ -132,8 +132,8 @@ class Marks:
 class Fifo:
     """One queue of one unit of threads.
 
-    For each lane: `issued` ops, the ordinals up to which ops are `covered` by waits, are `read` and
-    `committed`, and the slots `taken`, `acquired` and `released` of the producer/consumer form.
+    For each lane: `issued` ops, and the ordinals up to which ops are `covered` by waits, are `read`
+    and `committed`.
     """
 
     queue: Queue
@@ -142,10 +142,30 @@ class Fifo:
     read: Array
     committed: Array
     thread_marks: Marks
+    pending: list[AsyncOp] = field(default_factory=list)
+
+
+@dataclass
+class Handed:
+    """An abstract queue of one unit of threads, whose groups share a FIFO with those of others.
+
+    `groups` has the numbers that its groups have there; for each lane: how many of them are `taken`,
+    and the slots `acquired` and `released`.
+    """
+
+    groups: Marks
     taken: Array
     acquired: Array
     released: Array
-    pending: list[AsyncOp] = field(default_factory=list)
+
+    def oldest(self, active: Array) -> tuple[Array, Array]:
+        """The number of the oldest group not taken, and whether there is one, in each lane; the
+        active lanes take it."""
+        there = self.taken < self.groups.count
+        lanes = np.arange(len(active))
+        number = self.groups.ordinals[np.where(there, self.taken, 0), lanes]
+        self.taken = self.taken + active
+        return number, there
 
 
 class Queues:
@@ -160,6 +180,7 @@ class Queues:
         self.detector = detector
         self.policy = policy
         self.fifos: dict[str, Fifo] = {}
+        self._handed: dict[str, Handed] = {}
         # Copies of the whole block that complete on mbarriers, None if the program has none.
         self.mbarriers: Any = None
         self._serial = 0
@@ -170,9 +191,14 @@ class Queues:
         if found is None:
             none = np.full(self.width, -1)
             zero = np.zeros(self.width, np.int64)
-            found = Fifo(queue, zero, none, none, none, Marks(self.width), zero, zero, zero)
+            found = Fifo(queue, zero, none, none, none, Marks(self.width))
             self.fifos[queue.name] = found
         return found
+
+    def handed(self, queue: Queue) -> Handed:
+        """What is handed on through an abstract queue, made on first use."""
+        zero = np.zeros(self.width, np.int64)
+        return self._handed.setdefault(queue.name, Handed(Marks(self.width), zero, zero, zero))
 
     def issue(self, operation: AsyncOp) -> None:
         """Start an async op; its ordinal is set here."""

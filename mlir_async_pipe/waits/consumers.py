@@ -2,45 +2,49 @@
 
     count = producer head - consumer head, the minimum over all paths
 
-Each consumer_wait takes the oldest group that none took before, so after the m-th one the
-groups younger than number m may stay in flight: groups committed minus groups taken. In the
-same way slots acquired minus slots released must never exceed the `depth` of an acquire.
+Each consumer_wait takes the oldest group of its queue that none took before, so after the m-th one
+the groups younger than number m may stay in flight: groups committed minus groups taken. Where the
+target's FIFO has groups of other queues too, those among them are counted by `younger_groups`. In
+the same way slots acquired minus slots released must never exceed the `depth` of an acquire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import field
 from functools import partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
+from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, balance, is_reached
 from mlir_async_pipe.waits.balance_path import Paths
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
 from mlir_async_pipe.waits.witnesses.trail import Places
+from mlir_async_pipe.waits.younger_groups import MOST_HELD, UNIT, Worth, YoungerGroups
 
 
-def consumer_records(analysis: Analysis) -> list[tuple[Item, WaitRecord]]:
-    """The count of every consumer_wait of a module."""
+def consumer_records(analysis: Analysis, session: Session) -> list[tuple[Item, WaitRecord]]:
+    """The count of every consumer_wait of a module. Keeps an error for each that takes a group before
+    there is one, a warning where it does so on some paths only."""
     waits = [item for item in analysis.graph.waits if takes_next(item)]
     found: dict[Item, WaitRecord] = {}
-    for queue in dict.fromkeys(item.queue for item in waits):
-        mine = [item for item in waits if item.queue == queue]
+    for queue in dict.fromkeys(queue_of(item.op) for item in waits):
+        mine = [item for item in waits if queue_of(item.op) == queue]
         if queue is None:
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
+        handed = _Handed(analysis, queue, mine)
         places: Places = {}
-        heads = _heads(analysis, queue, mine)
-        paths = Paths(heads, places)
-        for item in filter(partial(is_reached, heads), mine):
-            least = heads.after(item)
-            reason = "exact" if least >= 0 else "consumer-ahead"
-            found[item] = _record(item, least, reason, paths.to(item))
+        paths = Paths(handed.heads, places)
+        for item in filter(partial(is_reached, handed.heads), mine):
+            found[item] = handed.record(item, paths)
+            handed.tell(item, found[item], session)
     return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
 
 
@@ -49,23 +53,102 @@ def takes_next(item: Item) -> bool:
     return item.rule is not None and item.rule.form == "next"
 
 
-def _heads(analysis: Analysis, queue: Queue, waits: list[Item]) -> Balance:
-    """Producer head minus consumer head after each wait, the least over all paths."""
-    commits = {item for item in analysis.graph.commits if item.queue == queue}
-    takes = set(waits)
-    graph = analysis.graph
-    # An indirect call may be one of any function here; other modules know nothing of the queue.
-    indirect = {call for call in graph.calls if callee_name(call.op) is None}
-    taking = graph.with_callers(map(graph.root_of, [*waits, *indirect]))
+@dataclass
+class _Handed:
+    """One abstract queue of a module: its `waits`, and what is committed and taken on the way to them.
+    `heads`: producer head minus consumer head, the least over all paths."""
 
-    def weight(item: Item) -> int:
-        if item.kind == "call":
+    analysis: Analysis
+    queue: Queue
+    waits: list[Item]
+    heads: Balance = field(init=False)
+    _most: Balance | None = None
+    _younger: Solver[Worth] | None = None
+
+    def __post_init__(self) -> None:
+        graph = self.analysis.graph
+        fifo = self.waits[0].queue
+        self._own = frozenset(i for i in graph.commits if queue_of(i.op) == self.queue)
+        on_fifo = frozenset(i for i in graph.commits if i.queue is fifo and i.queue is not None)
+        takes = (item for item in graph.waits if takes_next(item) and item.queue is None)
+        # An indirect call may be one of any function here; other modules know nothing of the queue.
+        indirect = {call for call in graph.calls if callee_name(call.op) is None}
+        taking = graph.with_callers(map(graph.root_of, [*self.waits, *indirect]))
+        calls = [c for c in graph.calls if c in indirect or c.callee in taking]
+        self._may_take = frozenset([*takes, *calls])
+        self._items = [*self._own, *self.waits, *self._may_take]
+        self.heads = balance(self.analysis.conditions, self._items, self._weight)
+        if on_fifo - self._own:
+            self._younger = self._solve(on_fifo - self._own)
+
+    def _weight(self, item: Item) -> int:
+        if item in self._may_take:
             # A callee that takes groups may take any number of them.
-            return UNBOUNDED if item in indirect or item.callee in taking else 0
-        return (item in commits) - (item in takes)
+            return UNBOUNDED if item.kind == "call" else -1
+        return 1 if item in self._own else -1 if item in self.waits else 0
 
-    items: Iterable[Item] = [*commits, *waits, *graph.calls]
-    return balance(analysis.conditions, items, weight)
+    def _solve(self, others: frozenset[Item]) -> Solver[Worth]:
+        """The same with the groups of other queues on the FIFO."""
+        conditions, most = self.analysis.conditions, self.most
+        held = [-most.after(item) for item in self._own if is_reached(most, item)]
+        domain = YoungerGroups(
+            self._own,
+            others,
+            frozenset(self.waits),
+            self._may_take,
+            min(MOST_HELD, max(held, default=0)),
+        )
+        return Solver(conditions, [*self._items, *others], domain, lambda root: UNIT)
+
+    @property
+    def most(self) -> Balance:
+        """Consumer head minus producer head, the least over all paths."""
+        if self._most is None:
+            self._most = balance(
+                self.analysis.conditions, self._items, lambda item: -self._weight(item)
+            )
+        return self._most
+
+    def tell(self, item: Item, record: WaitRecord, session: Session) -> None:
+        """Keep an error, or a warning, of a wait that is ahead of its commits."""
+        if record.reason != "consumer-ahead" or self._may_take:
+            return
+        what = "a group is taken here before it is committed: the slot was never filled"
+        code, notes = "consumer-ahead", tuple((s.what, s.place) for s in record.witness)
+        if not self._is_surely_ahead(item):
+            session.diagnostics.warning(f"on some path {what}", code=code, at=item.op, notes=notes)
+            return
+        advice = "commit it before, on every path"
+        session.diagnostics.error(
+            CountError(what, code=code, at=item.op, notes=notes, advice=advice)
+        )
+
+    def _is_surely_ahead(self, item: Item) -> bool:
+        """Whether some execution is ahead, whatever the conditions: it is on all paths to the wait, or
+        all of the iterations around it together are."""
+        most = self.most
+        while is_reached(most, item) and most.after(item) <= 0:
+            assert item.node is not None
+            item = item.node.frame.item
+            if item.kind != "nested" or item.is_root or item.trips is None:
+                return False
+        return is_reached(most, item)
+
+    def record(self, item: Item, paths: Paths) -> WaitRecord:
+        """The count of one wait that paths reach."""
+        least = self.heads.after(item)
+        if least < 0:
+            return _record(item, least, "consumer-ahead", paths.to(item))
+        steps = paths.to(item)
+        if self._younger is None:
+            return _record(item, least, "exact", steps)
+        domain = self._younger.domain
+        assert isinstance(domain, YoungerGroups)
+        count = max(least, domain.after_take(self._younger.after(item)))
+        if count > least:
+            what = "groups of other queues are younger than the one that is taken"
+            steps += (WitnessStep(what, Place.of(item.op), count - least),)
+        return _record(item, count, "exact", steps)
 
 
 def _record(
@@ -79,8 +162,8 @@ def _record(
 
 def check_depths(analysis: Analysis, session: Session) -> None:
     """Keep an error for each acquire that may ask for more slots than its queue has."""
-    for queue in dict.fromkeys(item.queue for item in analysis.graph.slots):
-        mine = [item for item in analysis.graph.slots if item.queue == queue]
+    for queue in dict.fromkeys(queue_of(item.op) for item in analysis.graph.slots):
+        mine = [item for item in analysis.graph.slots if queue_of(item.op) == queue]
 
         # The largest sum is the least one of the opposite weights.
         slots = balance(analysis.conditions, mine, lambda item: -_slots(item))

@@ -62,7 +62,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
     analysis = Analysis(module_op.operation, target)
     counted = analysis.count()
     with_operands = waits_with_count_operands(analysis.with_numbers)
-    taken = consumer_records(analysis)
+    taken = consumer_records(analysis, session)
     check_depths(analysis, session)
     stays = options.check or options.keep_given
     # Others get counts of ours.

@@ -191,10 +191,13 @@ def refuse_in_scope(unit: Unit, site: Site) -> None:
         )
 
 
-def commit(unit: Unit, site: Site, queue: Queue) -> Token:
-    """Make a group of all that was issued since the last commit."""
+def commit(unit: Unit, site: Site, queue: Queue, own: Queue | None = None) -> Token:
+    """Make a group of all that was issued since the last commit; it is one of the abstract queue
+    `own`."""
     refuse_in_scope(unit, site)
     number = unit.queues.commit(queue, unit.active(), unit.marks(queue))
+    if own is not None:
+        unit.queues.handed(own).groups.push(unit.active(), number)
     trace = unit.launch.trace_of(unit)
     if trace is not None:
         group = int(number[0])
@@ -252,8 +255,8 @@ def log_wait(unit: Unit, site: Site, queue: Queue, left: int, tokens: tuple[Toke
 )
 def physical_commit(site: Site) -> Execute:
     """A commit; one with a token gives the group that it makes."""
-    queue = site.queue()
-    return lambda unit, *operands: commit(unit, site, queue)
+    queue, own = site.queue(), site.own_queue()
+    return lambda unit, *operands: commit(unit, site, queue, own)
 
 
 @semantics(

@@ -136,20 +136,20 @@ def wait_queue(site: Site) -> Execute:
 
 @semantics("async_pipe.consumer_wait")
 def consumer_wait(site: Site) -> Execute:
-    """Wait for the oldest group that this consumer has not taken yet."""
-    queue = site.queue()
+    """Wait for the oldest group of its queue that was not taken yet, and for all that are older on
+    the FIFO."""
+    queue, own = site.queue(), site.own_queue()
     given = site.integer("count")
+    assert own is not None
 
     def execute(unit: Unit) -> None:
-        fifo = unit.queues.fifo(queue)
         active = unit.active()
-        committed = unit.marks(queue).count
-        if (fifo.taken >= committed)[active].any():
+        number, there = unit.queues.handed(own).oldest(active)
+        if not there[active].all():
             unit.launch.detector.report("wait-before-commit", site.number)
-        exact = np.maximum(committed - 1 - fifo.taken, 0)
+        exact = np.where(there, unit.marks(queue).count - 1 - number, 0)
         left = exact if given is None else np.array([given])
         unit.launch.waits.add(site, queue.name, int(left[0]), exact[active])
-        fifo.taken = fifo.taken + active
         wait_groups(unit, site, queue, lanes_of(left, unit.width))
 
     return execute
@@ -158,14 +158,14 @@ def consumer_wait(site: Site) -> Execute:
 @semantics("async_pipe.producer_acquire")
 def producer_acquire(site: Site) -> Execute:
     """Take a free slot; taking more than `depth` would wait for ever."""
-    queue = site.queue()
+    queue = site.own_queue() or site.queue()
     depth = site.integer("depth")
 
     def execute(unit: Unit) -> None:
-        fifo = unit.queues.fifo(queue)
+        handed = unit.queues.handed(queue)
         active = unit.active()
-        fifo.acquired = fifo.acquired + active
-        if depth is not None and ((fifo.acquired - fifo.released) > depth)[active].any():
+        handed.acquired = handed.acquired + active
+        if depth is not None and ((handed.acquired - handed.released) > depth)[active].any():
             unit.launch.detector.report("queue-overflow", site.number)
 
     return execute
@@ -174,10 +174,10 @@ def producer_acquire(site: Site) -> Execute:
 @semantics("async_pipe.consumer_release")
 def consumer_release(site: Site) -> Execute:
     """Give the oldest slot taken back."""
-    queue = site.queue()
+    queue = site.own_queue() or site.queue()
 
     def execute(unit: Unit) -> None:
-        fifo = unit.queues.fifo(queue)
-        fifo.released = fifo.released + unit.active()
+        handed = unit.queues.handed(queue)
+        handed.released = handed.released + unit.active()
 
     return execute

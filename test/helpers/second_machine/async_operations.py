@@ -31,6 +31,13 @@ def queue_of(w: Writer, op: Operation) -> str:
     return "async-lds"
 
 
+def own_queue_of(op: Operation) -> str:
+    """The abstract queue by itself, whatever it shares: who takes, takes from this one."""
+    if "queue" not in op.attributes:
+        raise NotJudged("a queue that is no constant")
+    return f"own queue {op.integer('queue')}"
+
+
 def _segments(op: Operation, groups: int) -> list[list[int]]:
     """Operand numbers of each group."""
     found, start = [], 0
@@ -143,12 +150,20 @@ def _gather(w: Writer, op: Operation) -> None:
 
 def _commit(w: Writer, op: Operation) -> None:
     queue = queue_of(w, op)
+    own = own_queue_of(op) if op.name == "async_pipe.commit_queue" else None
+
+    def commit(t: Any, r: list) -> int:
+        number = t.commit(queue)
+        if own is not None:
+            t.fifo(own).groups.append(number)
+        return number
+
     if op.results:
-        put_result(w, op, lambda t, r: t.commit(queue))
+        put_result(w, op, commit)
         return
 
     def put(t: Any, r: list) -> None:
-        t.commit(queue)
+        commit(t, r)
 
     w.emit(put)
 
@@ -189,15 +204,18 @@ def _counter_wait(w: Writer, op: Operation) -> None:
 
 
 def _consumer_wait(w: Writer, op: Operation) -> None:
-    queue, line = queue_of(w, op), op.line
+    queue, own, line = queue_of(w, op), own_queue_of(op), op.line
     given = op.integer("count") if "count" in op.attributes else None
 
     def put(t: Any, r: list) -> None:
-        fifo, committed = t.fifo(queue), len(t.marks(queue))
-        if fifo.taken >= committed:
+        handed, committed = t.fifo(own), len(t.marks(queue))
+        left = 0
+        if handed.taken >= len(handed.groups):
             t.world.shadow.report("wait-before-commit", line)
-        left = max(0, committed - 1 - fifo.taken) if given is None else given
-        fifo.taken += 1
+        else:
+            left = committed - 1 - handed.groups[handed.taken]
+        left = left if given is None else given
+        handed.taken += 1
         t.wait(queue, left)
 
     w.emit(put)
@@ -205,7 +223,7 @@ def _consumer_wait(w: Writer, op: Operation) -> None:
 
 def _slots(change: int) -> Build:
     def build(w: Writer, op: Operation) -> None:
-        queue, line = queue_of(w, op), op.line
+        queue, line = own_queue_of(op), op.line
         depth = op.integer("depth") if "depth" in op.attributes else None
 
         def put(t: Any, r: list) -> None:

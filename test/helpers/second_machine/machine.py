@@ -55,6 +55,7 @@ class Fifo:
     issued: int = 0
     marks: list[int] = field(default_factory=list)
     pending: list[Copy] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
     taken: int = 0
     slots: int = 0
 

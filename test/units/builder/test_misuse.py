@@ -44,6 +44,21 @@ def consume_first(k: Kernel, pipe: Pipeline) -> None:
         pass
 
 
+def consume_twice(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    with pipe.consume():
+        pass
+    with pipe.consume():  # here
+        pass
+
+
+def consume_three_of_two(k: Kernel, pipe: Pipeline) -> None:
+    produced(pipe)
+    produced(pipe)
+    with pipe.consume(), pipe.consume(), pipe.consume():  # here
+        pass
+
+
 def too_many(k: Kernel, pipe: Pipeline) -> None:
     produced(pipe)
     produced(pipe)
@@ -127,6 +142,8 @@ CASES: dict[Callable[[Kernel, Pipeline], None], str] = {
     twice: "slot-open",
     consume_inside: "slot-open",
     consume_first: "consume-without-produce",
+    consume_twice: "consume-without-produce",
+    consume_three_of_two: "consume-without-produce",
     too_many: "depth-exceeded",
     late_buffer: "buffer-too-late",
     late_copy: "slot-closed",
@@ -200,6 +217,78 @@ def test_what_is_found_on_paths_is_at_the_users_line_too() -> None:
     assert caught.value.code == "depth-exceeded"
     assert caught.value.diagnostic.place.file == __file__
     assert caught.value.diagnostic.place.line == line
+
+
+def condition(k: Kernel) -> Any:
+    arith, memref = load("dialects.arith"), load("dialects.memref")
+    several = memref.dim(k.arguments[0], k.number(0))
+    return arith.cmpi(arith.CmpIPredicate.ugt, several, k.number(1))
+
+
+def in_both_branches(k: Kernel, pipe: Pipeline) -> None:
+    """Whichever side runs, the slot that is consumed was not produced."""
+    branch = load("dialects.scf").IfOp(condition(k), has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        produced(pipe)
+        load("dialects.scf").yield_([])
+    with ir.InsertionPoint(branch.else_block):
+        consumed(pipe)
+        load("dialects.scf").yield_([])
+
+
+def in_one_branch(k: Kernel, pipe: Pipeline) -> None:
+    branch = load("dialects.scf").IfOp(condition(k))
+    with ir.InsertionPoint(branch.then_block):
+        produced(pipe)
+        load("dialects.scf").yield_([])
+    consumed(pipe)
+
+
+def in_a_loop(k: Kernel, pipe: Pipeline) -> None:
+    """The second of three iterations finds no slot."""
+    produced(pipe)
+    loop = load("dialects.scf").ForOp(k.number(0), k.number(3), k.number(1))
+    with ir.InsertionPoint(loop.body):
+        consumed(pipe)
+        load("dialects.scf").yield_([])
+
+
+def filled_in_a_loop(k: Kernel, pipe: Pipeline) -> None:
+    loop = load("dialects.scf").ForOp(k.number(0), k.number(2), k.number(1))
+    with ir.InsertionPoint(loop.body):
+        produced(pipe)
+        load("dialects.scf").yield_([])
+    consumed(pipe)
+    consumed(pipe)
+
+
+def consumed(pipe: Pipeline) -> None:
+    with pipe.consume():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("program", "severity"),
+    [
+        (in_both_branches, "error"),
+        (in_one_branch, "warning"),
+        (in_a_loop, "error"),
+        (filled_in_a_loop, ""),
+    ],
+)
+def test_a_slot_that_was_never_filled_is_told_on_paths_too(
+    program: Callable[[Kernel, Pipeline], None], severity: str
+) -> None:
+    with kernel(["memref<?xf32>"]) as k:
+        program(k, pipeline())
+        if severity == "error":
+            with pytest.raises(AsyncPipeError) as caught:
+                mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80")
+            told = [caught.value.diagnostic]
+        else:
+            told = list(mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80").diagnostics)
+    assert [entry.code for entry in told] == ["consumer-ahead"] * bool(severity)
+    assert all(entry.severity == severity and entry.place.file == __file__ for entry in told)
 
 
 def test_a_slot_that_is_all_of_the_memory_may_be_used_again() -> None:

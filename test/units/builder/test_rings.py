@@ -94,6 +94,58 @@ def test_both_forms_are_right_in_every_scope(form: str, scope: Scope, target: st
         np.testing.assert_allclose(done.arrays[1], expected, rtol=1e-5)
 
 
+def sums_of_two_pipelines() -> Any:
+    """Rows of two arrays are added, copied one and two rows ahead by pipelines of their own."""
+    arith, memref, scf = (load(f"dialects.{name}") for name in ("arith", "memref", "scf"))
+    with kernel([f"memref<?x{THREADS}xf32>"] * 3, THREADS) as k:
+        *sources, result = k.arguments
+        pipes = [Pipeline(2, queue=0), Pipeline(3, queue=1)]
+        n, thread = memref.dim(result, k.number(0)), k.thread()
+        mirror = arith.subi(k.number(THREADS - 1), thread)
+
+        def produce(pipe: Pipeline, source: Any, row: Any, when: Any = None) -> None:
+            with pipe.produce(when=when) as slot:
+                copy_tile(source, slot, at=(row, k.number(0)))
+
+        for pipe, source in zip(pipes, sources, strict=True):
+            pipe.buffer(THREADS, "f32")
+            for row in range(pipe.depth - 1):
+                produce(pipe, source, k.number(row))
+        loop = scf.ForOp(k.number(0), n, k.number(1))
+        with ir.InsertionPoint(loop.body):
+            for pipe, source in zip(pipes, sources, strict=True):
+                ahead = arith.addi(loop.induction_variable, k.number(pipe.depth - 1))
+                there = arith.cmpi(arith.CmpIPredicate.ult, ahead, n)
+                produce(pipe, source, ahead, there)
+            with pipes[0].consume() as one:
+                left = memref.load(one, [mirror])
+            with pipes[1].consume() as other:
+                right = memref.load(other, [mirror])
+            memref.store(arith.addf(left, right), result, [loop.induction_variable, thread])
+            scf.yield_([])
+        for pipe in pipes:
+            pipe.tail()
+    return k.module
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_two_pipelines_of_a_kernel_share_the_fifo_of_the_chip(target: str) -> None:
+    """Behind the row that is read first: the other's two of before, and both of this iteration; the
+    first iteration has fewer."""
+    module = sums_of_two_pipelines()
+    report = mlir_async_pipe.pipeline(module, target=target)
+    assert [wait.count for wait in report.of("waits")] == [3, 3]
+    assert [(check.unsafe, check.unknown) for check in report.of("checks")] == [(0, 0)]
+    one, other = np.random.default_rng(0).random((2, 5, THREADS), dtype=np.float32)
+    for completion in COMPLETIONS:
+        arrays = [one, other, np.zeros((5, THREADS), np.float32)]
+        done = machine.run(
+            module, "k", arrays, threads=THREADS, completion=completion, target=target
+        )
+        assert done.races == ()
+        np.testing.assert_allclose(done.arrays[2], (one + other)[:, ::-1], rtol=1e-6)
+
+
 def test_without_barriers_the_checker_says_what_is_missing() -> None:
     with kernel(["memref<64xf32>", "memref<64xf32>"]) as k:
         pipe = Pipeline(2, barriers=False)
