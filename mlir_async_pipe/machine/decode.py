@@ -146,11 +146,6 @@ class Site:
             )
         return queue
 
-    def own_queue(self) -> Queue | None:
-        """The abstract queue of the op, None if it has none."""
-        abstract = self.row is not None and self.row.queue == "attribute"
-        return queue_of(self.op) if abstract else None
-
     def unsupported(self, why: str) -> MachineError:
         """The error for an op, or a form of it, that has no semantics here."""
         return MachineError(

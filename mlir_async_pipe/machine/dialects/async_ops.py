@@ -26,7 +26,7 @@ from mlir_async_pipe.machine.lane_values import (
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.vocabulary import Queue, given_count
+from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
 
 Array = np.ndarray
@@ -181,6 +181,12 @@ def _footprint(
 # Commits and waits ----------------------------------------------------------------------
 
 
+def own_queue(site: Site) -> Queue | None:
+    """The abstract queue of an op, None if it has none."""
+    abstract = site.row is not None and site.row.queue == "attribute"
+    return queue_of(site.op) if abstract else None
+
+
 def refuse_in_scope(unit: Unit, site: Site) -> None:
     """Groups, waits and barriers cannot run at any moment after a scope is issued.
 
@@ -255,7 +261,7 @@ def log_wait(unit: Unit, site: Site, queue: Queue, left: int, tokens: tuple[Toke
 )
 def physical_commit(site: Site) -> Execute:
     """A commit; one with a token gives the group that it makes."""
-    queue, own = site.queue(), site.own_queue()
+    queue, own = site.queue(), own_queue(site)
     return lambda unit, *operands: commit(unit, site, queue, own)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.decode import Region, Site
-from mlir_async_pipe.machine.dialects.async_ops import log_wait, start, wait_groups
+from mlir_async_pipe.machine.dialects.async_ops import log_wait, own_queue, start, wait_groups
 from mlir_async_pipe.machine.engine import Frame, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
@@ -138,7 +138,7 @@ def wait_queue(site: Site) -> Execute:
 def consumer_wait(site: Site) -> Execute:
     """Wait for the oldest group of its queue that was not taken yet, and for all that are older on
     the FIFO."""
-    queue, own = site.queue(), site.own_queue()
+    queue, own = site.queue(), own_queue(site)
     given = site.integer("count")
     assert own is not None
 
@@ -158,7 +158,7 @@ def consumer_wait(site: Site) -> Execute:
 @semantics("async_pipe.producer_acquire")
 def producer_acquire(site: Site) -> Execute:
     """Take a free slot; taking more than `depth` would wait for ever."""
-    queue = site.own_queue() or site.queue()
+    queue = own_queue(site) or site.queue()
     depth = site.integer("depth")
 
     def execute(unit: Unit) -> None:
@@ -174,7 +174,7 @@ def producer_acquire(site: Site) -> Execute:
 @semantics("async_pipe.consumer_release")
 def consumer_release(site: Site) -> Execute:
     """Give the oldest slot taken back."""
-    queue = site.own_queue() or site.queue()
+    queue = own_queue(site) or site.queue()
 
     def execute(unit: Unit) -> None:
         handed = unit.queues.handed(queue)

@@ -170,3 +170,30 @@ def test_misuse_is_said_at_the_users_line(
             misused(pipe)
     assert caught.value.code == code
     assert caught.value.diagnostic.place.file == __file__
+
+
+@pytest.mark.parametrize(("produced", "consumed"), [(1, 2), (2, 3), (3, 0), (3, 1), (0, 1)])
+def test_roles_that_do_not_hand_on_as_many_slots_wait_for_ever(
+    produced: int, consumed: int
+) -> None:
+    """A ring of two: who waits for a slot that nobody fills or gives back is named."""
+    with kernel(["!llvm.ptr", "memref<64xf32>"], known=False) as k:
+        source, pipe = described(k.arguments[0]), RolePipeline(2, consumers=64)
+        pipe.buffer(64, "f32")
+        memref = load("dialects.memref")
+        if produced:
+            with pipe.producer():
+                for _ in range(produced):
+                    with pipe.produce() as slot:
+                        copy_tile(source, slot, at=[k.number(0)])
+                pipe.tail()
+        if consumed:
+            with pipe.consumer():
+                for _ in range(consumed):
+                    with pipe.consume() as slot:
+                        value = memref.load(slot, [k.thread()])
+                        memref.store(value, k.arguments[1], [k.thread()])
+        with pytest.raises(mlir_async_pipe.AsyncPipeError) as caught:
+            mlir_async_pipe.pipeline(k.module, target="nvvm:sm_90a")
+    assert caught.value.code == "deadlock"
+    assert caught.value.diagnostic.place.file == __file__
