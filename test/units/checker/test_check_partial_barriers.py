@@ -60,6 +60,7 @@ PARTIAL = {
 PLAIN = {
     "gpu.barrier": ["gpu.barrier memfence []", "gpu.barrier memfence [#gpu.address_space<global>]"],
     "rocdl.s.barrier": ["rocdl.s.barrier"],
+    "llvm.amdgcn.s.barrier": ['llvm.call_intrinsic "llvm.amdgcn.s.barrier"() : () -> ()'],
 }
 
 
