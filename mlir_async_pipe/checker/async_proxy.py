@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlir_async_pipe.checker.conflicts import Finding, Judge, Site
+from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.phase_faults import FoundFault
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
+from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads

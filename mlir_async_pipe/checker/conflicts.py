@@ -17,16 +17,19 @@ from dataclasses import field
 from itertools import chain
 from typing import Any, Literal
 
+from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.same_op import copies_the_same
+from mlir_async_pipe.checker.site import Site, conflict
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import GIVEN
+from mlir_async_pipe.vocabulary.memory_order import Scope
 
 Cause = Literal[
     "in-flight",
@@ -40,22 +43,6 @@ Cause = Literal[
     "async-proxy",
     "divergent-barrier",
 ]
-
-
-@dataclass(frozen=True)
-class Site:
-    """One access of one op in one frame. `space` is that of the memory it names; `independent`
-    the loop whose author asserted that what cannot be told of its accesses is no conflict."""
-
-    op: Any
-    access: Any
-    frame: int
-    asynchronous: bool
-    queue: str | None
-    writes: bool
-    atomic: bool
-    space: str
-    independent: int | None = None
 
 
 @dataclass
@@ -95,6 +82,7 @@ class Judge:
     roots: Roots
     comparer: Comparer
     base_facts: Mapping[Atom, Any]
+    orders: FlagOrders
     tracked: frozenset[int] = frozenset()
     findings: dict[tuple[int, int, Cause | FaultCode], Finding] = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
@@ -119,12 +107,7 @@ class Judge:
                     self._compare(later, event, state, cause, age, wait, name)
         if not self.comparer.threads.several or site.space == "private":
             return
-        if (
-            site.access is not None
-            and site.writes
-            and not site.atomic
-            and self._may_miss_a_barrier(later, later)
-        ):
+        if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
             self._against_itself(later, state)
         if state.done:
             waits = state.last_waits()
@@ -136,14 +119,14 @@ class Judge:
 
     def _may_miss_a_barrier(self, later: Event, earlier: Event) -> bool:
         """Whether an access and an earlier synchronous one are checked: through workgroup or
-        tracked memory, or if the later one is asynchronous. Two atomics do not race."""
+        tracked memory, or if the later one is asynchronous. Two strong ones do not race."""
         one, other = self.sites[later.site], self.sites[earlier.site]
         compared = (
             one.asynchronous
             or one.space == other.space == "workgroup"
             or (later.region.root in self.tracked and earlier.region.root in self.tracked)
         )
-        return compared and not (one.atomic and other.atomic)
+        return compared and conflict(one.manner, other.manner, "block") is not False
 
     def needs_a_barrier(self, later: Event, earlier: Event, state: State, *, waited: bool) -> bool:
         """Whether another thread's earlier access, asynchronous and `waited` for or synchronous,
@@ -294,6 +277,12 @@ class Judge:
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
         )
 
+    def doubt_of_order(self, one: int, other: int, threads: Scope) -> str:
+        """Why accesses of two threads that meet need not race: something may order them, or they may
+        be strong together."""
+        unsure = conflict(self.sites[one].manner, self.sites[other].manner, threads) is None
+        return MEMORY_ORDER if unsure or self.orders.may_order(one, other, threads) else ""
+
     def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
         """Accesses of which it cannot be told whether they race."""
         key = (later, earlier, cause)
@@ -313,6 +302,8 @@ class Judge:
         certain = overlap.verdict == "yes"
         reason = overlap.reason
         doubt = _doubt(later, earlier, state)
+        if certain and not (doubt or same_thread):
+            doubt = self.doubt_of_order(later.site, earlier.site, "block")
         if certain and doubt:
             certain = False
             reason = doubt

@@ -7,22 +7,24 @@ store C[128 by + row + 8, 128 bx + col]    thread ids alone, so all are compared
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.conflicts import Site
 from mlir_async_pipe.checker.differences import around
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
+from mlir_async_pipe.checker.site import Manner, Site, conflict
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts
 from mlir_async_pipe.checker.views import Piece, Region, as_bytes
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.memory_order import Scope
 
 
 @dataclass
@@ -30,7 +32,8 @@ class Touched:
     """One access as it was met on some paths: what all of them knew of its unknowns, and
     `launch`, what they knew of numbers that are the same in all blocks.
 
-    `witness` are the facts of both kinds on one path that certainly comes there.
+    `witness` are the facts of both kinds on one path that certainly comes there. `twins` are the sites
+    of accesses with the same meaning, which it stands for in its group.
     """
 
     event: Event
@@ -38,17 +41,23 @@ class Touched:
     launch: dict[Atom, Known]
     certain: bool
     witness: tuple[dict[Atom, Known], dict[Atom, Known]]
+    twins: set[int] = field(default_factory=set)
+
+    @property
+    def sites(self) -> set[int]:
+        """The sites of all accesses that it stands for."""
+        return {self.event.site, *self.twins}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Accesses of one kind to one root that differ in constants and thread ids only.
+    """Accesses of one manner to one root that differ in constants and thread ids only.
 
     `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
     the length of what one access touches, `met` the conditions that their threads have met.
     """
 
-    kind: str
+    manner: Manner
     shared: tuple[Form, ...]
     members: tuple[tuple[Touched, Region], ...]
     bounds: tuple[tuple[int | None, int | None], ...]
@@ -72,26 +81,29 @@ def groups_of(
     frames = {touched.event.region.frame for touched in all_touched}
     alike = len(frames) == 1 and not next(iter(frames)).base.terms
     members: dict[tuple[Any, ...], list[tuple[Touched, Region]]] = {}
-    met_before: set[Any] = set()
+    met_before: dict[Any, Touched] = {}
     for touched in all_touched:
         region = touched.event.region if alike else as_bytes(touched.event.region)
         if region is None or any(piece is None for piece in region.pieces):
             return None
         pieces = [piece for piece in region.pieces if piece is not None]
         site = sites[touched.event.site]
-        kind = kind_of(site)
-        meaning = (kind, _meaning(touched, region, site))
+        manner = site.manner
+        meaning = (manner, _meaning(touched, region, site))
         if meaning in met_before:
+            met_before[meaning].twins.add(touched.event.site)
             continue
-        met_before.add(meaning)
+        met_before[meaning] = touched
         if numbered:
             pieces = [p._replace(start=with_thread_numbers(p.start)) for p in pieces]
             region = region._replace(pieces=tuple(pieces))
         shared = tuple(split(piece.start)[1] for piece in pieces)
         met = frozenset((a, k) for a, k in touched.facts.items() if block_axis(a) is not None)
         given = frozenset((a, k) for a, k in touched.launch.items() if k.exact is not None)
-        members.setdefault((kind, shared, met, given), []).append((touched, region))
-    return [_group(kind, shared, found, threads) for (kind, shared, *_), found in members.items()]
+        members.setdefault((manner, shared, met, given), []).append((touched, region))
+    return [
+        _group(manner, shared, found, threads) for (manner, shared, *_), found in members.items()
+    ]
 
 
 def _meaning(touched: Touched, region: Region, site: Site) -> Any:
@@ -144,7 +156,7 @@ def _meaning(touched: Touched, region: Region, site: Site) -> Any:
 
 
 def _group(
-    kind: str,
+    manner: Manner,
     shared: tuple[Form, ...],
     members: list[tuple[Touched, Region]],
     threads: Threads,
@@ -170,12 +182,12 @@ def _group(
         bounds.append(around(ends))
         spans.append(max(span(piece) for piece in column))
     met = tuple({touched.event.threads: None for touched, _ in members})
-    return Group(kind, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met)
+    return Group(manner, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met)
 
 
 def alone(group: Group, threads: Threads) -> list[Group]:
     """A group for each access of a group."""
-    return [_group(group.kind, group.shared, [member], threads) for member in group.members]
+    return [_group(group.manner, group.shared, [member], threads) for member in group.members]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -224,20 +236,13 @@ def beside(
     return [(event, (*pieces, *more)) for event, pieces in accesses]
 
 
-def kind_of(site: Site) -> str:
-    """What an access does: two atomics do not race, nor do two reads."""
-    return "atomic" if site.atomic else "write" if site.writes else "read"
-
-
-def may_conflict(one: str, other: str) -> bool:
-    """Whether accesses of two kinds may race."""
-    return "write" in (one, other) or {one, other} == {"atomic", "read"}
-
-
-def conflicting(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
-    """The pairs of groups that may race, each group with itself too."""
+def conflicting(groups: Iterable[Group], threads: Scope) -> Iterator[tuple[Group, Group]]:
+    """The pairs of groups that may race between threads of a block, or of the device; each group
+    with itself too."""
     for a, b in combinations_with_replacement(groups, 2):
-        if may_conflict(a.kind, b.kind) and may_be_one_launch(a.launch, b.launch):
+        if conflict(a.manner, b.manner, threads) is not False and may_be_one_launch(
+            a.launch, b.launch
+        ):
             yield a, b
 
 
@@ -253,7 +258,7 @@ def aliasing(
             (max(x, y), min(x, y))
             for x in by_root[a]
             for y in by_root[b]
-            if may_conflict(kind_of(sites[x]), kind_of(sites[y]))
+            if conflict(sites[x].manner, sites[y].manner, "device") is not False
         ]
         if pairs:
             yield a, b, min(pairs)

@@ -15,8 +15,10 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import enclosing
-from mlir_async_pipe.checker.conflicts import Finding, Site
+from mlir_async_pipe.checker.conflicts import Finding
+from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
+from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.checker.unfollowed import COPY_REASON
 from mlir_async_pipe.session.diagnostics import HazardError, Place
@@ -213,12 +215,17 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     return first, _wait_note(finding, later, earlier, ops)
 
 
+_ADVICE = {
+    "may-alias": "if they never share memory, say so: `llvm.noalias` on the argument",
+    MEMORY_ORDER: "a release and an acquire may order the two; a barrier between them certainly does, "
+    "in a block",
+}
+
+
 def advice(finding: Finding, sites: list[Site]) -> tuple[tuple[str, Any], ...]:
     """What the author can say about memory that the checker cannot tell apart."""
-    if finding.reason != "may-alias":
-        return ()
-    text = "if they never share memory, say so: `llvm.noalias` on the argument"
-    return ((text, sites[finding.later].op),)
+    text = _ADVICE.get(finding.reason)
+    return () if text is None else ((text, sites[finding.later].op),)
 
 
 def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> tuple[str, Any]:

@@ -14,12 +14,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
 )
 from mlir_async_pipe.checker.async_proxy import judge_async_proxy
+from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
 from mlir_async_pipe.checker.explore import Explorer
+from mlir_async_pipe.checker.flag_orders import FlagOrders, Points
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.kernel_flow import build
@@ -240,11 +242,12 @@ class _Run:
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)
-        judge = Judge(
-            sites.sites, roots, Comparer(self.threads, budget), values.base_facts, tracked
-        )
+        orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
+        comparer = Comparer(self.threads, budget)
+        judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked)
         groups = Groups(values, sites, self.threads.several)
-        owners = Owners(judge, self.threads, self.grid, self._is_argument, values.limits)
+        flags = AwaitedFlags(self.flow, sites, orders, values.divergence)
+        owners = Owners(judge, self.threads, self.grid, self._is_argument, flags, values.limits)
         comparer = Comparer(self.threads, self._budget(0), self.met_across_barriers)
         apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
@@ -267,6 +270,11 @@ class _Run:
         if self.kernel.name == "gpu.launch":
             return constant_sizes(self.kernel, "cluster")
         return cluster_size(self.kernel)
+
+    def _clusters(self) -> bool:
+        """Whether a cluster may have several blocks."""
+        size = self.cluster()
+        return size is not None and size != (1, 1, 1)
 
     def _exhausted(self, judge: Judge, sites: Sites, only: frozenset[int] | None) -> None:
         """Nothing is known of accesses, and of barriers, that were not followed to the end.

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, around, at_end, width_of
 from mlir_async_pipe.checker.fact_scopes import FactScopes
+from mlir_async_pipe.checker.flagged_groups import FlaggedGroups
 from mlir_async_pipe.checker.footprints import (
     Group,
     Touched,
@@ -58,6 +60,7 @@ class Owners:
     threads: Threads
     grid: GridBlocks
     is_argument: Callable[[int], bool]
+    flags: AwaitedFlags
     limits: Mapping[Atom, Form | None] = field(default_factory=dict)
     _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
 
@@ -77,6 +80,14 @@ class Owners:
     def _scopes(self) -> FactScopes:
         return FactScopes(self.is_argument)
 
+    @cached_property
+    def _flagged(self) -> FlaggedGroups:
+        groups = partial(self._groups, numbered=True)
+        differences = partial(self._differences, blocks=True)
+        return FlaggedGroups(
+            self.flags, self.threads, self.grid, self._meetings, groups, differences
+        )
+
     # Comparing ----------------------------------------------------------------------------
 
     def shared_roots(self) -> frozenset[int]:
@@ -86,7 +97,8 @@ class Owners:
         met = {
             root
             for root, groups in self._groups(numbered=self.threads.size is None).items()
-            if groups is None or any(self._threads_meet(a, b) for a, b in conflicting(groups))
+            if groups is None
+            or any(self._threads_meet(a, b) for a, b in conflicting(groups, "block"))
         }
         # In a grid of several blocks `judge_aliases` tells them, which no barrier orders.
         if not self.grid.several:
@@ -104,7 +116,7 @@ class Owners:
                 ]
                 self._found(max(sites), min(sites), None)
                 continue
-            for a, b in conflicting(groups):
+            for a, b in conflicting(groups, "device"):
                 self._compare_blocks(a, b)
 
     def judge_aliases(self) -> None:
@@ -188,6 +200,8 @@ class Owners:
     def _compare_blocks(self, a: Group, b: Group) -> None:
         differences = self._differences(a, b, blocks=True)
         if not differences.solve() or self._is_one_block(a, b, differences):
+            return
+        if self._flagged.is_ordered(a, b) or self._flagged.is_ordered(b, a):
             return
         pairs = self._radix(a, b, blocks=True).one_by_one(self.threads)
         for pair in pairs:
@@ -278,11 +292,12 @@ class Owners:
         if not certain and self._are_independent(one, other):
             return
         later, earlier = max(one, other), min(one, other)
-        if certain:
+        doubt = self.judge.doubt_of_order(later, earlier, "device")
+        if certain and not doubt:
             found = Finding(later, earlier, "other-block", False, certain=True, reason="")
             self.judge.findings[later, earlier, "other-block"] = found
         else:
-            self.judge.unknown(later, earlier, "other-block", REASON)
+            self.judge.unknown(later, earlier, "other-block", doubt or REASON)
 
     def _are_independent(self, one: int, other: int) -> bool:
         asserted = self.judge.sites[one].independent

@@ -8,6 +8,7 @@ meet, see `owners`). Everything else is left out before any path is followed.
 from __future__ import annotations
 
 from dataclasses import field
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -16,19 +17,22 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     integer_attribute,
 )
-from mlir_async_pipe.checker.conflicts import Site
 from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.site import NOT_STRONG, Site, Strength
 from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
-from mlir_async_pipe.vocabulary import Row, accesses, given_count, is_pure, queue_of, row_of
+from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.vocabulary import Access, Row, accesses, given_count, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_order import MemoryOrder
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
@@ -101,6 +105,7 @@ class Sites:
         scope = enclosing(op, (SCOPE,)) if self._has_scopes else None
         queue = self.queue_name(scope, row_of(scope)) if scope is not None else None
         independent = self.independent(op) if row.accesses else None
+        order = row.order(op)
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
             number = self.flow.number
@@ -123,6 +128,7 @@ class Sites:
                     access.kind == "atomic",
                     space,
                     independent,
+                    _strength(access, order) if order.strong and not asynchronous else NOT_STRONG,
                 )
             )
         self._of[op, frame] = tuple(numbers)
@@ -310,6 +316,13 @@ class Sites:
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
         return is_harmless(op.name) or is_pure(op)
+
+
+def _strength(access: Access, order: MemoryOrder) -> Strength:
+    if access.extent is None:
+        return Strength(order.scope, None)
+    element = 1 if is_pointer(access.memory) else element_bytes(access.memory)
+    return Strength(order.scope, prod(access.extent) * element or None)
 
 
 def is_local(root: Root) -> bool:

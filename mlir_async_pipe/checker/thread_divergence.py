@@ -60,6 +60,16 @@ class Divergence:
         while self._pending:
             self._mark(*self._pending.pop())
 
+    def is_met(self, block: int) -> bool:
+        """Whether all threads come to a block, as often, if one does: it stands on no way between a
+        place where they part and that where they meet again."""
+        for number in self.exits:
+            last = self._after.get(number)
+            ways = self.flow.edges(self.flow.blocks[number])
+            if block != last and any(block in self._region(way.target, last) for way in ways):
+                return False
+        return True
+
     # Reading the graph --------------------------------------------------------------------
 
     def _read(self) -> None:

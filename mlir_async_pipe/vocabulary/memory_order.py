@@ -19,7 +19,7 @@ before scopes wait like that, and what follows the loop is meant to come after i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute
@@ -51,7 +51,8 @@ class MemoryOrder:
     """What one op orders, for threads of its `scope`.
 
     `acquire`: accesses after it, of the memory in `spaces`, begin after it. `release`: those before
-    it are over before it. `strong`: it is a volatile or an atomic access.
+    it are over before it. `strong`: it is a volatile or an atomic access. `spins`: it counts as an
+    acquire since a loop spins on it, which no memory model promises.
     """
 
     acquire: bool = False
@@ -59,11 +60,25 @@ class MemoryOrder:
     strong: bool = False
     scope: Scope = "system"
     spaces: frozenset[str] = ALL_SPACES
+    spins: bool = False
 
     @property
     def orders(self) -> bool:
         """Whether other accesses of the thread keep their place at it."""
         return self.acquire or self.release
+
+
+_FROM_FEW_TO_MANY: tuple[Scope, ...] = get_args(Scope)
+
+
+def least(one: Scope, other: Scope) -> Scope:
+    """The smaller one of two scopes."""
+    return min(one, other, key=_FROM_FEW_TO_MANY.index)
+
+
+def covers(scope: Scope, threads: Scope) -> bool:
+    """Whether all of `threads` are in a scope."""
+    return least(scope, threads) == threads
 
 
 UNORDERED = MemoryOrder(scope="thread")
@@ -138,7 +153,7 @@ def _spinning(op: Any, order: MemoryOrder) -> MemoryOrder:
         return order
     if not any(above.name in WHILE_OPS for above in ancestors(op)):
         return order
-    return replace(order, acquire=True)
+    return replace(order, acquire=True, spins=True)
 
 
 def _scope_of(op: Any) -> Scope:
