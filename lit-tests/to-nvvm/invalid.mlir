@@ -128,9 +128,21 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
+  gpu.func @used_as(%p : !llvm.ptr, %i : i64) kernel {
+    // expected-error @below {{MLIR's conversions to NVVM leave a value that is used as !llvm.struct<(i32)> and i64}}
+    %x = builtin.unrealized_conversion_cast %i : i64 to !llvm.struct<(i32)>
+    llvm.store %x, %p : !llvm.struct<(i32)>, !llvm.ptr
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
   gpu.func @no_such_arithmetic(%A : memref<?xf8E4M3FN>, %i : index) kernel {
-    // expected-error @below {{MLIR's conversions to NVVM leave a value that is used as f8E4M3FN and i8}}
     %x = memref.load %A[%i] : memref<?xf8E4M3FN>
+    // expected-error @below {{'arith.addf' computes with f8E4M3FN, and no conversion of MLIR lowers that}}
+    // expected-note @below {{convert by ops of the target}}
     %y = arith.addf %x, %x : f8E4M3FN
     memref.store %y, %A[%i] : memref<?xf8E4M3FN>
     gpu.return

@@ -13,6 +13,7 @@ import base64
 import importlib
 import json
 import os
+import re
 import sys
 import time
 from itertools import pairwise
@@ -120,10 +121,19 @@ def _run(
             entry for entry in error.error_diagnostics if "failed to legalize" not in str(entry)
         ]
         first = (found or list(error.error_diagnostics))[:1]
-        message = str(first[0].message) if first else str(error).strip()
+        message = plain(str(first[0].message) if first else str(error))
         place = Place.of(first[0].location) if first else Place()
         return _failure("lowering-failed", message, place)
     return None
+
+
+def plain(message: str) -> str:
+    """What MLIR says of an op that it cannot lower, without the whole op in generic form."""
+    found = _NOT_LEGAL.match(message.strip())
+    return f"MLIR's conversions cannot lower '{found[1]}'" if found else message.strip()
+
+
+_NOT_LEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def _rewrite(name: str, module: Any) -> None:

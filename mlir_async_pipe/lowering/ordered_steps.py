@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from mlir_async_pipe.bindings.raw_ops import Operation, operations
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
@@ -71,6 +71,12 @@ def gpu_modules(root: Operation) -> list[Operation]:
     if root.name != "builtin.module":
         return []
     return [found for op in operations(root.regions[0].blocks[0]) for found in gpu_modules(op)]
+
+
+def has_complex(root: Operation) -> bool:
+    """Whether some op below `root` computes with complex numbers: MLIR's conversions to a vendor's
+    dialect need others before them."""
+    return bool(walk_named(root, lambda name: name.startswith("complex.")))
 
 
 def one_gpu_module(root: Operation) -> Operation:

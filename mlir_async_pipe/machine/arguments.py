@@ -14,7 +14,7 @@ from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
-from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
@@ -43,9 +43,9 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
     values: list[Any] = []
     arrays: list[tuple[Any, Array] | None] = []
     for number, (given, kind) in enumerate(zip(arguments, function.argument_types, strict=True)):
-        text = str(kind)
+        text, at = str(kind), function.site.place
         if text.startswith("memref<"):
-            shape = memref_shape(kind)
+            shape = memref_shape(kind, at)
             array = np.asarray(given)
             value = _pass_array(launch, f"argument {number}", array, shape)
             values.append(value)
@@ -62,8 +62,15 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
             passed = replace(given, array=array) if isinstance(given, TensorMap) else array
             launch.tensors[buffer.base] = passed
             arrays.append((buffer.base, array))
+        elif "tensormap" in text:
+            raise MachineError(
+                f"'{function.name}' cannot be handed a tensor map as {text}",
+                code="unsupported-type",
+                at=at,
+                advice="take !llvm.ptr, and make it one by builtin.unrealized_conversion_cast",
+            )
         else:
-            scalar = kind_of(kind)
+            scalar = kind_of(kind, at)
             values.append(scalar.settle(np.asarray(given).reshape((1, *scalar.shape))))
             arrays.append(None)
     return Passed(tuple(values), tuple(arrays))

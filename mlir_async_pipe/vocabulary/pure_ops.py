@@ -239,3 +239,12 @@ def is_pure_intrinsic(name: str) -> bool:
         # llvm.vp.load is no llvm.intr.vp.add: the longest name that is known counts.
         return not _NOT_PURE.intersection(named) and any(map(is_pure_name, named))
     return False
+
+
+# They hand numbers on as they are.
+_NUMBERS_AS_THEY_ARE = ("arith.bitcast", "arith.constant", "arith.select")
+
+
+def computes(op: Any) -> bool:
+    """Whether an op makes numbers of its operands by an instruction for their type."""
+    return op.name.startswith(("arith.", "math.")) and op.name not in _NUMBERS_AS_THEY_ARE

@@ -21,6 +21,7 @@ from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings.back_end_child import plain
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     symbol_name,
@@ -48,6 +49,7 @@ from mlir_async_pipe.lowering.ordered_steps import (
     BARE_POINTERS,
     Step,
     gpu_modules,
+    has_complex,
     in_each,
     on_root,
     run_steps,
@@ -60,7 +62,9 @@ from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
+from mlir_async_pipe.lowering.scopes.known_types import check_types
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
+from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -70,13 +74,14 @@ from mlir_async_pipe.session.report import Session
 # fragments) that convert-gpu-to-nvvm does not lower itself.
 RECIPE = (
     "convert-nvgpu-to-nvvm,convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
-    "lower-affine,convert-vector-to-llvm,convert-gpu-to-nvvm{{has-redux=true{bare}}},canonicalize,cse,"
-    "convert-nvvm-to-llvm,reconcile-unrealized-casts"
+    "lower-affine,{complex}convert-vector-to-llvm,convert-gpu-to-nvvm{{has-redux=true{bare}}},canonicalize,"
+    "cse,convert-nvvm-to-llvm,reconcile-unrealized-casts"
 )
+COMPLEX = "convert-complex-to-standard,convert-complex-to-llvm,"
 
 # What the recipe lowers, by dialect; the abstract ops are gone before it runs.
 _LOWERED = frozenset(
-    "affine arith async_pipe builtin cf func gpu index llvm math memref nvgpu nvvm scf ub "
+    "affine arith async_pipe builtin cf complex func gpu index llvm math memref nvgpu nvvm scf ub "
     "vector".split()
 )
 # Their conversions emit errors and succeed, which their Python layer answers with an abort.
@@ -208,9 +213,8 @@ def _convert(to: ToNvvm) -> None:
     """Run MLIR's conversions on every gpu.module. Raises LoweringError (lowering-failed)."""
     root = to.root
     bare = BARE_POINTERS if to.options.bare_pointers else ""
-    recipe = RECIPE.format(bare=bare)
-    pipeline = recipe if root.name == "gpu.module" else f"gpu.module({recipe})"
-    anchor = "gpu.module" if root.name == "gpu.module" else "builtin.module"
+    complex_ops = COMPLEX if any(map(has_complex, gpu_modules(root))) else ""
+    recipe = RECIPE.format(bare=bare, complex=complex_ops)
     if bindings.current().name in _CANNOT_CONVERT:
         raise UsageError(
             f"bindings '{bindings.current().name}' end the process in MLIR's conversions to NVVM",
@@ -218,7 +222,7 @@ def _convert(to: ToNvvm) -> None:
             advice="pip install 'mlir-async-pipe[nvidia]', and use(\"numba-cuda-mlir\")",
         )
     try:
-        manager = passmanager.PassManager.parse(f"{anchor}({pipeline})", root.context)
+        manager = passmanager.PassManager.parse(f"gpu.module({recipe})", root.context)
     except ValueError as error:
         raise UsageError(
             f"these bindings lack MLIR's conversions to NVVM: {str(error).strip()}",
@@ -229,12 +233,13 @@ def _convert(to: ToNvvm) -> None:
     manager.enable_verifier(False)
     try:
         root.verify()
-        manager.run(root)
+        for gpu_module in gpu_modules(root):
+            manager.run(gpu_module)
         root.verify()
     except ir.MLIRError as error:
         first = next(iter(error.error_diagnostics), None)
         raise LoweringError(
-            first.message.strip() if first else str(error).strip(),
+            plain(first.message if first else str(error)),
             code="lowering-failed",
             at=first.location if first else None,
         ) from error
@@ -256,10 +261,13 @@ def _require_sizes(to: ToNvvm) -> None:
 
 STEPS: tuple[Step[ToNvvm], ...] = (
     Step("known", in_each(_check_known), (), "the ops are those that the user wrote"),
+    Step("symbols", in_each(check_symbols), (), "MLIR has made no symbols yet"),
+    Step("names", in_each(check_ptx_names), (), "the names are those that the user wrote"),
     Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
     Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
     Step("spaces", on_root(check_copy_spaces), (), "the copies are those that the user wrote"),
     Step("tensors", _check_chip, (), "the copies are those that the user wrote"),
+    Step("types", in_each(check_types), (), "the types are those that the user wrote"),
     Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
     Step("abstract", _lower_abstract_ops, ("spaces", "align"), "copies may be as wide as can be"),
     Step("caches", _hint_caches, ("abstract",), "all copies are made, in loops of scf"),

@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, one_gpu_module
+from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.equal_ends import end_by_equality
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
@@ -53,6 +53,9 @@ _VECTOR_PIPELINE = "builtin.module(transform-interpreter,symbol-dce)"
 _WIDENED = ("math.exp", "math.log")
 _WIDENING = "builtin.module(math-extend-to-supported-types{target-type=f32 extra-types=f16})"
 
+# What convert-gpu-to-rocdl lowers of complex numbers are their parts.
+_COMPLEX = "builtin.module(gpu.module(convert-complex-to-standard))"
+
 _LOWERING = (
     "builtin.module(gpu.module(convert-vector-to-scf),convert-math-to-rocdl{{chipset={chip}}},"
     "gpu.module(convert-scf-to-cf,expand-strided-metadata,"
@@ -87,7 +90,7 @@ def generate(
     device-libraries-missing, codegen-failed, unknown-intrinsic), UsageError (back-end-missing,
     linker-missing).
     """
-    one_gpu_module(root)
+    root = _around(one_gpu_module(root), root)
     _check_intrinsics(root)
     slices_to_shuffles(root)
     masks_to_constants(root)
@@ -117,6 +120,16 @@ def generate(
         return RocdlCode("", linked, kernels, readback)
 
 
+def _around(gpu_module: Operation, root: Operation) -> Operation:
+    """The module that holds a gpu.module: a new one where it stands in a module of the module, since
+    MLIR makes code of what stands in the outermost one."""
+    if gpu_module == root or gpu_module.parent.operation == root:
+        return root
+    holder = ir.Module.create(root.location).operation
+    gpu_module.clone(ip=ir.InsertionPoint(holder.regions[0].blocks[0]))
+    return holder
+
+
 def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -> None:
     """Say (back-end-wait) where the back end waits for more than the count asks for, and why."""
     for wait in waits:
@@ -134,7 +147,12 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
     binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
     vectors = any(op.name in _VECTOR_OPS for op in walk(root))
     short = any(op.name in _WIDENED and "bf16" in str(op.results[0].type) for op in walk(root))
-    lowering = (*[_VECTOR_PIPELINE] * vectors, *[_WIDENING] * short)
+    numbers = has_complex(root)
+    lowering = (
+        *[_COMPLEX] * numbers,
+        *[_VECTOR_PIPELINE] * vectors,
+        *[_WIDENING] * short,
+    )
     return Request(
         back_end("rocdl"),
         _text(root, _VECTORS if vectors else ""),

@@ -56,6 +56,8 @@ from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.drop_empty_groups import drop_empty_groups
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
+from mlir_async_pipe.lowering.scopes.known_types import check_types
+from mlir_async_pipe.lowering.scopes.symbol_names import check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -195,6 +197,7 @@ def _rewrite_copies(
 
 STEPS: tuple[Step[ToRocdl], ...] = (
     Step("foreign", _check_foreign, (), "the ops are those that the user wrote"),
+    Step("symbols", in_each(check_symbols), (), "MLIR has made no symbols yet"),
     Step("kernels", on_root(name_kernels), (), "MLIR has not yet named kernels a second time"),
     Step("layouts", on_root(check_layouts), (), "the types are those that the user wrote"),
     Step("align", on_root(align_workgroup_buffers), ("layouts",), "each type has a layout"),
@@ -212,6 +215,7 @@ STEPS: tuple[Step[ToRocdl], ...] = (
         "no wait relies on groups of another function",
     ),
     Step("copies", _lower_copies, ("empty",), "the groups are those that become marks"),
+    Step("types", in_each(check_types), ("copies",), "no function hands over tokens any more"),
     Step("globals", in_each(globalise_allocations), ("abstract",), "no scope is left around them"),
     Step("dense", in_each(flatten_buffers), ("globals",), "buffers are attributions or globals"),
     Step("sizes", in_each(state_once), ("kernels",), "kernels are found by one attribute"),

@@ -12,6 +12,7 @@ is sized at launch (CUDA and HIP, `extern __shared__`).
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memory_globals import fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     attribute,
@@ -34,8 +35,12 @@ def join_dynamic_globals(gpu_module: Operation, alignment: int = 1) -> None:
     kept.attributes["linkage"] = attribute("#llvm.linkage<external>", kept.context)
     asked = [integer_attribute(op, "alignment") or 1 for op in found]
     set_integer(kept, "alignment", max(alignment, *asked), 64)
-    names = {symbol_name(op) for op in others}
-    for op in walk_named(gpu_module, "llvm.mlir.addressof".__eq__) if others else []:
+    names, name = {symbol_name(op) for op in found}, symbol_name(kept)
+    if not name.isidentifier():
+        # Of external symbols LLVM changes no letter that PTX does not know.
+        name = fresh_name(gpu_module, "__dynamic_shmem__")
+        kept.attributes["sym_name"] = ir.StringAttr.get(name, kept.context)
+    for op in walk_named(gpu_module, "llvm.mlir.addressof".__eq__):
         if global_name(op) in names:
-            op.attributes["global_name"] = ir.FlatSymbolRefAttr.get(symbol_name(kept), kept.context)
+            op.attributes["global_name"] = ir.FlatSymbolRefAttr.get(name, kept.context)
     erase(others)

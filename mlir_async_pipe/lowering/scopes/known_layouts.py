@@ -16,7 +16,12 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, symbol_name, walk
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, is_packed
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_layout,
+    is_packed,
+    strides_and_offset,
+)
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 
 _COPY = "nvgpu.device_async_copy"
@@ -84,5 +89,6 @@ def _check(kind: Any, op: Operation) -> None:
         return
     try:
         element_layout(memref)
+        strides_and_offset(memref)
     except UnknownLayoutError as error:
         raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=op) from error
