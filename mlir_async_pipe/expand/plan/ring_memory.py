@@ -37,8 +37,7 @@ from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import overlapping_windows
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, is_barrier, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, flag_order, is_barrier, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
@@ -214,7 +213,7 @@ def ends_after_barrier(
 def _may_use(op: Operation, planned: set[Any]) -> bool:
     """Products, waits and arrivals, and what may touch the tiles."""
     row = row_of(op)
-    if is_opaque(op) and op.name not in (*PROXY_FENCES, PRODUCT_FENCE):
+    if is_opaque(op) and op.name != PRODUCT_FENCE:
         return True
     if row is not None and row.queue:
         return True
@@ -226,7 +225,7 @@ def _may_use(op: Operation, planned: set[Any]) -> bool:
 
 
 def _may_write(op: Operation) -> bool:
-    if is_opaque(op) and not touches_no_tensor(op):
+    if flag_order(op).orders or (is_opaque(op) and not touches_no_tensor(op)):
         return True
     if tensor_use(op) in ("load", "store", "alloc", "dealloc"):
         return True

@@ -327,6 +327,8 @@ REFUSALS = [
         "another buffer",
     ),
     Refusal("unproven-independence", "{llvm.noalias}", "", "async_pipe.independent"),
+    Refusal("memory-order", USE, f"llvm.fence acquire\n{USE}", "the copy"),
+    Refusal("memory-order", USE, f"nvvm.griddepcontrol wait\n{USE}", "the copy"),
     Refusal(
         "products-in-use",
         "in_flight = 1",
