@@ -51,7 +51,7 @@ def judge_async_proxy(
         for number, site in enumerate(sites.sites)
         if site.access is not None and is_of_cluster(site.access.memory)
     }
-    if not touched and not proxies and not remote and not _has_mbarriers(flow):
+    if not touched and not proxies and not remote and not _has_phases(flow):
         return None
     for key, finding in list(judge.findings.items()):
         if proxies & {finding.later, finding.earlier}:
@@ -150,11 +150,14 @@ def is_proxy(site: Site) -> bool:
     return row is not None and row.by_proxy
 
 
-def _has_mbarriers(flow: Flow) -> bool:
+def _has_phases(flow: Flow) -> bool:
+    """Whether some op is of use to `phases` alone: mbarriers, products, tensor memory."""
     return any(
-        isinstance(step, Run) and step.name in MBARRIER_OPS
-        for block in flow.blocks
-        for step in block.steps
+        step.name in MBARRIER_OPS
+        or step.name in TENSOR_OPS
+        or (step.row is not None and step.row.queue == WGMMA)
+        for step in (step for block in flow.blocks for step in block.steps)
+        if isinstance(step, Run)
     )
 
 

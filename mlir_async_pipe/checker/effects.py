@@ -39,7 +39,7 @@ from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
-from mlir_async_pipe.vocabulary.opaque_ops import is_fence, may_end_copies
+from mlir_async_pipe.vocabulary.opaque_ops import may_end_copies
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
@@ -279,8 +279,7 @@ class Effects:
             self.judge.in_scope.add(number)
 
     def _opaque(self, run: Run, state: State) -> None:
-        """An op that is not in the vocabulary may touch the memory that it can reach. A fence touches
-        none, but barriers beside it stay."""
+        """An op that is not in the vocabulary may touch the memory that it can reach."""
         views = (self.values.view(state, number) for number in self.sites.values_read(run))
         reached = {view.root for view in views if view is not None}
         for root in self.sites.reachable(run.op, reached):
@@ -288,8 +287,6 @@ class Effects:
             number = self.sites.opaque(run.op, run.frame, space)
             event = event_of(number, memory.whole_root(root), (), True)
             self.relied.access(event, state)
-            if is_fence(run.op.name):
-                continue
             self.judge.access(event, state)
             if self.judge.comparer.threads.several and self.sites.is_logged(number):
                 state.log = state.log | {event}

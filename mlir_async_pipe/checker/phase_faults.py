@@ -19,6 +19,7 @@ FaultCode = Literal[
     "not-visible",
     "missing-fence",
     "missing-tensor-fence",
+    "missing-register-fence",
     "wrong-parity",
     "phase-not-flipped",
     "wrong-bytes",
@@ -73,6 +74,7 @@ class NotFollowedError(Exception):
 _SENTENCES = {
     "missing-fence": "'{op}' may not see what '{other}' wrote: a fence for the async proxy is missing",
     "missing-tensor-fence": "'{op}' may not see what '{other}' did: a fence of tensor memory is missing",
+    "missing-register-fence": "'{op}' may add to what the registers held before: a fence of products is missing",
     "wrong-parity": "'{op}' waits for the wrong parity: it passes before '{other}' is over",
     "phase-not-flipped": "'{op}' waits for the same parity again: it passes before '{other}' is over",
     "wrong-bytes": "'{op}' announces other bytes than the copies of its phase bring",

@@ -61,7 +61,7 @@ class Unit:
 
     `threads` are their linear ids in the block, which has the number `rank` in its cluster, `mask` the lanes that are active now (None:
     all). `launch` holds what all units of the grid share. `deferred` is the running
-    async_pipe.scope, None outside.
+    async_pipe.scope, None outside. `registers` are those of sums, None if no product needs a fence.
     """
 
     launch: Any
@@ -71,6 +71,7 @@ class Unit:
     frame: Frame = field(default_factory=Frame)
     deferred: Any = None
     rank: int = 0
+    registers: Any = None
     rounds: dict[int, int] = field(default_factory=dict)
 
     @property

@@ -17,6 +17,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import Queues
 from mlir_async_pipe.machine.lane_values import uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
+from mlir_async_pipe.machine.product_registers import ProductRegisters
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
@@ -104,7 +105,11 @@ class Launch:
         """A unit of threads of one block with queues of its own."""
         queues = Queues(len(threads), self.detector, self.policy)
         queues.mbarriers = self.mbarriers
-        return Unit(self, threads, queues, rank=rank)
+        found = Unit(self, threads, queues, rank=rank)
+        rows = [site.row for site in self.decoder.sites if site.row is not None]
+        if any(row.descriptors and not row.fences_sums for row in rows):
+            found.registers = ProductRegisters(len(threads))
+        return found
 
     def begin_cluster(self, number: int, function: Function) -> None:
         """Blocks begin to run together; they have mbarriers, if the program has any."""

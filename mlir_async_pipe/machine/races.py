@@ -22,6 +22,7 @@
 | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
 | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
 | missing-tensor-fence | tensor memory that another thread or a commit made ready, without the fence |
+| missing-register-fence | a product adds to registers that threads touched, without a fence since |
 | wrong-lanes         | a warp touched lanes of tensor memory that are not its own               |
 | no-columns          | tensor memory has not so many columns left                               |
 | columns-kept        | columns of tensor memory that nobody gave back                           |
@@ -57,6 +58,7 @@ _SENTENCES = {
     "too-many-arrivals": "'{op}' arrives where no arrival is pending",
     "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",
     "missing-tensor-fence": "'{op}' touches tensor memory after '{other}', without a fence of tensor memory between",
+    "missing-register-fence": "'{op}' may add to what its registers held before: a fence of products is missing",
     "wrong-lanes": "'{op}' touches lanes of tensor memory that its warp may not",
     "no-columns": "'{op}' asks for more columns of tensor memory than are free",
     "columns-kept": "'{op}' takes columns of tensor memory that nobody gives back",

@@ -181,20 +181,22 @@ NVIDIA_ROWS = (
         for op in TENSOR_LOADS
     ),
     Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
-    # It is a group, and waits by itself: `products_left` says for how many groups it does not.
+    # It begins with a fence, is a group, and waits by itself but for `products_left` groups.
     _warpgroup(
         "nvgpu.warpgroup.mma",
-        (*DESCRIPTORS, "matrix_c"),
+        (*DESCRIPTORS, "sums"),
         asynchronous=always,
         commits="self",
         descriptors=DESCRIPTORS,
+        fences_sums=True,
     ),
     _warpgroup(
         "nvvm.wgmma.mma_async",
-        ("inouts", *DESCRIPTORS),
+        ("sums", *DESCRIPTORS),
         asynchronous=always,
         descriptors=DESCRIPTORS,
     ),
+    _warpgroup("nvvm.wgmma.fence.aligned", fences_sums=True),
     _warpgroup("nvvm.wgmma.commit.group.sync.aligned", commits="group"),
     _warpgroup("nvvm.wgmma.wait.group.sync.aligned", wait=WaitRule("count", "group", 64)),
 )

@@ -11,7 +11,6 @@ from functools import cache
 _HOST = "it belongs to the host's side of a launch"
 _SPARSE = "it calls a library for sparse matrices on the host"
 _MBARRIER = "what completes with an mbarrier is not counted, and the barrier itself is memory"
-_FENCE = "it orders accesses to registers of its own thread, which no row says"
 _COUNTER = "it waits for a hardware counter that belongs to no queue here"
 _ARRIVAL = "it arrives at a barrier when copies are over, which no queue here counts"
 _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
@@ -29,7 +28,6 @@ _REASONS = {
     "amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init amdgpu.ds_barrier_poll_state "
     "rocdl.ds.atomic.barrier.",
     _ARRIVAL: "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
-    _FENCE: "nvvm.wgmma.fence.aligned",
     _COUNTER: "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt "
     "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
     _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol "
@@ -59,7 +57,6 @@ _REASONS = {
 # They touch memory, or wait for something; other accesses of their thread may pass them.
 _UNORDERED = {
     _SPARSE,
-    _FENCE,
     _TENSOR_MEMORY,
     _UNQUEUED,
     _DESCRIPTOR,
@@ -83,11 +80,6 @@ def opaque_reason(name: str) -> str | None:
 def orders_nothing(name: str) -> bool:
     """Whether ops of this name are opaque for what they touch, and not for what they order."""
     return opaque_reason(name) in _UNORDERED
-
-
-def is_fence(name: str) -> bool:
-    """Whether ops of this name order what their own thread does, and do nothing else."""
-    return opaque_reason(name) == _FENCE
 
 
 def is_unqueued_copy(name: str) -> bool:

@@ -20,6 +20,8 @@ PRODUCTS = frozenset(
         "vector.contract",
     }
 )
+# What makes registers that hold nothing yet: their threads have not touched them.
+UNDEFINED = frozenset({"llvm.mlir.poison", "llvm.mlir.undef"})
 # Ops that make a struct of accumulators, or name a part of one.
 INSERTED = "llvm.insertvalue"
 PARTS = frozenset({INSERTED, "llvm.extractvalue"})
@@ -34,8 +36,6 @@ def is_product(op: Any) -> bool:
 # does not say.
 WARPGROUP_MMA = "nvgpu.warpgroup.mma"
 PRODUCTS_LEFT = "waitGroup"
-# Orders registers of accumulators, and touches no memory.
-PRODUCT_FENCE = "nvvm.wgmma.fence.aligned"
 
 
 def products_left(op: Any) -> int | None:
@@ -87,6 +87,13 @@ def product_form(op: Any) -> ProductForm | None:
         by_k=(names["layoutA"] == "row", names["layoutB"] == "col"),
         saturates="satfinite" in op.attributes and _inner(op, "satfinite") == "satfinite",
     )
+
+
+def shape_of_product(op: Any) -> tuple[str, str] | None:
+    """What is equal for products of one shape, which add to the same registers in order."""
+    if "shape" not in op.attributes:
+        return None
+    return str(op.attributes["shape"]), str(op.results[0].type)
 
 
 def described_bytes(op: Any, side: int, bits: int) -> list[tuple[int, int]] | None:

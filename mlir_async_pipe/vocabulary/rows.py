@@ -127,6 +127,8 @@ class Row:
     descriptors: tuple[str, ...] = ()
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.
     async_attribute: str = ""
+    # Orders what its threads did to registers of sums before products that add up there.
+    fences_sums: bool = False
     # Stores the value of operand 0 element by element: a copy can, if that was loaded.
     stores: bool = False
 

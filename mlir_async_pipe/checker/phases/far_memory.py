@@ -34,7 +34,6 @@ from mlir_async_pipe.values.map_memory import described_memref, described_root, 
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MBARRIER_OPS, box_of
-from mlir_async_pipe.vocabulary.opaque_ops import is_fence
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
 Use = Literal["copy", "put", "read", "write"]
@@ -141,7 +140,7 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     found: list[tuple[Root, Use]] = []
     if row is not None:
         found = [(root_of(a.memory), "read" if a.kind == "read" else "write") for a in accesses(op)]
-    elif not (sites.is_harmless(op) or is_fence(op.name) or is_partial_barrier(op)):
+    elif not (sites.is_harmless(op) or is_partial_barrier(op)):
         given = {
             sites.roots.number(root_of(operand), run.frame)
             for operand in op.operands

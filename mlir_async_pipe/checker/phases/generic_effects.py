@@ -36,7 +36,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     element_bytes,
     strides_and_offset,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import is_fence
 from mlir_async_pipe.vocabulary.rows import Share
 
 Effect = Callable[[Spot], None]
@@ -112,7 +111,7 @@ class GenericEffects:
     def opaque(self, run: Run) -> Effect | None:
         """An op outside the vocabulary: not followed if it may reach what copies touch."""
         op = run.op
-        if self.sites.is_harmless(op) or is_fence(op.name):
+        if self.sites.is_harmless(op):
             return None
         given = {
             self.root(operand, run.frame)

@@ -242,6 +242,8 @@ class OpEffects:
             names = names[:1] if row.wait.completes(op) == "read" else names
         if left is not None:
             parts += [partial(_wait, name, left) for name in names]
+        if not parts:
+            return None
 
         def execute(spot: Spot) -> None:
             for part in parts:

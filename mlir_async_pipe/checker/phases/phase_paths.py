@@ -256,7 +256,7 @@ class PhasePaths:
 
         def execute(state: PathState, spot: Spot) -> None:
             if registers is not None:
-                registers(state.registers)
+                registers(state.registers, state.mask)
             if effect is not None:
                 if state.others and not meets:
                     act(state)

@@ -1,10 +1,15 @@
-"""Accumulators that products may still be adding to: nothing but a product reads them before the
-wait for its group.
+"""Accumulators: nothing but a product reads them before the wait for its group, and no product adds to
+what threads wrote or read before a fence (PTX ISA, wgmma.fence).
 
     %d = nvgpu.warpgroup.mma … {waitGroup = 1}     %d is of the youngest group, which is in flight
     nvvm.wgmma.wait.group.sync.aligned 0           now it is not
 
     %s = llvm.insertvalue %d, %all[1]              no read: the part [1] of %s is what %d is
+
+    %z = llvm.insertvalue %number, %sums[0]        its thread writes a register of %z
+    nvvm.wgmma.fence.aligned                       so this must come
+    %d = nvvm.wgmma.mma_async %a, %b, %z           before this
+    %e = nvvm.wgmma.mma_async %a, %b, %d           products of one shape need none between them
 
 What is loaded from tensor memory is there after the wait for all loads.
 """
@@ -12,30 +17,61 @@ What is loaded from tensor memory is there after the wait for all loads.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Any, NamedTuple
 
+from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import given_count, row_of
-from mlir_async_pipe.vocabulary.products import INSERTED, PARTS, products_left
+from mlir_async_pipe.vocabulary import Row, given_count, operand_groups, row_of
+from mlir_async_pipe.vocabulary.products import (
+    INSERTED,
+    PARTS,
+    UNDEFINED,
+    products_left,
+    shape_of_product,
+)
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, tensor_use, waits_for
 
 OPEN = -1
+EVERYBODY = -1
 # Where in a struct of accumulators one is; () is all of it.
 Position = tuple[int, ...]
-Part = tuple[int, Position]
+
+
+class Held(NamedTuple):
+    """Registers that `op` touched. `how`: the shape of the product that fills them as long as its group
+    has an `age` (`OPEN`: it is in no group yet; None: they are complete), or what the threads did. No fence
+    came since in the threads `by`."""
+
+    op: int
+    age: int | None
+    by: int
+    how: Hashable
+
+    @property
+    def counts(self) -> bool:
+        """Whether it matters to what may come."""
+        return self.age is not None or bool(self.by)
+
+
+READ, WRITTEN, COPIED = "read", "written", "copied"
+Parts = frozenset[tuple[Position, Held]]
+Plan = Callable[["Registers", int | None], None]
 
 
 @dataclass
 class Registers:
-    """By value number and part the age of the group that fills it (`OPEN`: it is in no group yet), and
-    the product; None of those that are complete. `loading` are loads from tensor memory by the value that
+    """The parts of each value by what touched them last; those that are complete and fenced are left out.
+    `fenced`: the threads that have made a fence. `loading` are loads from tensor memory by the value that
     they fill."""
 
-    filled: dict[Part, tuple[int, int]] = field(default_factory=dict)
+    held: dict[int, Parts] = field(default_factory=dict)
+    fenced: int = 0
     loading: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
@@ -48,102 +84,212 @@ class Registers:
         }
 
     @staticmethod
-    def plan(run: Run, number: Callable[[Run], int]) -> Callable[[Registers], None] | None:
-        """What an op does to accumulators; None: nothing."""
-        row = row_of(run.op)
-        if tensor_use(run.op) == "load":
+    def plan(run: Run, number: Callable[[Run], int]) -> Plan | None:
+        """What an op does to accumulators, in threads that are given; None: nothing."""
+        op, row = run.op, row_of(run.op)
+        if tensor_use(op) == "load":
             own = number(run)
-            return lambda registers: registers.loading.update(dict.fromkeys(run.results, own))
-        if waits_for(run.op) == "load":
-            return lambda registers: registers.loading.clear()
-        if row is None or row.queue != WGMMA:
-            if run.op.name in PARTS and str(run.op.results[0].type).startswith(REGISTERS):
-                at = tuple(int(index) for index in run.op.attributes["position"])
-                (result,) = run.results
-                if run.op.name == INSERTED:
-                    return lambda registers: registers.insert(result, run.operands, at)
-                return lambda registers: registers.extract(result, run.operands[0], at)
-            held = [
-                n
-                for n, operand in zip(run.operands, run.op.operands, strict=True)
-                if str(operand.type).startswith(REGISTERS) or is_loaded(operand)
-            ]
-            own = number(run) if held else -1
-            return (lambda registers: registers.check(held, own)) if held else None
-        left = products_left(run.op)
-        if row.descriptors:
-            own = number(run)
-            return lambda registers: registers.multiply(run.results, own, left)
-        if row.commits:
-            return lambda registers: registers.commit()
-        if row.wait is not None:
-            count = given_count(run.op) or 0
-            return lambda registers: registers.wait(count)
-        return None
+            return lambda registers, mask: registers.loading.update(dict.fromkeys(run.results, own))
+        if waits_for(op) == "load":
+            return lambda registers, mask: registers.loading.clear()
+        if row is not None and row.queue == WGMMA:
+            return _queued(run, row, number)
+        if op.name in PARTS:
+            return _part(run, number)
+        used = list(zip(run.operands, op.operands, strict=True))
+        read = [n for n, value in used if _holds_sums(value) or is_loaded(value)]
+        made = [n for n, value in zip(run.results, op.results, strict=False) if _holds_sums(value)]
+        if op.name in UNDEFINED or not (read or made):
+            return None
+        own = number(run)
+
+        def touch(registers: Registers, mask: int | None) -> None:
+            for value in read:
+                registers.check(value, own)
+                registers.touch(value, (), Held(own, None, _those(mask), READ))
+            for value in made:
+                registers.touch(value, (), Held(own, None, _those(mask), WRITTEN))
+
+        return touch
 
     def copy(self) -> Registers:
         """The same, to be changed on its own."""
-        return Registers(dict(self.filled), dict(self.loading))
+        return replace(self, held=dict(self.held), loading=dict(self.loading))
 
     def key(self) -> Hashable:
         """What is equal for the same registers."""
-        return frozenset(self.filled.items()), frozenset(self.loading.items())
+        return frozenset(self.held.items()), self.fenced, frozenset(self.loading.items())
+
+    def join(self, other: Registers) -> None:
+        """Threads with other registers go on with these."""
+        for value, parts in other.held.items():
+            self.held[value] = self.parts(value) | parts
+        self.fenced |= other.fenced
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
         """Values are handed on."""
-        for target, parts in [(target, self._parts(source)) for target, source in assigns]:
-            self._fill(target, parts)
+        for target, parts in [(target, self.parts(source)) for target, source in assigns]:
+            self.fill(target, parts)
 
-    def insert(self, result: int, operands: tuple[int, ...], at: Position) -> None:
-        """A struct with another part."""
-        whole, part = (self._parts(operand) for operand in operands)
-        kept = {p: filled for p, filled in whole.items() if p[: len(at)] != at}
-        self._fill(result, kept | {at + p: filled for p, filled in part.items()})
+    def parts(self, value: int) -> Parts:
+        """What was touched of a value."""
+        return self.held.get(value, frozenset())
 
-    def extract(self, result: int, whole: int, at: Position) -> None:
-        """A part of a struct."""
-        parts = self._parts(whole).items()
-        self._fill(result, {p[len(at) :]: f for p, f in parts if p[: len(at)] == at[: len(p)]})
+    def fill(self, value: int, parts: Parts) -> None:
+        """A value is made."""
+        if parts:
+            self.held[value] = parts
+        else:
+            self.held.pop(value, None)
 
-    def _parts(self, value: int) -> dict[Position, tuple[int, int]]:
-        return {p: filled for (number, p), filled in self.filled.items() if number == value}
+    def _each(self, change: Callable[[Held], Held]) -> None:
+        for value, parts in list(self.held.items()):
+            changed = ((position, change(held)) for position, held in parts)
+            self.fill(value, frozenset(entry for entry in changed if entry[1].counts))
 
-    def _fill(self, value: int, parts: dict[Position, tuple[int, int]]) -> None:
-        for position in self._parts(value):
-            del self.filled[value, position]
-        self.filled |= {(value, position): filled for position, filled in parts.items()}
+    # Products -----------------------------------------------------------------------------
 
-    def multiply(self, results: tuple[int, ...], op: int, left: int | None) -> None:
-        """A product fills its result; with `left` it commits and waits by itself."""
-        for result in results:
-            self._fill(result, {(): (OPEN, op)})
-        if left is not None:
-            self.commit()
-            self.wait(left)
+    def multiply(self, sums: int, undefined: bool, result: int, now: Held) -> None:
+        """A product adds to sums."""
+        self._check_fenced(self.parts(sums), undefined, now)
+        if not undefined:
+            # Who adds to them once more has a copy of them.
+            self.fill(sums, frozenset({((), now._replace(age=None, how=COPIED))}))
+        self.fill(result, frozenset({((), now)}))
+
+    def _check_fenced(self, parts: Parts, undefined: bool, now: Held) -> None:
+        if now.by & ~self.fenced:
+            note = "no 'nvvm.wgmma.fence.aligned' comes before the first product"
+            raise PhaseFault("missing-register-fence", now.op, now.op, note)
+        note = "'nvvm.wgmma.fence.aligned' is missing after this, before the product"
+        for _, held in sorted(parts):
+            if held.by & now.by and held.how != now.how:
+                raise PhaseFault("missing-register-fence", now.op, held.op, note)
+        # Registers that hold nothing yet may be any that threads have read.
+        for held in (held for parts in self.held.values() for _, held in parts if undefined):
+            if held.by & now.by and held.how == READ:
+                raise PhaseFault("missing-register-fence", now.op, held.op, note, False)
+
+    def fence(self, mask: int) -> None:
+        """What threads did to registers comes before products."""
+        self.fenced |= mask
+        self._each(lambda held: held._replace(by=held.by & ~mask))
 
     def commit(self) -> None:
         """All groups are one older."""
-        self.filled = {n: (age + 1, op) for n, (age, op) in self.filled.items()}
+        self._each(lambda held: held if held.age is None else held._replace(age=held.age + 1))
 
     def wait(self, left: int) -> None:
         """Groups older than the `left` youngest ones are complete."""
-        self.filled = {n: (age, op) for n, (age, op) in self.filled.items() if age < left}
+        self._each(lambda h: h if h.age is None or h.age < left else h._replace(age=None))
 
-    def check(self, values: list[int], op: int) -> None:
-        """An op reads values."""
-        for value in values:
-            if value in self.loading:
-                raise PhaseFault(
-                    "read-in-flight",
-                    op,
-                    self.loading[value],
-                    "its registers are there after 'nvvm.tcgen05.wait <load>'",
-                )
-            for age, product in sorted(self._parts(value).values())[:1]:
-                raise PhaseFault(
-                    "read-in-flight",
-                    op,
-                    product,
-                    "it adds to these registers until its group is waited for: "
-                    f"count {max(age, 0)} would do",
-                )
+    # Threads ------------------------------------------------------------------------------
+
+    def check(self, value: int, op: int, at: Position = ()) -> None:
+        """An op reads a part of a value."""
+        if value in self.loading:
+            raise PhaseFault(
+                "read-in-flight",
+                op,
+                self.loading[value],
+                "its registers are there after 'nvvm.tcgen05.wait <load>'",
+            )
+        parts = (held for position, held in self.parts(value) if _meet(position, at))
+        filling = sorted((held.age, held.op) for held in parts if held.age is not None)
+        for age, product in filling[:1]:
+            raise PhaseFault(
+                "read-in-flight",
+                op,
+                product,
+                f"it adds to these registers until its group is waited for: count {max(age, 0)} would do",
+            )
+
+    def touch(self, value: int, at: Position, held: Held) -> None:
+        """Threads read or write a part of a value."""
+        others = {entry for entry in self.parts(value) if not _meet(entry[0], at)}
+        self.fill(value, frozenset({*others, (at, held)}))
+
+
+def _meet(one: Position, other: Position) -> bool:
+    """Whether one of two positions is inside of the other."""
+    return one[: len(other)] == other[: len(one)]
+
+
+def _those(mask: int | None) -> int:
+    """Threads; all of them, where it is not known which."""
+    return EVERYBODY if mask is None else mask
+
+
+def _holds_sums(value: Any) -> bool:
+    """Whether a value may be sums of a product: structs with addresses are something else."""
+    text = type_text(value.type)
+    return text.startswith(REGISTERS) and "ptr" not in text
+
+
+def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
+    """Products, their groups, waits and fences."""
+    op, left = run.op, products_left(run.op)
+    if row.descriptors:
+        at = operand_groups(op, row)["sums"][0]
+        made = defining_op(op.operands[at])
+        undefined = made is not None and made.name in UNDEFINED
+        own, shape = number(run), shape_of_product(op)
+
+        def multiply(registers: Registers, mask: int | None) -> None:
+            if row.fences_sums:
+                registers.fence(_those(mask))
+            now = Held(own, OPEN, _those(mask), shape)
+            registers.multiply(run.operands[at], undefined, run.results[0], now)
+            if left is not None:
+                registers.commit()
+                registers.wait(left)
+
+        return multiply
+    if row.commits:
+        return lambda registers, mask: registers.commit()
+    if row.wait is not None:
+        count = given_count(op) or 0
+        return lambda registers, mask: registers.wait(count)
+    return lambda registers, mask: registers.fence(mask or 0) if row.fences_sums else None
+
+
+def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
+    """A part of a struct: sums of one product, which go on with all that is known of them, or one of their
+    registers, which threads touch."""
+    at = tuple(int(index) for index in run.op.attributes["position"])
+    (result,), operands = run.results, run.operands
+    whole, inserts = run.op.operands[0], run.op.name == INSERTED
+    if not _holds_sums(whole):
+        return None
+    if _holds_sums(run.op.operands[1] if inserts else run.op.results[0]):
+
+        def move(registers: Registers, mask: int | None) -> None:
+            if not inserts:
+                parts = ((p[len(at) :], h) for p, h in registers.parts(operands[0]) if _meet(p, at))
+                registers.fill(result, frozenset(parts))
+                return
+            kept = {entry for entry in registers.parts(operands[0]) if entry[0][: len(at)] != at}
+            added = {(at + position, held) for position, held in registers.parts(operands[1])}
+            registers.fill(result, frozenset(kept | added))
+
+        return move
+    own, sums = number(run), at[:-1] if _depth(whole) == len(at) else at
+
+    def touch(registers: Registers, mask: int | None) -> None:
+        registers.check(operands[0], own, at)
+        if inserts:
+            registers.fill(result, registers.parts(operands[0]))
+            registers.touch(result, sums, Held(own, None, _those(mask), WRITTEN))
+        else:
+            registers.touch(operands[0], sums, Held(own, None, _those(mask), READ))
+
+    return touch
+
+
+def _depth(value: Any) -> int:
+    """How many structs are inside of each other in a value."""
+    depth = most = 0
+    for bracket in type_text(value.type):
+        depth += (bracket == "(") - (bracket == ")")
+        most = max(most, depth)
+    return most

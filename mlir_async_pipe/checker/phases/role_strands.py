@@ -139,7 +139,7 @@ def end_role(
     ends = [dict(handed), *(dict(role.handed or ()) for role in there)]
     for role in there:
         state.env = {**role.env, **state.env}
-        state.registers.filled |= role.registers.filled
+        state.registers.join(role.registers)
         state.acted |= role.acted
     for target, _ in handed:
         values = [(mask, end.get(target)) for mask, end in zip(masks, ends, strict=True)]

@@ -27,7 +27,6 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, flag_order, row_of
-from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
@@ -154,7 +153,7 @@ def _stores_tensor(op: Operation) -> bool:
 
 def touches_no_tensor(op: Operation) -> bool:
     """Ops that no row describes, and that leave global memory alone."""
-    return use_of(op) is not None or tensor_use(op) is not None or op.name == PRODUCT_FENCE
+    return use_of(op) is not None or tensor_use(op) is not None
 
 
 def _advice(part: _Overtaken, loop: Operation) -> str:

@@ -40,7 +40,6 @@ from mlir_async_pipe.values.shared_windows import overlapping_windows
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, flag_order, is_barrier, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.products import PRODUCT_FENCE
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 _KINDS = ("allocation", "attribution", "global", "dynamic")
@@ -213,7 +212,7 @@ def ends_after_barrier(
 def _may_use(op: Operation, planned: set[Any]) -> bool:
     """Products, waits and arrivals, and what may touch the tiles."""
     row = row_of(op)
-    if is_opaque(op) and op.name != PRODUCT_FENCE:
+    if is_opaque(op):
         return True
     if row is not None and row.queue:
         return True

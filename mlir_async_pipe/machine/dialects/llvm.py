@@ -31,7 +31,7 @@ def zero(site: Site) -> Execute:
     value = aggregate(
         str(site.result_type()), site, lambda kind: np.zeros((1, *kind.shape), kind.dtype)
     )
-    return lambda unit: value
+    return lambda unit: _wrote(unit, site, value)
 
 
 @semantics("llvm.mlir.undef", "llvm.mlir.poison", "ub.poison")
@@ -70,6 +70,8 @@ def extract_value(site: Site) -> Execute:
     def execute(unit: Unit, value: Any) -> Any:
         for index in position:
             value = value[index]
+        if not isinstance(value, tuple):
+            _wrote(unit, site, value)
         return value
 
     return execute
@@ -87,7 +89,20 @@ def insert_value(site: Site) -> Execute:
         changed = put(container[index], value, tuple(rest))
         return (*container[:index], changed, *container[index + 1 :])
 
-    return lambda unit, container, value: put(container, value, position)
+    def execute(unit: Unit, container: Any, value: Any) -> Any:
+        if isinstance(value, np.ndarray) and unit.registers is not None:
+            # A register of its own.
+            value = _wrote(unit, site, value.view())
+        return put(container, value, position)
+
+    return execute
+
+
+def _wrote(unit: Unit, site: Site, value: Any) -> Any:
+    """A thread writes registers that may be those of sums, or reads them."""
+    if unit.registers is not None:
+        unit.registers.touch(unit, site, value)
+    return value
 
 
 @semantics("llvm.freeze", "llvm.inttoptr", "llvm.ptrtoint", "llvm.addrspacecast")

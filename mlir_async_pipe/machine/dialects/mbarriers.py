@@ -298,7 +298,7 @@ def elect(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvvm.setmaxregister", "nvvm.wgmma.fence.aligned", "nvvm.bar.warp.sync")
+@semantics("nvvm.setmaxregister", "nvvm.bar.warp.sync")
 def nothing(site: Site) -> Execute:
     """No effect on memory."""
     return lambda unit, *operands: None

@@ -133,6 +133,8 @@ def warpgroup_mma(site: Site) -> Execute:
                 lambda: lanes_of(start, unit.width),
                 result,
             )
+        if unit.registers is not None:
+            unit.registers.fence(unit.active())
         unit.queues.commit(queue, unit.active(), unit.marks(queue))
         unit.queues.wait(queue, unit.active(), left_over, unit.marks(queue))
         return result

@@ -35,7 +35,7 @@ from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.matrix_descriptors import ADDRESS_BITS, matrix_descriptor
-from mlir_async_pipe.vocabulary.products import ProductForm, product_form
+from mlir_async_pipe.vocabulary.products import ProductForm, product_form, shape_of_product
 
 Array = np.ndarray
 
@@ -58,6 +58,7 @@ def mma_async(site: Site) -> Execute:
     sums = np.dtype(_SUMS[form.sums])
     packed = _REGISTER_BYTES // sums.itemsize
     registers = form.m * form.n // 128 // packed
+    shape = shape_of_product(site.op)
 
     def execute(unit: Unit, inouts: tuple[Array, ...], left: Array, right: Array) -> Any:
         ends = []
@@ -72,10 +73,14 @@ def mma_async(site: Site) -> Execute:
                 )
             ends.append((lanes, addresses[0], addresses[1].T))
         result = np.full((unit.width, registers * packed), arithmetic.poison, sums)
+        fenced = unit.registers.multiply(unit, site, inouts, shape)
+        stale = not fenced and unit.launch.options.completion != "eager"
 
         def start() -> Array:
             if not form.adds:
                 return np.zeros(result.shape, sums)
+            if stale:
+                return np.full(result.shape, arithmetic.poison, sums)
             columns = [lanes_of(given, unit.width) for given in inouts]
             return np.stack(columns, axis=1).view(sums).reshape(result.shape)
 
@@ -83,9 +88,22 @@ def mma_async(site: Site) -> Execute:
             before = in_flight(unit, inouts[0])
             issue_product(unit, site, ends, arithmetic, layout, queue, before, start, result)
         kinds = [given.dtype for given in inouts]
-        return tuple(
+        made = tuple(
             _register(result, number * packed, packed, kind) for number, kind in enumerate(kinds)
         )
+        unit.registers.touch(unit, site, made, shape)
+        return made
+
+    return execute
+
+
+@semantics("nvvm.wgmma.fence.aligned")
+def fence(site: Site) -> Execute:
+    """What the active lanes did to registers comes before products."""
+
+    def execute(unit: Unit) -> None:
+        if unit.registers is not None:
+            unit.registers.fence(unit.active())
 
     return execute
 

@@ -105,6 +105,7 @@ def test_descriptors_that_are_numbers_may_name_all_workgroup_memory():
       return
     }"""
     product = f"""%c = llvm.mlir.undef : {struct}
+      nvvm.wgmma.fence.aligned
       %d = nvvm.wgmma.mma_async %a, %b, %c, <m = 64, n = 8, k = 16>, D[<f32>, <one>],
         A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : {struct} -> {struct}"""
     assert summary(checked(text.replace("PRODUCT", ""))).unknown == 0

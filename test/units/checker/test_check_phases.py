@@ -206,6 +206,7 @@ func.func @f(%a_: !llvm.ptr, %n: index) attributes {gpu.known_block_size = array
     %first = arith.ori %low64, %layout : i64
     %two = arith.constant STEP : i64
     %second = arith.addi %first, %two : i64
+    nvvm.wgmma.fence.aligned
     %x = nvvm.wgmma.mma_async %first, %first, %sum, <m = 64, n = 8, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : REGISTERS -> REGISTERS
     %y = nvvm.wgmma.mma_async %second, %second, %x, <m = 64, n = 8, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <col>] : REGISTERS -> REGISTERS
     nvvm.wgmma.commit.group.sync.aligned

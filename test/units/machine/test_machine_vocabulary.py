@@ -343,7 +343,8 @@ ELSEWHERE = (
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.mma.store", "nvvm.barrier0"}
     | {"nvgpu.warpgroup.generate.descriptor"}
-    | {"nvvm.wgmma.mma_async", "nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
+    | {"nvvm.wgmma.mma_async", "nvvm.wgmma.fence.aligned"}
+    | {"nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}

@@ -1,0 +1,197 @@
+"""Products add to registers that their threads touched only after a fence, for the checker and for the
+machine.
+
+Covers: checker/phases/registers_in_flight.py, machine/product_registers.py, vocabulary/products.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.check_harness import check_text
+from helpers.machine_programs import run
+
+SUMS = "!llvm.struct<(f32, f32, f32, f32)>"
+FENCE = "nvvm.wgmma.fence.aligned"
+END = """nvvm.wgmma.commit.group.sync.aligned
+  nvvm.wgmma.wait.group.sync.aligned 0"""
+
+
+def product(result: str, sums: str, k: str = "<m = 64, n = 8, k = 16>", kind: str = "f16") -> str:
+    return (
+        f"{result} = nvvm.wgmma.mma_async %d, %d, {sums}, {k}, D[<f32>, <one>], "
+        f"A[<{kind}>, <one>, <row>], B[<{kind}>, <one>, <col>] : {SUMS} -> {SUMS}"
+    )
+
+
+def program(*lines: str) -> str:
+    """A kernel whose products read a tile of workgroup memory, zeros of all threads."""
+    body = "\n  ".join(lines)
+    return f"""
+func.func @f(%out: memref<128xf32>) attributes {{gpu.known_block_size = array<i32: 128, 1, 1>}} {{
+  %tile = memref.alloc() : memref<4096xf16, #gpu.address_space<workgroup>>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %half = arith.constant dense<0.0> : vector<32xf16>
+  %one = arith.constant 1.0 : f32
+  %low = arith.constant 262143 : i64
+  %four = arith.constant 4 : i64
+  %layout = arith.constant 68720001024 : i64
+  %t = gpu.thread_id x
+  %at = arith.muli %t, %c32 : index
+  vector.store %half, %tile[%at] : memref<4096xf16, #gpu.address_space<workgroup>>, vector<32xf16>
+  nvvm.fence.proxy {{kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}}
+  gpu.barrier
+  %p = memref.extract_aligned_pointer_as_index %tile : memref<4096xf16, #gpu.address_space<workgroup>> -> index
+  %i = arith.index_cast %p : index to i64
+  %low18 = arith.andi %i, %low : i64
+  %shifted = arith.shrui %low18, %four : i64
+  %d = arith.ori %shifted, %layout : i64
+  %none = llvm.mlir.undef : {SUMS}
+  %s0 = llvm.insertvalue %one, %none[0] : {SUMS}
+  %s1 = llvm.insertvalue %one, %s0[1] : {SUMS}
+  %s2 = llvm.insertvalue %one, %s1[2] : {SUMS}
+  %sums = llvm.insertvalue %one, %s2[3] : {SUMS}
+  {body}
+  return
+}}"""
+
+
+def printed(sums: str) -> str:
+    return f"""%v = llvm.extractvalue {sums}[0] : {SUMS}
+  memref.store %v, %out[%t] : memref<128xf32>"""
+
+
+ONE = product("%x", "%sums")
+READ_AND_ADDED = (FENCE, ONE, END, f"%r = llvm.extractvalue %x[0] : {SUMS}")
+WRITTEN = f"%y = llvm.insertvalue %r, %x[1] : {SUMS}"
+LOOP = f"""%y = scf.for %k = %c0 to %c2 step %c1 iter_args(%s = %sums) -> {SUMS} {{
+  BEFORE
+  {product("%z", "%s")}
+  {END}
+  AFTER
+  scf.yield %z : {SUMS}
+  }}"""
+RIGHT = {
+    "fence": (FENCE, ONE, END, printed("%x")),
+    "one fence for a chain": (FENCE, ONE, product("%y", "%x"), END, printed("%y")),
+    "a chain over groups": (FENCE, ONE, END, product("%y", "%x"), END, printed("%y")),
+    "fence after a read": (*READ_AND_ADDED, FENCE, product("%y", "%x"), END, printed("%y")),
+    "fence in the loop": (LOOP.replace("BEFORE", FENCE).replace("AFTER", ""), printed("%y")),
+    "fence before the loop": (
+        FENCE,
+        LOOP.replace("BEFORE", "").replace("AFTER", ""),
+        printed("%y"),
+    ),
+    "two sums from one zero": (
+        f"%zero = llvm.mlir.zero : {SUMS}",
+        f"%y:2 = scf.for %k = %c0 to %c2 step %c1 iter_args(%a = %zero, %b = %zero) -> ({SUMS}, {SUMS}) {{",
+        FENCE,
+        product("%e", "%a"),
+        product("%g", "%b"),
+        END,
+        f"scf.yield %e, %g : {SUMS}, {SUMS}\n  }}",
+    ),
+    "nothing was written": (FENCE, product("%x", "%none"), product("%y", "%none"), END),
+    "fence between shapes": (
+        FENCE,
+        ONE,
+        END,
+        FENCE,
+        product("%y", "%x", "<m = 64, n = 8, k = 32>", "e4m3"),
+        END,
+        printed("%y"),
+    ),
+}
+WRONG = {
+    "no fence": (ONE, END, printed("%x")),
+    "fence before the sums are written": (
+        FENCE,
+        f"%w = llvm.insertvalue %one, %sums[0] : {SUMS}",
+        product("%x", "%w"),
+        END,
+        printed("%x"),
+    ),
+    "fence after the product": (ONE, FENCE, END, printed("%x")),
+    "read since": (*READ_AND_ADDED, product("%y", "%x"), END, printed("%y")),
+    "written since": (*READ_AND_ADDED, WRITTEN, product("%z", "%y"), END, printed("%z")),
+    "two products from one copy": (FENCE, ONE, product("%y", "%sums"), END, printed("%y")),
+    "read in the loop": (
+        FENCE,
+        LOOP.replace("BEFORE", "").replace("AFTER", printed("%z")),
+    ),
+    "another shape": (
+        FENCE,
+        ONE,
+        END,
+        product("%y", "%x", "<m = 64, n = 8, k = 32>", "e4m3"),
+        END,
+        printed("%y"),
+    ),
+    "half of the warps": (
+        "%c64 = arith.constant 64 : index",
+        "%some = arith.cmpi ult, %t, %c64 : index",
+        f"scf.if %some {{\n  {FENCE}\n  }}",
+        ONE,
+        END,
+        printed("%x"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_registers_are_fenced(name):
+    found = check_text(program(*RIGHT[name]), "nvvm:sm_90a")
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_registers_without_a_fence_are_named(name):
+    found = check_text(program(*WRONG[name]), "nvvm:sm_90a")
+    assert {code for code, _ in found.unsafe} == {"missing-register-fence"} and not found.unknown
+
+
+def test_registers_that_were_read_may_be_those_of_the_next_sums():
+    """Nobody says in which registers sums begin that hold nothing yet."""
+    text = program(*READ_AND_ADDED, product("%y", "%none"), END)
+    found = check_text(text, "nvvm:sm_90a")
+    assert not found.unsafe and {code for code, _ in found.unknown} == {"missing-register-fence"}
+
+
+def test_other_members_of_a_struct_are_no_sums():
+    """A number beside sums in flight is written, and read."""
+    both = f"!llvm.struct<({SUMS[len('!llvm.') :]}, f32)>"
+    lines = (
+        FENCE,
+        ONE,
+        f"%e = llvm.mlir.undef : {both}",
+        f"%g = llvm.insertvalue %x, %e[0] : {both}",
+        f"%h = llvm.insertvalue %one, %g[1] : {both}",
+        f"%n = llvm.extractvalue %h[1] : {both}",
+        f"%s = llvm.extractvalue %h[0] : {both}",
+        product("%y", "%s"),
+        "memref.store %n, %out[%t] : memref<128xf32>",
+        END,
+    )
+    found = check_text(program(*lines), "nvvm:sm_90a")
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("completion", ["eager", "late", "random:3"])
+@pytest.mark.parametrize("name", [*RIGHT, *sorted(WRONG.keys() - {"two products from one copy"})])
+def test_the_machine_says_the_same(name, completion):
+    wrong = set() if name in RIGHT else {"missing-register-fence"}
+    text = program(*(RIGHT | WRONG)[name])
+    result = run(text, np.zeros(128, np.float32), threads=128, completion=completion)
+    assert result.race_codes == wrong
+    if "memref.store" in RIGHT.get(name, ("",))[-1]:
+        assert (result.arrays[0] == 1).all()
+
+
+def test_a_product_without_a_fence_adds_to_what_was_there_before():
+    text = program(*WRONG["no fence"])
+    late = run(text, np.zeros(128, np.float32), threads=128, completion="late")
+    assert np.isnan(late.arrays[0]).all()
