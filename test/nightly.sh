@@ -3,7 +3,7 @@
 #
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
-# Random pipelines by feature, mutants of right kernels, PTX and AMD assembly of random kernels, and
+# Random pipelines by feature, blocks that wait for each other, mutants of right kernels, PTX and AMD assembly of random kernels, and
 # the property tests with more samples, and what our machine code costs. What each printed, and its figures as JSON, stay in
 # build/nightly/. The exit code is 0 only if nothing was wrong or missed.
 set -u
@@ -30,6 +30,7 @@ judge() {
 }
 
 judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
+judge flags test/reports/random_flags_report.py --programs 1000 --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
 judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
 judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
 judge tensors test/reports/tensor_loops_report.py --loops 400 --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"

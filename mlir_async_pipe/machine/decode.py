@@ -212,7 +212,7 @@ class Region:
     """The blocks of a region in textual order, which is also the order of reconvergence."""
 
     blocks: list[Block]
-    # Whether a strong access stands in it: turns of loops let other threads run.
+    # Whether a strong access stands in it: its loops let other threads run after each iteration.
     polls: bool = False
 
 

@@ -31,15 +31,15 @@ class Frame:
 
 
 class Polling:
-    """A loop that reads flags: its turns let others run. One that carries over what the last did,
-    and has changed no memory, goes on as that did until somebody else changes some."""
+    """A loop that reads flags lets others run after each iteration. One that carries the values of
+    the one before it, with memory unchanged since, repeats it until another thread writes."""
 
     def __init__(self, unit: Unit, site: Any) -> None:
         self.unit, self.site = unit, site
         self._last: tuple[Any, ...] = ()
 
     def turn(self, *carried: Any) -> None:
-        """The next turn begins, with the values `carried`. Raises StuckError."""
+        """The next iteration begins, with the values `carried`. Raises StuckError."""
         launch = self.unit.launch
         now = (launch.memory.changes, *carried)
         is_idle = len(now) == len(self._last) and all(map(_same, now, self._last))

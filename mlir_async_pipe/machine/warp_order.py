@@ -43,8 +43,8 @@ class LockStep:
         unit.launch.meet(unit.rank, spaces)
 
     def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
-        """A loop that polls begins its next turn; if the last one changed nothing, only a copy that
-        lands can end it. Raises StuckError."""
+        """A loop that polls begins its next iteration; if the last one changed nothing, only a copy
+        that lands can end it. Raises StuckError."""
         if is_idle and not unit.launch.mbarriers.force([]):
             _refuse_parts(site, unit)
             _tell_stuck(unit.launch, [(site, [], unit)])
@@ -103,8 +103,8 @@ class UnitByUnit:
             worker.wanted, worker.passes = [], None
 
     def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
-        """A loop that polls lets the others run; if its last turn changed nothing, until memory
-        has changed."""
+        """A loop that polls lets the others run; if its last iteration changed nothing, until
+        memory has changed."""
         worker, memory = self._workers[id(unit)], unit.launch.memory
         before = memory.changes
         worker.passes = lambda: not is_idle or memory.changes != before

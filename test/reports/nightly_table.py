@@ -50,6 +50,22 @@ def pipelines(found: dict[str, Any]) -> Rows:
     yield "wrong, or called unsafe", str(sum(len(row["failures"]) for row in rows))
 
 
+def flags(found: dict[str, Any]) -> Rows:
+    """Random kernels with flags, semaphores and several blocks, and their twins without."""
+    rows = found["rows"]
+    loops = sum(row["loops"] for row in rows)
+    yield "kernels with flags", str(sum(row["programs"] for row in rows))
+    yield "loops pipelined", share(sum(row["pipelined"] for row in rows), loops)
+    for row in rows:
+        yield f"  {row['kind']}", f"{row['pipelined']} of {row['loops']}"
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        reasons.update(row["reasons"])
+    yield "left, by reason", listed(reasons)
+    yield "runs of both machines", str(sum(row["runs"] for row in rows))
+    yield "wrong", str(sum(len(row["failures"]) for row in rows))
+
+
 def mutants(found: dict[str, Any]) -> Rows:
     """Right kernels broken in one place."""
     total = sum(found["mutants"].values())
@@ -111,6 +127,7 @@ def phases(found: dict[str, Any]) -> Rows:
 
 REPORTS: dict[str, Callable[[Any], Rows]] = {
     "pipelines": pipelines,
+    "flags": flags,
     "mutants": mutants,
     "ptx": ptx,
     "tensors": tensors,
