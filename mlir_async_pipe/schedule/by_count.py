@@ -61,11 +61,12 @@ _LOAD_BYTES = 16
 @dataclass(frozen=True)
 class Ahead:
     """The statements that run ahead. `why` says why they are no asynchronous copies, "" if
-    they are; `at` is the op that it is about. `pairs` are loads and stores that make one copy."""
+    they are; `at` is the op that it is about, `space` the memory that they load from. `pairs` are loads and stores that make one copy."""
 
     statements: list[Statement]
     why: str = ""
     at: Operation | None = None
+    space: str = "global"
     pairs: tuple[tuple[Operation, Operation], ...] = ()
 
 
@@ -120,7 +121,7 @@ def decide_by_count(
         stay = _stores_that_stay(body) if found.stage_through == "auto" else []
         if only_reads(ahead.statements[0], "workgroup"):
             stay += _loads_that_stay(body)
-        remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay)
+        remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay, ahead.space)
     level = levels(body, first, ahead.pairs)
     copies = set() if ahead.why else _numbers(ahead)
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
@@ -161,6 +162,15 @@ def through_registers(
     return decision
 
 
+def takes_registers(loop: Operation, session: Session) -> bool:
+    """Whether a loop with `num_stages` loads into registers: it asks for that, or the chip issues its
+    copies in more instructions than loads."""
+    through = names.read_loop(loop).stage_through
+    if through == "auto":
+        return _not_issued(copies_of(read_body(loop)), session) is not None
+    return through == "registers"
+
+
 def remark_registers(
     loop: Operation,
     stages: int,
@@ -168,11 +178,13 @@ def remark_registers(
     at: Any,
     session: Session,
     stay: list[tuple[str, Operation]] | None = None,
+    space: str = "global",
 ) -> None:
     """Tell which form was taken instead of asynchronous copies, and why; `stay` are ops that do
     not run ahead, each with what hinders it."""
+    loads = "the loads of this loop" + (" from workgroup memory" if space == "workgroup" else "")
     session.diagnostics.remark(
-        f"the loads of this loop run {stages - 1} iterations ahead, into registers: {why}",
+        f"{loads} run {stages - 1} iterations ahead, into registers: {why}",
         code="through-registers",
         at=loop,
         notes=(("because of this", at), *(stay or ())),
@@ -193,14 +205,18 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
         why, at = "nothing that it loads goes to workgroup memory unchanged", None
     for space in ("global", "workgroup") if through != "async" else ():
         loads = _loads(body, space)
+        if space == "workgroup" and through == "registers" and _loads_that_stay(body):
+            # What fills the tiles that these loads read would run ahead in one piece with its stores.
+            break
         if loads:
-            return Ahead(loads, why, at if at is not None else loads[0].op)
+            return Ahead(loads, why, at if at is not None else loads[0].op, space)
     if copies.statements:
         # They run in place, which the lowering says where it finds it.
         return Ahead(copies.statements, pairs=copies.pairs)
     nothing = {
         "async": "copies nothing from global to workgroup memory",
-        "registers": "has no statement that only loads",
+        "registers": "has no statement that only loads"
+        + (" from global memory" if _loads_that_stay(body) else ""),
         "auto": "copies nothing from global to workgroup memory, and has no statement that only "
         "loads",
     }

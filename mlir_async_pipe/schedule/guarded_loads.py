@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.expand.plan.guardable import zero_of
 from mlir_async_pipe.loops.copy_statements import fills_workgroup, reads_global
 from mlir_async_pipe.lowering.scopes.masked_loads import may_move
+from mlir_async_pipe.schedule.copy_loops import unroll_copy_loops
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
@@ -41,7 +42,9 @@ def take_loads_out(loop: Operation) -> None:
 
 
 def take_apart_copies(loop: Operation) -> None:
-    """Do so with guarded copies too, of a loop that cannot have them asynchronous."""
+    """Do so with guarded copies and loops of copies too, of a loop that cannot have them
+    asynchronous."""
+    unroll_copy_loops(loop)
     for condition in _conditions(loop):
         _take_out(condition)
 

@@ -34,9 +34,9 @@ from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.sunk_addresses import sink_addresses
 from mlir_async_pipe.loops.transactions import complete_on_mbarriers, has_transactions
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
-from mlir_async_pipe.schedule.by_count import decide_by_count
+from mlir_async_pipe.schedule.by_count import decide_by_count, takes_registers
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
-from mlir_async_pipe.schedule.guarded_loads import take_loads_out
+from mlir_async_pipe.schedule.guarded_loads import take_apart_copies, take_loads_out
 from mlir_async_pipe.schedule.guarded_stores import simplify_guards
 from mlir_async_pipe.schedule.guarded_transactions import predicate_transactions
 from mlir_async_pipe.schedule.hand_inwards import hand_inwards, loads_itself
@@ -291,6 +291,8 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
             own_buffers(loop)
             if not loads_itself(loop):
                 take_loads_out(loop)
+            if takes_registers(loop, session):
+                take_apart_copies(loop)
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     decisions = []
