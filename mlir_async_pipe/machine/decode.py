@@ -11,10 +11,15 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
+    ancestors,
     captured,
     has_body,
     integer_attribute,
+    is_function,
+    is_kernel,
     operations,
+    parent,
     symbol_name,
     walk,
 )
@@ -243,21 +248,48 @@ class Decoder:
         self.module = module
         self.target = target
         self.sites: list[Site] = []
-        self.symbols = {symbol_name(op): op for op in walk(module) if symbol_name(op)}
+        self._symbols: dict[str, list[Any]] = {}
+        for op in walk(module):
+            if name := symbol_name(op):
+                self._symbols.setdefault(name, []).append(op)
         self._keys: dict[Any, int] = {}
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[Any, Function] = {}
         self._blocks: dict[Any, int] = {}
 
     def key(self, value: Any) -> int:
         """The number that stands for an SSA value."""
         return self._keys.setdefault(value, len(self._keys))
 
+    def symbol(self, name: str, at: Any) -> Any:
+        """What an op means by `name`: the symbol of the nearest module around it; None if there is
+        none."""
+        found = self._symbols.get(name, [])
+        around = [op for op in ancestors(at) if op.name in SYMBOL_TABLES] if len(found) > 1 else []
+        nearest = (op for table in around for op in found if parent(op) == table)
+        return next(nearest, found[-1] if found else None)
+
+    def entry(self, name: str) -> Any:
+        """The function called `name`, the kernel where a function of the host is called so too; None
+        if there is none. Raises MachineError (no-function) where several are."""
+        found = [op for op in self._symbols.get(name, []) if is_function(op)]
+        found = [op for op in found if is_kernel(op)] or found
+        found = [op for op in found if has_body(op)] or found
+        if len(found) > 1:
+            raise MachineError(
+                f"{len(found)} functions are called '{name}'",
+                code="no-function",
+                at=found[1],
+                notes=(("another one", found[0]),),
+                advice="run it in a module of its own",
+            )
+        return found[0] if found else None
+
     def function(self, name: str, at: Any = None) -> Function:
-        """The function called `name`; raises MachineError (no-function, no-body)."""
-        known = self._functions.get(name)
-        if known is not None:
-            return known
-        op = self.symbols.get(name)
+        """The function that `at` calls `name`, without it the one to run; raises MachineError
+        (no-function, no-body)."""
+        op = self.entry(name) if at is None else self.symbol(name, at)
+        if op in self._functions:
+            return self._functions[op]
         if op is None:
             raise MachineError(f"no function '{name}' in this module", code="no-function", at=at)
         if not has_body(op):
@@ -275,7 +307,7 @@ class Decoder:
             integer_attribute(op, "workgroup_attributions") or 0,
             integer_attribute(op, "async_pipe.dynamic_shared_bytes"),
         )
-        self._functions[name] = function
+        self._functions[op] = function
         function.body = self.region(op.regions[0])
         return function
 
@@ -319,7 +351,8 @@ class Decoder:
             site.op = None
         self._keys.clear()
         self._blocks.clear()
-        self.symbols.clear()
+        self._symbols.clear()
+        self._functions.clear()
         self.module = None
 
     def _block(self, block: Any) -> Block:

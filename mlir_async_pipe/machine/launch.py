@@ -173,10 +173,6 @@ class Launch:
         """The numbers of a unit's threads in its cluster."""
         return np.asarray(unit.threads + unit.rank * self.block_size)
 
-    def function(self, name: str) -> Function:
-        """The decoded function called `name`."""
-        return self.decoder.function(name)
-
     def take_steps(self, count: int) -> None:
         """Count executed ops; raises MachineError (step-limit) when there are too many."""
         self._steps += count

@@ -9,7 +9,6 @@ import numpy as np
 
 from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
     has_body,
     is_function,
     raw,
@@ -127,7 +126,7 @@ def run(
         target = Target.parse(target)
     decoder = Decoder(raw(module), target)
     name = _function_name(module, function)
-    stated = next((op for op in walk(raw(module)) if _is_called(op, name)), None)
+    stated = decoder.entry(name)
     if threads is None:
         threads = (block_size(stated) if stated is not None else None) or 1
     if cluster is None:
@@ -265,10 +264,6 @@ def _function_name(module: Any, name: str | None) -> str:
             advice=", ".join(names) or None,
         )
     return names[0]
-
-
-def _is_called(op: Operation, name: str) -> bool:
-    return is_function(op) and symbol_name(op) == name
 
 
 def _three(extent: Extent, name: str) -> tuple[int, int, int]:

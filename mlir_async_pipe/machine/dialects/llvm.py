@@ -209,7 +209,7 @@ def allocate(site: Site) -> Execute:
 def address_of(site: Site) -> Execute:
     """A global: workgroup ones exist once a block, others once a run."""
     name = ir.FlatSymbolRefAttr(site.op.attributes["global_name"]).value
-    declaration = site.decoder.symbols.get(name)
+    declaration = site.decoder.symbol(name, site.op)
     if declaration is None or declaration.name != "llvm.mlir.global":
         raise site.unsupported(f"no global '{name}'")
     text = str(declaration.attributes["global_type"])

@@ -154,7 +154,7 @@ def get_global(site: Site) -> Execute:
     """Workgroup globals exist once a block, others once a run, with their initial value."""
     name = ir.FlatSymbolRefAttr(site.op.attributes["name"]).value
     shape = memref_shape(site.result_type(), site.op)
-    declaration = site.decoder.symbols.get(name)
+    declaration = site.decoder.symbol(name, site.op)
     if declaration is None:
         raise site.unsupported(f"no global '{name}'")
     contents = _initial_bytes(site, declaration, shape)
