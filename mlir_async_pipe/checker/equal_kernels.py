@@ -22,7 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     operations,
     parent,
-    symbol_name,
 )
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.kernel import Surroundings
@@ -31,6 +30,7 @@ from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import name_at_launch
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
 
@@ -52,7 +52,7 @@ def key_of(kernel: Any, around: Surroundings) -> Hashable | None:
             regions = reader.regions(kernel)
     except _OwnKeyError:
         return None
-    name = symbol_name(kernel)
+    name = name_at_launch(kernel)
     sizes = [frozenset(found.get(name, ())) for found in (around.launches, around.grids)]
     kinds = tuple(
         _without_first_size(kind) if number in reader.subscripted else kind

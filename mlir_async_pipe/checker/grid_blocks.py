@@ -15,7 +15,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     is_function,
     is_used,
-    symbol_name,
 )
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
@@ -29,7 +28,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     is_id,
     thread_dimension,
 )
-from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes
+from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes, name_at_launch
 
 OWN = "own of block"
 EVERYWHERE = "own of thread"
@@ -71,7 +70,7 @@ def _known_size(kernel: Operation, grids: Launches) -> Size | None:
         if name in kernel.attributes:
             x, y, z = [*map(int, ir.DenseI32ArrayAttr(kernel.attributes[name])), 1, 1, 1][:3]
             return x, y, z
-    found = grids.get(symbol_name(kernel), set()) if is_function(kernel) else set()
+    found = grids.get(name_at_launch(kernel), set()) if is_function(kernel) else set()
     return next(iter(found)) if len(found) == 1 else None
 
 

@@ -12,6 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     is_function,
     outermost,
+    parent,
     symbol_name,
     walk_named,
 )
@@ -43,7 +44,7 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
             x, y, z = [*sizes, 1, 1, 1][:3]
             return x, y, z
     collected = launched_sizes(outermost(function)) if launches is None else launches
-    found = collected.get(symbol_name(function), set())
+    found = collected.get(name_at_launch(function), set())
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -56,7 +57,7 @@ def cluster_size(function: Operation) -> Size | None:
             x, y, z = [*sizes, 1, 1, 1][:3]
             return x, y, z
     launches = sizes_of(launches_below(outermost(function)), "cluster")
-    found = launches.get(symbol_name(function), set())
+    found = launches.get(name_at_launch(function), set())
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -87,8 +88,16 @@ def sizes_of(launches: list[Operation], extent: Extent) -> Launches:
 
 
 def kernel_name(launch: Operation) -> str:
-    """The name of the kernel that a gpu.launch_func starts."""
-    return str(launch.attributes["kernel"]).rpartition("@")[2].strip('"')
+    """The kernel that a gpu.launch_func starts, as `name_at_launch` calls it."""
+    return "::".join(part.strip('@"') for part in str(launch.attributes["kernel"]).split("::"))
+
+
+def name_at_launch(kernel: Operation) -> str:
+    """The name of a kernel, after that of its gpu.module: two of these may each have one called so."""
+    holder = parent(kernel)
+    if holder is None or holder.name != "gpu.module":
+        return symbol_name(kernel)
+    return f"{symbol_name(holder)}::{symbol_name(kernel)}"
 
 
 def constant_sizes(launch: Operation, extent: Extent) -> Size | None:

@@ -16,7 +16,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     is_function,
     outermost,
-    symbol_name,
     walk,
 )
 from mlir_async_pipe.expand.plan.role_refusal import refuse
@@ -31,6 +30,7 @@ from mlir_async_pipe.vocabulary.launch_size import (
     constant_sizes,
     kernel_name,
     launches_below,
+    name_at_launch,
 )
 
 WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
@@ -173,7 +173,7 @@ def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operatio
     """What launches the kernel in this module, with that many threads."""
     if not is_function(kernel):
         return [kernel]
-    name = symbol_name(kernel)
+    name = name_at_launch(kernel)
     found = [op for op in launches_below(outermost(kernel)) if kernel_name(op) == name]
     for launch in found:
         if constant_sizes(launch, "block") != (threads, 1, 1):
