@@ -37,11 +37,19 @@ FaultCode = Literal[
 
 class PhaseFault(Exception):
     """One fault on one path: at `later`, with the op `earlier` at the other end (numbers of ops,
-    see `op_effects`). `certain`: the path exists, and the ops certainly meet."""
+    see `op_effects`). `certain`: the path exists, and the ops certainly meet. `at`: the mbarrier that
+    the later one uses; `surplus`: bytes that are announced for its phase, and do not come."""
+
+    at: tuple[int, int] | None = None
+    surplus: int = 0
 
     def __init__(self, code: FaultCode, later: int, earlier: int, note: str, certain: bool = True):
         super().__init__(code)
         self.found = FoundFault(code, later, earlier, note, certain)
+
+
+Ends = tuple[str, int, int]
+"""The code of a fault, and its ops."""
 
 
 class Example(NamedTuple):
@@ -61,6 +69,11 @@ class FoundFault:
     note: str
     certain: bool
     example: Example | None = field(default=None, compare=False)
+
+    @property
+    def ends(self) -> Ends:
+        """What it is about."""
+        return self.code, self.later, self.earlier
 
 
 class NotFollowedError(Exception):

@@ -189,12 +189,10 @@ def copy(barrier: Mbarrier, mask: int, issued: Copy) -> Mbarrier:
     running = barrier.phases[-1] if barrier.phases else Phase()
     running = running._replace(copies=(*running.copies, issued))
     if running.arrived >= barrier.needs and running.lacks_bytes() < 0:
-        raise PhaseFault(
-            "wrong-bytes",
-            running.op,
-            op,
-            f"{running.expected} bytes are announced, and with this copy {running.copied} come",
-        )
+        note = f"{running.expected} bytes are announced, and with this copy {running.copied} come"
+        fault = PhaseFault("wrong-bytes", running.op, op, note)
+        fault.surplus = running.lacks_bytes()
+        raise fault
     return barrier._replace(phases=(*barrier.phases[:-1], running))
 
 
@@ -219,12 +217,12 @@ def wait(
     lacking = running.lacks_bytes()
     if lacking:
         rest = "never passes" if lacking > 0 else "may pass before they have landed"
-        raise PhaseFault(
-            "wrong-bytes",
-            running.op,
-            op,
-            f"{running.expected} bytes are announced, {running.copied} are copied: the wait {rest}",
+        note = (
+            f"{running.expected} bytes are announced, {running.copied} are copied: the wait {rest}"
         )
+        fault = PhaseFault("wrong-bytes", running.op, op, note)
+        fault.surplus = lacking
+        raise fault
     some = mask if mask != everybody else None
     done = barrier._replace(
         parity=1 - barrier.parity,

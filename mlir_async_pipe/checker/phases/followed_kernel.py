@@ -19,11 +19,12 @@ from itertools import chain, islice
 from math import lcm
 
 from mlir_async_pipe.checker.forms import Atom
-from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError
+from mlir_async_pipe.checker.phase_faults import Ends, FoundFault, NotFollowedError
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.fault_examples import example_of
 from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns
+from mlir_async_pipe.checker.phases.mending import STOPS, causes
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.open_questions import ModulusError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -37,6 +38,8 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_size import Size
 
+# So often a kernel is followed past the faults that were told.
+MOST_ROUNDS = 8
 # Kernels with numbers that are followed to tell faults for certain, and states that each begins at.
 WITNESSES, STATES = 48, 4
 
@@ -81,6 +84,29 @@ def follow(
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
     effects = OpEffects(sites, touched, far, size[0])
+    found = _follow(flow, effects, size, cluster)
+    told, new = list(found.faults), found.faults
+    for _ in range(MOST_ROUNDS):
+        met = {fault.ends for fault in new if fault.certain} - effects.forgiven
+        if not met:
+            break
+        effects.forgiven |= met
+        new = _follow(flow, effects, size, cluster).faults
+        # No run of the kernel comes to what is after a fault that stops it.
+        certain = STOPS.isdisjoint(code for code, *_ in effects.forgiven)
+        known = set(chain.from_iterable(map(causes, told)))
+        told += [
+            replace(fault, certain=certain)
+            for fault in new
+            if fault.certain and known.isdisjoint(causes(fault))
+        ]
+    return replace(found, faults=tuple(told), ops=tuple(effects.ops))
+
+
+def _follow(
+    flow: Flow, effects: OpEffects, size: Size, cluster: Callable[[], Size | None]
+) -> Followed:
+    """Follow it once, past the faults that are forgiven."""
     numbers = PathNumbers(flow, effects, size)
     classes = None
     try:
@@ -116,13 +142,13 @@ def _any_number(
 
 def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) -> Followed:
     """What is certain: that which is met where the kernel is followed with numbers."""
-    met: dict[tuple[str, int, int], FoundFault] = {}
+    met: dict[Ends, FoundFault] = {}
     tried: set[frozenset[tuple[Atom, int]]] = set()
     flow, effects, numbers = paths.flow, paths.effects, paths.numbers
     for fault, states in paths.taken.items():
         ways = (witnesses(state, numbers) for state in states[:STATES])
         for chosen in islice(chain.from_iterable(ways), WITNESSES):
-            if _ends(fault) in met or len(tried) == WITNESSES:
+            if fault.ends in met or len(tried) == WITNESSES:
                 break
             if frozenset(chosen.items()) in tried:
                 continue
@@ -130,20 +156,16 @@ def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) 
             one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
             there, _ = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
             for other, (first, *_) in there.taken.items():
-                if _ends(other) not in met:
+                if other.ends not in met:
                     example = example_of(other, first, flow, chosen)
-                    met[_ends(other)] = replace(other, example=example)
-    told = [_told(fault, met.get(_ends(fault))) for fault in found.faults]
-    known = {_ends(fault) for fault in told}
+                    met[other.ends] = replace(other, example=example)
+    told = [_told(fault, met.get(fault.ends)) for fault in found.faults]
+    known = {fault.ends for fault in told}
     return replace(found, faults=(*told, *(f for ends, f in met.items() if ends not in known)))
 
 
 def _told(fault: FoundFault, met: FoundFault | None) -> FoundFault:
     return replace(fault, certain=met is not None, example=met.example if met else None)
-
-
-def _ends(fault: FoundFault) -> tuple[str, int, int]:
-    return fault.code, fault.later, fault.earlier
 
 
 def _followed(

@@ -16,7 +16,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import Ends, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
 from mlir_async_pipe.checker.phases.arrivals import Copy
 from mlir_async_pipe.checker.phases.byte_places import (
@@ -31,6 +31,7 @@ from mlir_async_pipe.checker.phases.far_checks import FAR_STORES
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect, GenericEffects, not_followed
 from mlir_async_pipe.checker.phases.memory_ends import Bounds
+from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
@@ -65,13 +66,15 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
     touch, and `far` the global memory that is followed with them, if it is; `ops` are the steps that
-    faults may name, by number. Blocks have `width` threads along x."""
+    faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
+    path."""
 
     sites: Sites
     touched: set[int]
     far: FarMemory | None = None
     width: int = 1
     ops: list[Run] = field(default_factory=list)
+    forgiven: frozenset[Ends] = frozenset()
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,12 @@ class OpEffects:
 
     def prepare(self, run: Run) -> Effect | None:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
+        effect = self._effect(run)
+        if effect is None or not self.forgiven:
+            return effect
+        return forgiving(effect, self.number(run), self.forgiven)
+
+    def _effect(self, run: Run) -> Effect | None:
         op = run.op
         if tensor_use(op) is not None:
             return (
@@ -155,6 +164,9 @@ class OpEffects:
             spot.mask = mask
             try:
                 self._use(spot, run, rule, at, number)
+            except PhaseFault as fault:
+                fault.at = self.bounds.mbarrier(spot, at, number)
+                raise
             finally:
                 spot.mask = whole
 

@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
+from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked
 from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
 from mlir_async_pipe.checker.phases.outlived import Outlived
@@ -300,7 +301,7 @@ class PhasePaths:
                 state.memory.leave(state.mask or 0)
                 if state.others:
                     raise NextRoleError
-                state.memory.check_end()
+                forgiving(_end, -1, self.effects.forgiven)(state.spot())
 
     def _test(self, number: int, body: Edge, out: Edge, state: PathState) -> None:
         (value, rest), variable = self.loops.rest(state, number), self.flow.loops[number].variable
@@ -339,6 +340,10 @@ class PhasePaths:
             self._next_role(state, self._suspended(state, way.target, 0))
             return
         self.work.append((way.target, 0, state))
+
+
+def _end(spot: Spot) -> None:
+    spot.memory.check_end()
 
 
 def _lost(state: PathState, spot: Spot) -> None:

@@ -1,0 +1,84 @@
+"""Faults of phases that do not follow from each other are told in one run.
+
+A fault ends its path; the kernel is followed again as if what is missing there stood there.
+
+Covers: checker/phases/mending.py, checker/phases/followed_kernel.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import check_module, codes
+from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
+from mlir_async_pipe.session.report import Report
+
+CHANGES = {
+    "fence": "",
+    "barrier": "",
+    "wait": "",
+    "flip": "%phase_ = arith.ori %phase, %phase : i1",
+    "expect": "nvgpu.mbarrier.arrive.expect_tx %full[%at], {bytes}, predicate = %go : "
+    "!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = 2>",
+}
+FENCE, BARRIER, FLIP = "missing-fence", "phase-overtaken", "phase-not-flipped"
+
+
+def checked(*names: str, specialised: bool = False, size: str = "%c64") -> Report:
+    changes = {name: CHANGES[name].replace("{bytes}", size) for name in names}
+    ring = Ring(counted=False, specialised=specialised, changes=changes)
+    return check_module(parse(ring.text())).report
+
+
+def unknown_codes(report: Report) -> set[str]:
+    return {found.code for found in report.of("hazards") if found.verdict == "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("fence",), {FENCE}),
+        (("barrier",), {BARRIER}),
+        (("flip",), {FLIP}),
+        (("wait",), {"read-in-flight"}),
+        (("fence", "barrier"), {FENCE, BARRIER}),
+        (("fence", "flip"), {FENCE, FLIP}),
+        (("barrier", "flip"), {BARRIER, FLIP}),
+        (("barrier", "wait"), {BARRIER, "read-in-flight"}),
+        (("fence", "barrier", "flip"), {FENCE, BARRIER, FLIP}),
+        (("fence", "barrier", "wait"), {FENCE, BARRIER, "read-in-flight"}),
+    ],
+)
+def test_all_that_do_not_follow_from_each_other_are_told(
+    names: tuple[str, ...], expected: set[str]
+) -> None:
+    report = checked(*names)
+    assert codes(report) == expected
+    assert not unknown_codes(report)
+
+
+def test_faults_of_roles_are_told_together() -> None:
+    assert codes(checked("fence", "flip", specialised=True)) == {FENCE, FLIP}
+    assert codes(checked("flip", specialised=True)) == {FLIP}
+
+
+@pytest.mark.parametrize("size", ["%c64", "%c2048"], ids=["too few", "too many"])
+def test_what_comes_after_a_fault_that_stops_the_kernel_is_not_certain(size: str) -> None:
+    """No run comes to the fault of the parity: with wrong bytes the first wait never passes, or
+    too early."""
+    text = Ring(counted=False, changes={n: CHANGES[n] for n in ("fence", "flip", "expect")}).text()
+    text = text.replace("{bytes}", size)
+    text = text.replace("%c2 =", "%c2048 = arith.constant 2048 : index\n  %c2 =", 1)
+    report = check_module(parse(text)).report
+    assert codes(report) == {FENCE, "wrong-bytes"}
+    assert FLIP in unknown_codes(report)
+    reasons = {found.reason for found in report.of("hazards") if found.verdict == "unknown"}
+    assert reasons == {"undecided-path"}
+
+
+def test_a_deadlock_ends_what_is_certain() -> None:
+    """Nobody announces the copies: the first wait hangs, and no run comes to the loop's end."""
+    changes = {"expect": "", "flip": CHANGES["flip"]}
+    report = check_module(parse(Ring(counted=False, changes=changes).text())).report
+    assert codes(report) <= {"deadlock", "wrong-bytes"}
