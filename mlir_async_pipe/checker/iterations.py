@@ -7,6 +7,7 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.bounding import bound
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
@@ -66,6 +67,8 @@ class Iterations:
             modulus,
         )
         rewrite(state, {atom: before}, fold_iterations=self.slots is None)
+        if self._may_travel(number):
+            self._travel_on(state, number)
         self._bind_rings(state, number)
         bound(state, self.largest_wait)
 
@@ -79,6 +82,14 @@ class Iterations:
         """The iteration number becomes the trip count, or a symbol of its own."""
         atom = Atom("iteration", number)
         known = state.facts.get(atom, ANYTHING)
+        if self._may_travel(number):
+            travelled, _ = _travelled(number)
+            ends = self._ends(number, state)
+            if ends is None:
+                stale(state, travelled)
+            else:
+                # By how much an iteration was before the end is 1 or more, as the way between two is.
+                rewrite(state, {travelled: forms.subtract(ends[1], ends[0])}, unsure=True)
         if known.exact is not None:
             rewrite(state, {atom: Form(known.low or 0)})
         else:
@@ -90,6 +101,23 @@ class Iterations:
         state.facts.pop(atom, None)
         state.rings = {loop: rings for loop, rings in state.rings.items() if loop != number}
 
+    def _may_travel(self, number: int) -> bool:
+        """Whether the step of a loop is no constant."""
+        step = self.flow.loops[number].step
+        value = None if step is None else self.flow.values[step][1]
+        return value is not None and not (hasattr(value, "type") and constant_value(value))
+
+    def _travel_on(self, state: State, number: int) -> None:
+        """What was in this iteration of a loop of unknown step is some way of 1 or more behind, and so
+        is what was further behind before. Values of what was then are not followed."""
+        travelled, past = _travelled(number)
+        for value, form in list(state.env.items()):
+            if isinstance(form, Form) and travelled in forms.atoms_of(form):
+                self.values.forget(state, value, self.flow.values[value][1].type)
+        _forget(state.facts, travelled)
+        way = forms.subtract(forms.of_atom(travelled), forms.of_atom(past))
+        rewrite(state, {travelled: way, past: forms.ZERO}, unsure=True)
+
     def test(self, number: int, state: State) -> tuple[State | None, State | None]:
         """The states in which another iteration runs, and in which none does.
 
@@ -97,7 +125,8 @@ class Iterations:
         """
         bounds = self._bounds(number, state)
         if bounds is None:
-            return self._free_test(number, state), state.copy()
+            again = self._free_test(number, state)
+            return again, state.copy()
         lower, upper, step = bounds
         loop = self.flow.loops[number]
         k = forms.of_atom(Atom("iteration", number))
@@ -173,14 +202,42 @@ class Iterations:
             if held is not None:
                 state.facts = dict(held)
 
-    def _free_test(self, number: int, state: State) -> State:
-        """The body with any induction variable: the bounds or the step are not known."""
+    def _ends(self, number: int, state: State) -> tuple[Form, Form, Form] | None:
+        """Lower and upper bound and the step of a loop whose step is no known number, where all
+        threads have the same ones."""
+        loop = self.flow.loops[number]
+        if loop.lower is None or loop.upper is None or loop.step is None or loop.unsigned:
+            return None
+        numbers = (loop.lower, loop.upper, loop.step)
+        lower, upper, step = (self.values.form(state, n) for n in numbers)
+        alike = not any(is_about_threads(a) for f in (lower, upper, step) for a, _ in f.terms)
+        alike = alike and not self.values.divergence.chosen & set(numbers)
+        known = settle(step, state.facts).is_constant or loop.bits < INDEX_BITS
+        return (lower, upper, step) if alike and not known else None
+
+    def _free_test(self, number: int, state: State) -> State | None:
+        """The body with any induction variable: the bounds or the step are not known. If it is the
+        step alone, the variable is some number of 0 or more after the lower bound, before the upper
+        one."""
         loop = self.flow.loops[number]
         variable = loop.variable
+        ends = self._ends(number, state)
+        own = None if variable is None else self._own_number(state, loop, ("symbol", number))
+        if variable is not None and ends is not None and own is None:
+            lower, upper, step = ends
+            # A loop has a step of 1 or more.
+            state.facts = dict(at_least(step, 1, state.facts)[0] or state.facts)
+            travelled, _ = _travelled(number)
+            way = forms.of_atom(travelled)
+            facts = {**state.facts, travelled: Known(0, None)}
+            held, _ = at_least(forms.subtract(forms.subtract(upper, lower), way), 1, facts)
+            again = None if held is None else state.under(held, True)
+            if again is not None:
+                again.env[variable] = forms.add(lower, way)
+            return again
         again = state.copy()
         if variable is not None:
             self.values.forget(again, variable, self.flow.values[variable][1].type)
-            own = self._own_number(state, loop, ("symbol", number))
             if own is not None:
                 for atom in forms.atoms_of(own):
                     if is_own_of_block(atom):
@@ -215,6 +272,21 @@ class Iterations:
             limits[atom] = length if limits.get(atom, length) == length else None
         value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
         return stored(value, self.flow.loops[number].bits, state.facts)
+
+
+def _travelled(loop: int) -> tuple[Atom, Atom]:
+    """How far the variable of a loop of unknown step is after its first number, and how far an
+    earlier iteration is behind it."""
+    key = ("travelled", loop)
+    return Atom("symbol", key), Atom("any", (("earlier", key), Known(1, None)))
+
+
+def _forget(facts: dict[Atom, Known], atom: Atom) -> None:
+    """Nothing is known of an unknown any more, nor of what it is in."""
+    for known in list(facts):
+        form = Form(0, forms.terms_of(known)) if known.kind == "sum" else forms.of_atom(known)
+        if atom in forms.atoms_of(form):
+            del facts[known]
 
 
 def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:

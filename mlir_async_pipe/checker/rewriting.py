@@ -25,12 +25,18 @@ from mlir_async_pipe.checker.views import (
 from mlir_async_pipe.session.light_dataclass import dataclass
 
 
-def rewrite(state: State, mapping: Mapping[Atom, Form], *, fold_iterations: bool = True) -> None:
+def rewrite(
+    state: State,
+    mapping: Mapping[Atom, Form],
+    *,
+    fold_iterations: bool = True,
+    unsure: bool = False,
+) -> None:
     """Replace atoms everywhere in a state; unless `fold_iterations`, remainders of iteration
-    numbers stay what they are."""
+    numbers stay what they are. `unsure`: what an access becomes may be one that never was."""
     state.facts = _rewrite_facts(state.facts, mapping)
     facts = state.facts if fold_iterations else without_iterations(state.facts)
-    replaced = Substitution(mapping, facts)
+    replaced = Substitution(mapping, facts, unsure)
     for number, value in state.env.items():
         if isinstance(value, Form):
             if value.terms:
@@ -73,6 +79,7 @@ class Substitution:
 
     mapping: Mapping[Atom, Form]
     facts: Facts
+    unsure: bool = False
     _forms: dict[Form, Form] = field(default_factory=dict)
     _events: dict[Event, Event] = field(default_factory=dict)
 
@@ -106,7 +113,9 @@ class Substitution:
             return old
         new = self._events.get(old)
         if new is None:
-            new = self._events[old] = moved(old, self.region(old.region))
+            region = self.region(old.region)
+            region = region._replace(certain=False) if self.unsure else region
+            new = self._events[old] = moved(old, region)
         return new
 
     def pending(self, old: Pending) -> Pending:
