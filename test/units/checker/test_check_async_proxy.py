@@ -174,4 +174,4 @@ def test_a_side_that_does_more_than_to_arrive_is_a_role() -> None:
     store = "%v0 = arith.constant 0.0 : f32\n"
     store += "memref.store %v0, %buffer[%c0, %t] : memref<2x64xf32, WG>\n"
     found = summary(checked(both_sides_arrive(SIDES[0], store + ARRIVE)))
-    assert set(found.reasons) == {"lanes-apart"}
+    assert "lanes-apart" in found.reasons
