@@ -12,9 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from mlir_async_pipe.checker.forms import Atom
-
-# The largest block that a GPU runs, where the size of this one is not known (CUDA, HIP).
-LARGEST_BLOCK = 1024
+from mlir_async_pipe.vocabulary.launch_size import LARGEST_BLOCK
 
 
 @lru_cache(maxsize=64)

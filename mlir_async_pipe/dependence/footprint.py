@@ -31,6 +31,8 @@ from mlir_async_pipe.vocabulary.launch_size import Size
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
 LARGEST_ENUMERATION = 1 << 20
+# Elements of a buffer of which each is marked, a byte an element: more than workgroup memory has.
+LARGEST_BUFFER = 1 << 24
 
 
 class OutOfBounds(Exception):
@@ -51,7 +53,7 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
 def _footprint(asked: tuple[Region, tuple[int, ...], Size]) -> np.ndarray | None:
     region, shape, block = asked
     found = elements_by_thread(region, shape, block)
-    if found is None:
+    if found is None or product(shape) > LARGEST_BUFFER:
         return None
     threads, elements = found
     covered = np.zeros(shape, dtype=bool)

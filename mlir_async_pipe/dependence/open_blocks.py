@@ -26,9 +26,7 @@ from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, axes_read, launch_id
-from mlir_async_pipe.vocabulary.launch_size import Size
-
-LARGEST_BLOCK = 1024
+from mlir_async_pipe.vocabulary.launch_size import LARGEST_BLOCK, Size
 
 
 def holds_in_any_block(

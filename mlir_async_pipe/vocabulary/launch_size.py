@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 from mlir_async_pipe.bindings import ir
@@ -30,22 +31,29 @@ CLUSTER_SIZES = ("known_cluster_size", "gpu.known_cluster_size", "nvvm.cluster_d
 Extent = Literal["grid", "block", "cluster"]
 Launches = dict[str, set[Size | None]]
 
+# The threads of the largest block that a GPU runs (CUDA, HIP).
+LARGEST_BLOCK = 1024
+
 
 def block_size(function: Operation, launches: Launches | None = None) -> Size | None:
     """Threads in x, y, z of the block that runs `function`, None where nothing says so.
 
     Sources, first one that answers: `known_block_size`, a gpu.launch around the code, the
     gpu.launch_func of the module that names the kernel (all of them must agree), which are
-    `launches` where they have been collected already.
+    `launches` where they have been collected already. A size that no GPU runs says nothing.
     """
     for name in BLOCK_SIZES:
         if name in function.attributes:
             sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
             x, y, z = [*sizes, 1, 1, 1][:3]
-            return x, y, z
+            return _runnable((x, y, z))
     collected = launched_sizes(outermost(function)) if launches is None else launches
     found = collected.get(name_at_launch(function), set())
-    return next(iter(found)) if len(found) == 1 else None
+    return _runnable(next(iter(found))) if len(found) == 1 else None
+
+
+def _runnable(size: Size | None) -> Size | None:
+    return size if size is None or (min(size) > 0 and prod(size) <= LARGEST_BLOCK) else None
 
 
 def cluster_size(function: Operation) -> Size | None:
@@ -126,7 +134,7 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
     """The block size of the gpu.launch or function around `op`, see `block_size`."""
     for above in ancestors(op):
         if above.name == "gpu.launch":
-            return constant_sizes(above, "block")
+            return _runnable(constant_sizes(above, "block"))
         if is_function(above):
             return block_size(above, launches)
     return None

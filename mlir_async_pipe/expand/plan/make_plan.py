@@ -40,6 +40,9 @@ from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.session.light_dataclass import dataclass
 
+# No chip has memory for the versions of more: 1024 of 256 bytes are 256 KiB.
+MOST_STAGES = 1024
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -78,6 +81,14 @@ def _plan(
             at=loop,
         )
         return None
+    if units.last_stage >= MOST_STAGES:
+        raise PipelineError(
+            f"cannot pipeline: the loop has {units.last_stage + 1} stages, at most {MOST_STAGES} "
+            "are possible",
+            code="too-many-stages",
+            at=loop,
+            advice="each stage but one is an iteration that begins ahead, and is written out",
+        )
     check_values(units)
     if "predicate" in (annotations.epilogue, annotations.short_trip):
         check_guardable(units)

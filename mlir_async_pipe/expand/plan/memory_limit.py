@@ -21,8 +21,9 @@ from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.version_rules import Use, fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
-# Ways to share workgroup memory that are tried; 8 buffers with two choices each are 256.
-LARGEST_SEARCH = 4096
+# Steps of the pipelines that are tried: each way to share workgroup memory is one. 8 buffers with
+# two choices each are 256 ways, of 4 steps where a loop has 4 stages.
+LARGEST_SEARCH = 16384
 
 Counts = dict[str, list[int]]
 """The counts of the kernel's waits, by queue."""
@@ -51,7 +52,8 @@ def fit_into(
     if workgroup_bytes(tight) > free:
         raise too_large(limit, beside, loop, tight)
     chosen = tight
-    if prod(len(of_plan) for of_plan in choices) <= LARGEST_SEARCH:
+    steps = 1 + max(use.stage for own in uses for use in own)
+    if prod(len(of_plan) for of_plan in choices) * steps <= LARGEST_SEARCH:
         ways = (way for way in product(*choices) if workgroup_bytes(way) <= free)
         chosen = max(ways, key=lambda way: (*_looseness(counts(way)), -workgroup_bytes(way)))
     for before, now in zip(plans, chosen, strict=True):

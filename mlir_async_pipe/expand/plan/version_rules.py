@@ -126,32 +126,40 @@ def asynchronous_versions(
     )
 
 
-def fits(versions: int, taken: frozenset[int]) -> bool:
+Taken = frozenset[tuple[int, int]]
+"""Distances between iterations, as the least and the largest of each range, above or below 0."""
+
+
+def fits(versions: int, taken: Taken) -> bool:
     """Whether no iteration that shares a slot with another one is at a taken distance."""
-    return not any(distance % versions == 0 for distance in taken)
+    return all(most // versions * versions < least for least, most in taken)
 
 
-def taken_distances(uses: list[Use], contents: Contents) -> frozenset[int]:
+def taken_distances(uses: list[Use], contents: Contents) -> Taken:
     """The d != 0 for which iteration k + d may not have the slot of iteration k, since it
     writes while a value of iteration k is still to be read."""
     writes = [use for use in uses if use.writes]
-    taken: set[int] = set()
+    taken: set[tuple[int, int]] = set()
     for w in writes:
         for r in (use for use in uses if use.reads and contents.sees(use, w)):
             for x in (use for use in writes if contents.meets(use, r)):
-                between = range(w.stage - x.stage, r.stage - x.stage + 1)
-                taken.update(d for d in between if w.time(0) < x.time(d) < r.time(0))
+                least = _first_after(w, x)
+                most = r.stage - x.stage - (0 if x.order < r.order else 1)
+                taken |= {(max(least, 1), most), (least, min(most, -1))}
         if contents.remains(w):
             for x in (use for use in writes if contents.meets(use, w)):
-                earlier = range(w.stage - x.stage, 0)
-                taken.update(d for d in earlier if x.time(d) > w.time(0))
-    return frozenset(taken - {0})
+                taken.add((_first_after(w, x), -1))
+    return frozenset(span for span in taken if span[0] <= span[1])
+
+
+def _first_after(x: Use, w: Use) -> int:
+    """The smallest d for which w of iteration k + d runs after x of k."""
+    return x.stage - w.stage + (0 if w.order > x.order else 1)
 
 
 def next_turn(x: Use, w: Use, versions: int) -> int:
     """The smallest d = m V, m != 0, for which w of iteration k + d runs after x of k."""
-    least = x.stage - w.stage + (0 if w.order > x.order else 1)
-    return -(-least // versions) * versions or versions
+    return -(-_first_after(x, w) // versions) * versions or versions
 
 
 def turns(x: Use, w: Use, versions: int) -> range:
