@@ -243,6 +243,7 @@ class Mbarriers:
         barrier.landed.clear()
         barrier.told = _joined(barrier.told, barrier.gathered)
         barrier.phase += 1
+        self.detector.memory.changes += 1
         barrier.pending = barrier.count
 
 

@@ -60,7 +60,7 @@ class Unit:
     """Threads that run in lock step.
 
     `threads` are their linear ids in the block, which has the number `rank` in its cluster, `mask` the lanes that are active now (None:
-    all). `launch` holds what all units of the grid share. `deferred` is the running
+    all). `launch` holds what all units of the grid share, `depth` counts the calls that run. `deferred` is the running
     async_pipe.scope, None outside. `registers` are those of sums, None if no product needs a fence.
     """
 
@@ -73,6 +73,7 @@ class Unit:
     rank: int = 0
     registers: Any = None
     rounds: dict[int, int] = field(default_factory=dict)
+    depth: int = 0
 
     @property
     def width(self) -> int:
@@ -93,19 +94,19 @@ class Unit:
 
     def call(self, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
         """Run a function in a frame of its own."""
-        if self.launch.depth >= self.launch.depth_limit:
+        if self.depth >= self.launch.depth_limit:
             raise MachineError(
                 f"calls are nested more than {self.launch.depth_limit} deep",
                 code="recursion-limit",
                 at=function.site.place,
             )
         outer, self.frame = self.frame, Frame()
-        self.launch.depth += 1
+        self.depth += 1
         try:
             return self.run_region(function.body, arguments)
         finally:
             self.frame = outer
-            self.launch.depth -= 1
+            self.depth -= 1
 
     def run_region(self, region: Region, arguments: tuple[Any, ...] = ()) -> list[Any]:
         """Run a region; returns what its terminator hands out."""

@@ -23,6 +23,7 @@ from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 Array = np.ndarray
@@ -66,7 +67,6 @@ class Launch:
     rank: int = 0
     cluster_barrier: Any = None
     dynamic_shared_bytes: int | None = None
-    depth: int = 0
     depth_limit: int = 200
     scheduler: Any = None
     # The tensors that are behind pointers: the arrays that were passed, or their TensorMaps, by their
@@ -122,6 +122,9 @@ class Launch:
             self.mbarriers = Mbarriers(self.detector, self.policy, clock)
             total = self.together * self.block_size
             self.cluster_barrier = ClusterBarrier(self.mbarriers, total, function.site.number)
+            meeting = [site for site in self.decoder.sites if site.name in CLUSTER_BARRIER]
+            if meeting and self.together > self.cluster_size:
+                raise meeting[0].unsupported("it runs in blocks that wait for each other's flags")
             tensor = [site for site in self.decoder.sites if site.name in TENSOR_OPS]
             if tensor and self.together > 1:
                 raise tensor[0].unsupported("it runs in blocks that run alone")

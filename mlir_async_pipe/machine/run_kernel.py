@@ -173,6 +173,12 @@ def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) 
         return Detector(memory, decoder.sites, granule)
     if with_flags and blocks == 1:
         blocks = int(np.prod(options.grid))
+    if with_flags and with_phases and blocks > 1 and threads % options.warp:
+        raise UsageError(
+            f"blocks that wait for each other, and have mbarriers, have whole warps of {options.warp}, "
+            f"not {threads} threads",
+            code="bad-argument",
+        )
     few = threads * blocks <= _FEW_THREADS or threads % options.warp
     lanes = 1 if with_flags and few and not with_phases else options.warp
     warps = -(-threads // lanes)

@@ -157,7 +157,10 @@ class UnitByUnit:
 
 
 def _refuse_parts(site: Site, unit: Unit) -> None:
-    """Lanes of a unit that do not poll might let the others go on, if they ran apart."""
+    """Lanes of a unit that do not poll might let the others go on, if they ran apart, and so might
+    blocks of other clusters."""
+    if unit.launch.together < np.prod(unit.launch.options.grid):
+        raise site.unsupported("some clusters wait for others, which run after them")
     if unit.mask is not None and not unit.mask.all():
         raise site.unsupported(
             "some threads wait for others that may be of their warp: run it with warp=1"

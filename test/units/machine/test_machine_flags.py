@@ -13,7 +13,7 @@ import pytest
 from helpers.flag_kernels import RACY, RIGHT, STUCK, THREADS, WANTED, arguments, spin, text
 from helpers.machine_programs import run
 from mlir_async_pipe.machine import SCHEDULES, RunResult
-from mlir_async_pipe.session.diagnostics import MachineError
+from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 
 def handed(ends: tuple[str, str], **options: object) -> RunResult:
@@ -140,3 +140,48 @@ def test_a_plain_write_of_a_flag_races_with_those_that_read_it(again: str, codes
     }""".replace("AGAIN", again)
     given = np.zeros(1, np.int32), np.zeros(2, np.int32)
     assert run(program, *given, threads=2, warp=1, schedule="forward").race_codes == codes
+
+
+TICKETS = """
+func.func @k(%S: memref<1xi32>, %to: memref<?xi32>) {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : i32
+  %b = gpu.block_id x
+  %ticket = memref.atomic_rmw addi %one, %S[%c0] : (i32, memref<1xi32>) -> i32
+  memref.store %ticket, %to[%b] : memref<?xi32>
+  return
+}"""
+
+
+def test_more_blocks_run_together_than_calls_may_be_nested() -> None:
+    result = run(TICKETS, np.zeros(1, np.int32), np.zeros(210, np.int32), grid=210)
+    assert result.races == ()
+    assert sorted(result.arrays[1]) == list(range(210))
+
+
+def test_clusters_that_wait_for_each_other_are_refused() -> None:
+    program = LOOP_OF_BLOCKS.replace("gpu.block_id", "gpu.cluster_id").replace("VALUE", "%one")
+    with pytest.raises(MachineError, match="some clusters wait for others"):
+        run(program, np.zeros(1, np.int32), threads=32, grid=4, cluster=2)
+
+
+MBARRIER = """
+%bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
+nvvm.mbarrier.init %bar, %one : !llvm.ptr<3>, i32
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "why"),
+    [
+        (MBARRIER, UsageError, "whole warps of 32, not 2 threads"),
+        ("nvvm.cluster.arrive", MachineError, "wait for each other's flags"),
+    ],
+    ids=("mbarriers", "a cluster's barrier"),
+)
+def test_what_blocks_with_flags_may_not_have(more: str, error: type, why: str) -> None:
+    program = LOOP_OF_BLOCKS.replace("^set:\n", f"^set:\n{more}\n").replace("VALUE", "%one")
+    threads = 2 if more == MBARRIER else 32
+    text = f"llvm.mlir.global internal @bar() {{addr_space = 3 : i32}} : i64\n{program}"
+    with pytest.raises(error, match=why):
+        run(text, np.zeros(1, np.int32), threads=threads, grid=2)
