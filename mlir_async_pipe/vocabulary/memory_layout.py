@@ -57,7 +57,9 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
         return _scalar(bits)
     array = _LLVM_ARRAY.match(text)
     if array is not None:
-        element = layout_of(ir.Type.parse(array[2], kind.context))
+        # Inside of an array LLVM's own types stand without their prefix.
+        short = array[2].startswith(("array<", "ptr", "struct<", "vec<"))
+        element = layout_of(ir.Type.parse(f"!llvm.{array[2]}" if short else array[2], kind.context))
         count = int(array[1])
         return TypeLayout(
             count * 8 * element.stride_bytes, count * element.stride_bytes, element.alignment

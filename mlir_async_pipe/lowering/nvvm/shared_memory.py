@@ -74,6 +74,7 @@ def _check_allocation(allocation: Operation) -> None:
             code="dynamic-workgroup-alloc",
             at=allocation,
         )
+    _check_not_empty(allocation.results[0].type, allocation)
     in_loop = any(above.name in ("scf.for", "scf.while") for above in ancestors(allocation))
     for value in _with_views(allocation.results[0]):
         for user in users(value):
@@ -84,6 +85,17 @@ def _check_allocation(allocation: Operation) -> None:
                     at=allocation,
                     notes=(("it leaves the iteration here", user),),
                 )
+
+
+def _check_not_empty(kind: Any, at: Operation) -> None:
+    """A global without bytes would be dynamic shared memory, which no other memory lies over."""
+    if 0 in ir.MemRefType(kind).shape:
+        raise LoweringError(
+            f"workgroup memory of type {kind} has no bytes",
+            code="dynamic-workgroup-alloc",
+            at=at,
+            advice="name dynamic shared memory by gpu.dynamic_shared_memory",
+        )
 
 
 def _with_views(memory: Value) -> list[Value]:
@@ -151,6 +163,8 @@ def _declared(declared: Operation) -> list[SharedBuffer]:
 def attributions(function: Operation) -> list[SharedBuffer]:
     """The workgroup attributions of a gpu.func, aligned as `llvm.align` asks."""
     arguments = attributed(function)
+    for argument in arguments:
+        _check_not_empty(argument.type, function)
     asked = [1] * len(arguments)
     if "workgroup_attrib_attrs" in function.attributes:
         entries = ir.ArrayAttr(function.attributes["workgroup_attrib_attrs"])

@@ -156,6 +156,35 @@ def seen(name: str) -> str:
       memref.store %mine, %out[%r] : memref<128xf32>"""
 
 
+@pytest.mark.parametrize("chip", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("allocated", [True, False], ids=["allocation", "attribution"])
+def test_memory_without_bytes_that_is_no_global_is_refused(allocated: bool, chip: str) -> None:
+    """As a global it would become dynamic shared memory, which it is not for anybody else."""
+    empty = f"memref<0xf32, {SPACE}>"
+    listed, made = f"workgroup(%e : {empty})", ""
+    if allocated:
+        listed, made = "", f"%e = memref.alloc() : {empty}"
+    text = f"""gpu.module @m {{ gpu.func @k() {listed} kernel {{
+      {made}
+      %f = arith.constant 1.0 : f32
+      %c0 = arith.constant 0 : index
+      memref.store %f, %e[%c0] : {empty}
+      gpu.return }} }}"""
+    with pytest.raises(AsyncPipeError) as caught:
+        emit = "ptx" if chip == "sm_80" else "isa"
+        lower(parse(text), target=Target.of_chip(chip), emit=emit)
+    assert caught.value.code == "dynamic-workgroup-alloc"
+
+
+@pytest.mark.slow
+def test_arrays_of_arrays_reserve_their_bytes() -> None:
+    text = kernel("array", "array", "gpu.barrier").replace(
+        "array<0 x f32>", "array<64 x array<2 x f32>>"
+    )
+    code = lower(parse(text), target=Target.of_chip("sm_80"), emit="ptx").text
+    assert re.search(r"\.shared \.align \d+ \.b8 array\[512\];", code)
+
+
 LOOP = f"""gpu.module @m {{ {GLOBALS}
   gpu.func @k(%A: memref<4096xf32> {{llvm.noalias}}, %out: memref<128xf32> {{llvm.noalias}}) kernel
       attributes {{known_block_size = array<i32: 128, 1, 1>, async_pipe.dynamic_shared_bytes = 512}} {{
