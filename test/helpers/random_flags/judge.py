@@ -85,6 +85,32 @@ def _pipeline(module: Any, program: FlagProgram, outcome: Outcome) -> None:
 _NO_REASONS = frozenset({"needless-barrier", "needless-wait"})
 
 
+def judge_without(program: FlagProgram, step: int) -> tuple[int, int, list[str]]:
+    """Pipeline a program and drop every `step`th of its barriers, one at a time: how many, how many of
+    these are needed, and what the two machines do not agree on. None of a program that is refused."""
+    outcome, disagreements, needed = Outcome(program.name, program.kind), [], 0
+    with new_context():
+        module = ir.Module.parse(program.text)
+        try:
+            _pipeline(module, program, outcome)
+        except AsyncPipeError:
+            return 0, 0, []
+        lines = str(module).splitlines()
+        barriers = [number for number, line in enumerate(lines) if "gpu.barrier" in line][::step]
+        for number in barriers:
+            outcome.failures.clear()
+            dropped = ir.Module.parse("\n".join([*lines[:number], *lines[number + 1 :]]))
+            _run(dropped, program, outcome, "")
+            says = {failure.partition(",")[0] for failure in outcome.failures} & _MACHINES
+            needed += bool(says)
+            if len(says) == 1:
+                disagreements.append(f"{program.name}, line {number + 1}: only {says}")
+    return len(barriers), needed, disagreements
+
+
+_MACHINES = {"machine", "second machine"}
+
+
 def _run(
     module: Any, program: FlagProgram, outcome: Outcome, what: str
 ) -> dict[str, tuple[bytes | None, ...]]:
