@@ -6,13 +6,16 @@
     } {num_stages = 3}                               memref.store %v, %tile[%i]
                                                    } {num_stages = 3}
 
-So their accesses are known by element, and copies among them become asynchronous. A loop with other
+So their accesses are known by element, and copies among them become asynchronous. An `affine.apply` that
+adds parts with divisions or remainders is a sum of such maps, each before the inner loops that do not
+change it: `(t, j) -> (t floordiv 4 + j * 32)` moves by 32 with %j, and by nothing else there. A loop with other
 ops that ask for a counter of affine (`affine.if`, `affine.parallel`) stays, and so does one whose
 statements are numbered, since it would have others. Accesses around the loop are written anew too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +24,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    ancestors,
     attributes_of,
     before,
     constant,
     create,
     enclosing,
+    source_op,
     terminator,
     walk,
     walk_named,
@@ -59,6 +64,67 @@ def write_affine_loops(module: Any) -> None:
     # Inner loops first: what is in a loop that is written anew moves along.
     for op in reversed(inside):
         _write_loop(op)
+    loops = [
+        op for op in walk_named(module, ("scf.for",).__contains__) if NUM_STAGES in op.attributes
+    ]
+    for loop in loops:
+        for op in [op for op in walk(loop) if op.name == "affine.apply"]:
+            _write_sum(op, loop)
+
+
+def _write_sum(op: Operation, outer: Operation) -> None:
+    """A map that adds several parts, one of which rounds, as a sum of maps."""
+    whole = ir.AffineMapAttr(op.attributes["map"]).value
+    parts = _summands(whole.results[0])
+    rounding = [_ROUNDS.search(str(part)) is not None for part in parts]
+    if len(parts) < 2 or not any(rounding):
+        return
+    operands, kind = list(op.operands), ir.IndexType.get(op.context)
+    pieces = []
+    for part, rounds in zip(parts, rounding, strict=True):
+        numbers = [int(n) + whole.n_dims * (s == "s") for s, n in _OPERAND.findall(str(part))]
+        used = [operands[number] for number in numbers]
+        # What the part does not read may be anything: not what an inner loop changes.
+        given = [value if value in used or not used else used[0] for value in operands]
+        one = {
+            "map": ir.AffineMapAttr.get(
+                ir.AffineMap.get(whole.n_dims, whole.n_symbols, [part], op.context)
+            )
+        }
+        ip = before(_outermost(op, outer, used) if rounds else op)
+        pieces.append(create("affine.apply", given, [kind], one, ip=ip, loc=op.location).results[0])
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total = create(
+            "arith.addi", [total, piece], [kind], ip=before(op), loc=op.location
+        ).results[0]
+    op.results[0].replace_all_uses_with(total)
+    op.erase()
+
+
+# What rounds in the text of an affine expression, and the dimensions and symbols that it reads.
+_ROUNDS = re.compile(r"floordiv|ceildiv|mod")
+_OPERAND = re.compile(r"\b([ds])(\d+)\b")
+
+
+def _summands(expression: Any) -> list[Any]:
+    if not isinstance(expression, ir.AffineAddExpr):
+        return [expression]
+    both = ir.AffineAddExpr(expression)
+    return _summands(both.lhs) + _summands(both.rhs)
+
+
+def _outermost(op: Operation, outer: Operation, used: Sequence[Value]) -> Operation:
+    """The outermost loop inside of `outer`, around an op, in which no value of `used` is made; else
+    the op itself."""
+    while True:
+        around = op.parent.operation
+        made = [
+            value for value in used if around in (source_op(value), *ancestors(source_op(value)))
+        ]
+        if around == outer or around.name != "scf.for" or made:
+            return op
+        op = around
 
 
 def _can_be_written(loop: Operation) -> bool:

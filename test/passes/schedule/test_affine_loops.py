@@ -194,3 +194,66 @@ def test_stores_of_affine_are_never_called_unsafe_by_their_whole_buffer(thread: 
     with new_context():
         report = check(ir.Module.parse(kernel(text)))
     assert {entry.code for entry in report.diagnostics} == {"unknown-hazard"}
+
+
+def rows_by_a_map(rows: str, many: int) -> str:
+    """64 threads copy a tile of 64 rows of 8; `rows` says which row a thread's iteration fills."""
+    return f"""
+    gpu.module @m {{
+      gpu.func @f(%A: memref<?x8xf32> {{llvm.noalias, llvm.align = 16 : i64}},
+                  %C: memref<64xf32> {{llvm.noalias}})
+          kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c2 = arith.constant 2 : index
+        %c4 = arith.constant 4 : index
+        %c64 = arith.constant 64 : index
+        %t = gpu.thread_id x
+        %tile = memref.alloc() {{alignment = 16 : i64}} : memref<64x8xf32, {WG}>
+        %n = memref.dim %A, %c0 : memref<?x8xf32>
+        %half = arith.remui %t, %c2 : index
+        %column = arith.muli %half, %c4 : index
+        %zero = arith.constant 0.0 : f32
+        %sum = scf.for %i = %c0 to %n step %c64 iter_args(%a = %zero) -> (f32) {{
+          scf.for %j = %c0 to %c{many} step %c1 {{
+            %r = affine.apply affine_map<(t, j) -> ({rows})>(%t, %j)
+            %g = arith.addi %i, %r : index
+            %w = vector.load %A[%g, %column] : memref<?x8xf32>, vector<4xf32>
+            vector.store %w, %tile[%r, %column] : memref<64x8xf32, {WG}>, vector<4xf32>
+          }}
+          gpu.barrier
+          %x = memref.load %tile[%t, %c4] : memref<64x8xf32, {WG}>
+          %b = arith.addf %a, %x : f32
+          gpu.barrier
+          scf.yield %b : f32
+        }} {STAGES}
+        memref.store %sum, %C[%t] : memref<64xf32>
+        gpu.return
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "many", "in_place"),
+    [
+        ("t floordiv 2 + j * 32", 2, False),
+        ("j * 32 + t floordiv 2 + 0", 2, False),
+        # Two iterations fill one row, so that they cannot share a group.
+        ("t floordiv 2 + (j floordiv 2) * 32", 4, True),
+    ],
+)
+def test_rows_by_a_map_with_a_division_are_copied_asynchronously(
+    rows: str, many: int, in_place: bool
+) -> None:
+    with new_context():
+        module = ir.Module.parse(rows_by_a_map(rows, many))
+        pipeline(module, target="nvvm:sm_80")
+        values = np.arange(3 * 64 * 8, dtype=np.float32).reshape(-1, 8)
+        for completion in ("eager", "late"):
+            arrays = [values, np.zeros(64, np.float32)]
+            done = machine.run(module, "f", arrays, threads=64, completion=completion)
+            assert done.races == ()
+            expected = values.reshape(3, 64, 8)[:, :, 4].sum(0)
+            np.testing.assert_array_equal(done.arrays[1], expected)
+        lowered = lower(module, target="nvvm:sm_80", emit="ptx")
+        assert ("cp.async.c" not in lowered.text) == in_place
