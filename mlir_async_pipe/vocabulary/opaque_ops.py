@@ -32,7 +32,9 @@ _REASONS = {
     "rocdl.s.wait.loadcnt rocdl.s.wait.storecnt rocdl.s.waitcnt",
     _CLUSTER: "nvvm.clusterlaunchcontrol. nvvm.griddepcontrol "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
-    _TENSOR_MEMORY: "nvvm.tcgen05.",
+    _TENSOR_MEMORY: "nvvm.tcgen05.commit nvvm.tcgen05.cp nvvm.tcgen05.dealloc nvvm.tcgen05.fence "
+    "nvvm.tcgen05.ld nvvm.tcgen05.ld. nvvm.tcgen05.mma nvvm.tcgen05.mma. nvvm.tcgen05.mma_ "
+    "nvvm.tcgen05.relinquish_alloc_permit nvvm.tcgen05.shift nvvm.tcgen05.st nvvm.tcgen05.wait",
     _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
     "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
     _UNQUEUED: "amdgpu.tensor_store_from_lds nvvm.cp.async.bulk.tensor.reduce "

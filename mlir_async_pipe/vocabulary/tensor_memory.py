@@ -1,7 +1,8 @@
 """What ops do with the tensor memory of Blackwell (tcgen05): a table as that of `mbarrier_ops`.
 
 Tensor memory has 128 lanes of 512 columns of 32 bits; an address is lane * 2^16 + column. Its ops have
-no row: analyses that know no tensor memory take them for what they cannot see through. Products are
+no row (but for the write of `alloc`): analyses that know no tensor memory take them for what they cannot see
+through. Products are
 asynchronous: they read workgroup memory through descriptors and write tensor memory until the arrival
 of a commit (`mbarrier_ops`, use "commit") says that all of the thread's are over.
 
@@ -92,6 +93,11 @@ def tensor_use(op: Any) -> TensorUse | None:
     """What an op does with tensor memory, None if it has nothing to do with it."""
     rule = TENSOR_OPS.get(op.name)
     return None if rule is None else rule.use
+
+
+# They are `.sync.aligned`: all lanes of a warp run them together.
+OF_WARPS = frozenset({"alloc", "permit", "dealloc", "load", "store", "wait"})
+LANES_OF_A_WARP = 32
 
 
 def is_tensor_pointer(value: Any) -> bool:

@@ -268,6 +268,7 @@ class AsyncMemory:
             raise PhaseFault(
                 "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
             )
+        self.tensor.check_kept()
         for (queue, _), issued in self.queues.items():
             for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
                 if queue == BULK_STORE.name:

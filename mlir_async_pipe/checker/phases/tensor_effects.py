@@ -14,7 +14,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, described_region
 from mlir_async_pipe.checker.phases.memory_ends import Bounds
@@ -29,6 +29,11 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     K_BYTES,
     LANE,
+    LANES,
+    LANES_OF_A_WARP,
+    LANES_OF_WARP,
+    OF_WARPS,
+    SMALLEST_ALLOCATION,
     TENSOR_OPS,
     fence_side,
     product_kind,
@@ -43,6 +48,33 @@ Effect = Callable[[Spot], None]
 def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect | None:
     """The effect of an op of the table, None if it has none here; `number` is the op's, `touched` are
     the roots that a product with an unknown descriptor may read."""
+    effect = _effect(run, number, touched, bounds)
+    if tensor_use(run.op) not in OF_WARPS:
+        return effect
+
+    def of_warps(spot: Spot) -> None:
+        for warp, lanes in _warps(spot):
+            if lanes != spot.memory.everybody & _lanes_of(warp):
+                note = "all lanes of a warp must come here together"
+                raise PhaseFault("divergent-warp-op", number, number, note)
+        if effect is not None:
+            effect(spot)
+
+    return of_warps
+
+
+def _lanes_of(warp: int) -> int:
+    return ((1 << LANES_OF_A_WARP) - 1) << LANES_OF_A_WARP * warp
+
+
+def _warps(spot: Spot) -> list[tuple[int, int]]:
+    """The warps that are there, with those of their threads that are."""
+    mask = spot.threads()
+    numbers = range(-(-mask.bit_length() // LANES_OF_A_WARP))
+    return [(warp, mask & _lanes_of(warp)) for warp in numbers if mask & _lanes_of(warp)]
+
+
+def _effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect | None:
     op = run.op
     match tensor_use(op):
         case "permit":
@@ -57,7 +89,12 @@ def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> E
             return _product(run, number, touched, bounds)
         case "load" if TENSOR_OPS[op.name].plain:
             cells = _cells(run, number, bounds, *_loaded(op))
-            return lambda spot: spot.memory.use_tensor("load", cells(spot), number, spot.threads())
+
+            def load(spot: Spot) -> None:
+                spot.memory.use_tensor("load", cells(spot), number, spot.threads())
+                _check_lanes(run, number, spot)
+
+            return load
         case "wait" if waits_for(op) == "load":
             return lambda spot: spot.memory.tensor_step("landed", spot.threads())
         case "fence":
@@ -111,12 +148,20 @@ def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]] | None
 def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
     """The first lane of a warp writes where its columns begin."""
     bounds.add_columns(run)
+    count = constant_value(run.op.operands[1])
 
     def execute(spot: Spot) -> None:
+        if count is None:
+            raise NotFollowedError("unknown-number")
+        if count & (count - 1) or not SMALLEST_ALLOCATION <= count <= COLUMNS:
+            note = f"{count} columns are no power of two from {SMALLEST_ALLOCATION} to {COLUMNS}"
+            raise PhaseFault("no-columns", number, number, note)
+        warps = _warps(spot)
+        spot.memory.tensor = spot.memory.tensor.took(number, count, len(warps))
         place = spot.get(run.operands[0])
         if not isinstance(place, Place):
             raise NotFollowedError("unknown-place")
-        lowest = spot.threads() & -spot.threads()
+        lowest = sum(lanes & -lanes for _, lanes in warps)
         region = Region(place.root)
         if place.low is not None and place.low == place.high:
             region = Region(place.root, place.low, place.low + 4, True)
@@ -129,12 +174,21 @@ def _given_back(
     given: Callable[[Spot], Cells], count: int | None, number: int, bounds: Bounds, spot: Spot
 ) -> None:
     """Columns are given back: all that some op took."""
-    cells = given(spot)
+    cells, warps = given(spot), _warps(spot)
     spot.memory.use_tensor("give_back", cells, number, spot.threads())
     if count is None:
         raise NotFollowedError("unknown-number")
+    taken = None
     if isinstance(cells.base, int) and cells.low is not None:
-        bounds.check_given_back(-1 - cells.base, cells.low, count, number)
+        taken = -1 - cells.base
+        bounds.check_given_back(taken, cells.low, count, number)
+        if len(warps) > 1 and cells.high == cells.low + count:
+            note = f"each of {len(warps)} warps gives them back"
+            raise PhaseFault("out-of-bounds", number, taken, note)
+    elif len(warps) > 1:
+        raise NotFollowedError("unknown-place")
+    for _ in warps:
+        spot.memory.tensor = spot.memory.tensor.returned(taken, count)
 
 
 def _loaded(op: Any) -> tuple[int, bool]:
@@ -143,6 +197,21 @@ def _loaded(op: Any) -> tuple[int, bool]:
     registers = kind.shape[0] if str(kind).startswith("vector<") else 1
     by_lane = "32x32b" in str(op.attributes["shape"]).lower()
     return int(registers) * (1 if by_lane else 4), by_lane
+
+
+def _check_lanes(run: Run, number: int, spot: Spot) -> None:
+    """Each warp touches the lanes of its number modulo 4."""
+    address = spot.get(run.operands[0])
+    if not isinstance(address, Form) or not is_address(address):
+        return
+    height = LANES_OF_WARP // (1 if _loaded(run.op)[1] else 2)
+    for warp, lanes in _warps(spot):
+        own = LANES_OF_WARP * (warp % (LANES // LANES_OF_WARP))
+        found = {at // LANE for at in address_parts(address, lanes)[1]}
+        wrong = {at for at in found if not own <= at <= own + LANES_OF_WARP - height or at % height}
+        if wrong:
+            note = f"warp {warp} of the block has lanes {own} to {own + LANES_OF_WARP - 1}, and not {min(wrong)}"
+            raise PhaseFault("wrong-lanes", number, number, note, wrong == found)
 
 
 def _cells(

@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.phases.tensor_state import (
     UNWAITED,
     Cells,
     Product,
+    check_given_once,
     check_one_issuer,
     check_taken,
 )
@@ -137,6 +138,7 @@ class TensorRoles:
 
     def give_back(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
         """A warp gives columns back: in no order of the roles may others still use them."""
+        check_given_once(self.given, cells, op)
         for product, (column, tick) in self.products.items():
             met = product.sums.meets(cells)
             if met is not False and clocks.passed(mask, column) <= tick:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS
 
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
 IN_FLIGHT = "it adds up there until a wait for the mbarrier of its commit"
@@ -80,13 +81,37 @@ class Known(NamedTuple):
 class TensorState:
     """Tensor memory on one path. `open` are products that no commit covers; those of commits stand in
     the phases of their mbarriers. `columns`: where ops write the address of those that they take, by
-    root the op, -1 where that is lost. `given`: the cells that ops have given back."""
+    root the op, -1 where that is lost. `given`: the cells that ops have given back. `live`: ops by the columns
+    that they took, each as often as its columns are not given back."""
 
     everybody: int
     open: tuple[Product, ...] = ()
     known: frozenset[Known] = frozenset()
     columns: frozenset[tuple[int, int]] = frozenset()
     given: frozenset[tuple[Cells, int]] = frozenset()
+    live: tuple[tuple[int, int], ...] = ()
+
+    def took(self, op: int, count: int, warps: int) -> TensorState:
+        """Each of some warps takes so many columns in an op."""
+        live = tuple(sorted((*self.live, *(((op, count),) * warps))))
+        if sum(size for _, size in live) > COLUMNS:
+            note = f"{warps} warps take {count} columns each, and {COLUMNS} are all: it waits for others"
+            raise PhaseFault("no-columns", op, live[0][0], note, False)
+        return replace(self, live=live)
+
+    def returned(self, taken: int | None, count: int | None) -> TensorState:
+        """A warp gives columns back: those of the op `taken`, if it is known which they are."""
+        mine = [entry for entry in self.live if taken in (None, entry[0]) and entry[1] == count]
+        left = list(self.live)
+        if mine:
+            left.remove(mine[0])
+        return replace(self, live=tuple(left) if mine else ())
+
+    def check_kept(self) -> None:
+        """The block ends."""
+        for op, count in self.live[:1]:
+            note = f"no warp gives back the {count} columns that it takes here"
+            raise PhaseFault("columns-kept", op, op, note)
 
     def taken(self, root: int, op: int) -> TensorState:
         """An op takes columns, the first one that writes there; they may be some that were given back."""
@@ -150,6 +175,7 @@ class TensorState:
         self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]
     ) -> TensorState:
         """A warp gives columns back."""
+        check_given_once(self.given, cells, op)
         self._check_idle(cells, op, barriers, "overwrite-in-flight")
         for known in self.known:
             if known.step is None or known.met or not self.everybody & ~mask:
@@ -213,6 +239,13 @@ def check_taken(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> No
         met = back.meets(cells)
         if met is not False:
             raise PhaseFault("out-of-bounds", op, by, "it gives these columns back", met is True)
+
+
+def check_given_once(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> None:
+    """An op gives no columns back that are given back."""
+    for back, by in given:
+        if back.meets(cells):
+            raise PhaseFault("out-of-bounds", op, by, "it gives these columns back before")
 
 
 def check_one_issuer(product: Product) -> None:

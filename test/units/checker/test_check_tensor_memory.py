@@ -123,7 +123,8 @@ def test_columns_that_go_before_others_have_loaded_are_named_and_fail():
     assert found(early)[0] == {"missing-barrier"}
     load = text[: text.index("nvvm.tcgen05.ld")].rindex("\n")
     moved = text[:load] + given[0] + text[load:].replace(given[0], "", 1)
-    assert found(moved)[0] == {"out-of-bounds"}
+    # They go back where there is something to load, which an empty product has not.
+    assert found(moved)[0] == {"out-of-bounds", "columns-kept"}
     assert fails(moved, gemm)
 
 

@@ -343,7 +343,7 @@ ELSEWHERE = (
     | set(HINTS)
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.mma.store", "nvvm.barrier0"}
     | {"nvgpu.warpgroup.generate.descriptor"}
-    | {"nvvm.wgmma.mma_async", "nvvm.wgmma.fence.aligned"}
+    | {"nvvm.wgmma.mma_async", "nvvm.wgmma.fence.aligned", "nvvm.tcgen05.alloc"}
     | {"nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
