@@ -17,6 +17,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
+from mlir_async_pipe.values.integer_ops import as_signed
 
 
 class Side(NamedTuple):
@@ -106,8 +107,38 @@ def at_least(
         if known.low is not None and known.high is not None and known.low > known.high:
             return None, True
         exactly = atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
-        return _with_dividend(atom, known, {**facts, atom: known}), exactly
+        facts = {**facts, atom: known}
+        return _before_wrapping(atom, known, facts) or (_with_dividend(atom, known, facts), exactly)
     return _sum_at_least(form, bound, facts)
+
+
+def _before_wrapping(
+    atom: Atom, known: Known, facts: dict[Atom, Known]
+) -> tuple[dict[Atom, Known] | None, bool] | None:
+    """The facts with what is known of a number that wraps at one place at most, said of the number
+    before: 126 + k as i8 is below 0 for 2 <= k, if k <= 3. None for others."""
+    name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
+    low, high = forms.bounds(arguments[0], facts) if name == "wrap" else (None, None)
+    if low is None or high is None:
+        return None
+    bits = arguments[1].constant
+    least, most = forms.type_range(bits)[:2]
+    turn, begin = 1 << bits, low - as_signed(low, bits)
+    parts = []
+    for start in (begin, begin + turn):
+        ends = (
+            least if known.low is None else known.low,
+            most if known.high is None else known.high,
+        )
+        first, last = (start + (end or 0) for end in ends)
+        parts += [(max(low, first), min(high, last))] if max(low, first) <= min(high, last) else []
+    if high - low >= turn or len(parts) != 1:
+        return None
+    held, exactly = at_least(arguments[0], parts[0][0], facts)
+    if held is None:
+        return None, exactly
+    held, also = at_most(arguments[0], parts[0][1], held)
+    return held, exactly and also
 
 
 def _with_dividend(atom: Atom, known: Known, facts: dict[Atom, Known]) -> dict[Atom, Known] | None:
