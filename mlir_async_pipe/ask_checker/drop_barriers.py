@@ -176,7 +176,7 @@ def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> b
 
 def _is_known(op: Operation, callees: Callees) -> bool:
     """Whether it is known what an op does to memory, and that it orders nothing, beside barriers."""
-    if op.name in CALL_OPS:
+    if op.name in CALL_OPS and row_of(op) is None and not is_pure(op):
         callee = callee_of(op, callees)
         return callee is not None and has_body(callee)
     if op.name in MBARRIER_OPS or op.name in FENCES or flag_order(op) != UNORDERED:

@@ -11,13 +11,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.checker import forms, views
 from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.views import View
+from mlir_async_pipe.values.memory_roots import memref_behind, root_of
+from mlir_async_pipe.values.pointers import step_bytes
 from mlir_async_pipe.vocabulary import VIEW_OPS
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     POINTER_OF_ADDRESS,
@@ -71,6 +75,18 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
     return views.unknown_view(source, memref)
 
 
+def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
+    """The view of a memref or pointer that nothing was assigned: the start of its root, or some
+    place in it, if an op makes it in a way that is not followed. What is loaded `differs` between
+    threads."""
+    root, op = root_of(memory), defining_op(memory)
+    number = roots.number(root, frame)
+    at_start = root.value == memory and not (op is not None and root.kind == "unknown" and differs)
+    if at_start or (op is not None and memref_behind(op) is not None):
+        return views.root_view(number, memory.type)
+    return views.somewhere(number, memory.type)
+
+
 def dimension(values: Operands, state: State, operands: Numbers) -> Form | None:
     """The value of memref.dim."""
     view = values.view(state, operands[0])
@@ -117,15 +133,10 @@ def _pointer(
     if source is None or source.start is None:
         return None
     begin = views.start_bytes(source)
-    indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
-    if begin is not None and not any(indices):
-        return View(source.root, views.BYTES, (begin,), (), ())
-    unit = _element_bytes(op)
-    if begin is None or unit is None or len(indices) != 1:
-        return View(source.root, views.BYTES, None, (), ())
-    index = values.form(state, operands[1]) if len(operands) > 1 else Form(int(indices[0]))
-    start = forms.add(begin, forms.scale(index, unit))
-    return View(source.root, views.BYTES, (start,), (), ())
+    numbers = {value: number for value, number in zip(op.operands, operands, strict=True)}
+    step = step_bytes(op, lambda value: values.form(state, numbers[value]))
+    start = None if begin is None or step is None else (forms.add(begin, step),)
+    return View(source.root, views.BYTES, start, (), ())
 
 
 def _from_address(number: Form) -> View | None:
@@ -137,11 +148,3 @@ def _from_address(number: Form) -> View | None:
                 start = forms.subtract(number, forms.of_atom(atom))
                 return View(rest[0], views.BYTES, (start,), (), ())
     return None
-
-
-def _element_bytes(op: Any) -> int | None:
-    kind = ir.TypeAttr(op.attributes["elem_type"]).value
-    try:
-        return layout_of(kind).stride_bytes
-    except UnknownLayoutError:
-        return None

@@ -36,11 +36,6 @@ class _Waited(NamedTuple):
     number: int
 
 
-def _taint(state: State) -> None:
-    """A queue that is not constant: what follows cannot be told."""
-    state.tainted = True
-
-
 @dataclass
 class Groups:
     """The queues of one kernel. `several`: other threads must be told what has retired."""
@@ -62,13 +57,13 @@ class Groups:
         """The open group becomes the youngest one, of the abstract queue `own`; `results` are its
         token."""
         if queue is None:
-            state.tainted = True
+            state.taint()
             return
         pending = state.queues.get(queue, Pending())
         state.queues[queue] = self._pushed(pending, pending.open, own)._replace(open=())
         if any(len(ages) > self.sites.largest_wait for _, ages in state.queues[queue].untaken):
             # Which group the next consumer_wait takes is not remembered for longer.
-            state.tainted = True
+            state.taint()
         for number, value in state.env.items():
             if isinstance(value, Token) and value.queue == queue:
                 # Older groups are not told apart: such a token promises nothing any more.
@@ -119,7 +114,7 @@ class Groups:
             queues = self.sites.counted_queues(run.op)
             return partial(self._wait_for_ops, queues, given, number)
         if queue is None:
-            return _taint
+            return State.taint
         tokens = run.operands if self.sites.reads_tokens(run.op, row) else None
         operand = count_operand(run.op)
         counted = None if operand is None else self.values.flow.number(run.frame, operand)
@@ -166,7 +161,7 @@ class Groups:
             if form.is_constant:
                 return max(form.constant, 0)
             # What the wait promises depends on a number that is not known here.
-            state.tainted = True
+            state.taint()
             return None
         if waited.tokens is None:
             # device_async_wait without numGroups waits for everything.
@@ -214,7 +209,7 @@ class Groups:
                 (event, wait)
                 for issue in issues
                 for event in issue
-                if self.sites.sites[event.site].space != "private"
+                if not self.sites.roots.is_own(event.region.root)
             )
             state.done = state.done | events
 
@@ -223,12 +218,12 @@ class Groups:
         return partial(self._barrier, number, spaces)
 
     def _barrier(self, number: int, spaces: frozenset[str], state: State) -> None:
-        sites = self.sites.sites
+        found_in = self.sites.roots.spaces
         if not is_reached_by_all(state):
             state.unordered = True
             spaces = frozenset()
-        state.done = frozenset(e for e in state.done if sites[e[0].site].space not in spaces)
-        state.log = frozenset(e for e in state.log if sites[e.site].space not in spaces)
+        state.done = frozenset(e for e in state.done if not found_in(e[0].region.root) <= spaces)
+        state.log = frozenset(e for e in state.log if not found_in(e.region.root) <= spaces)
         if spaces:
             state.barrier = number
         state.sides = tuple(map(after_barrier, state.sides))

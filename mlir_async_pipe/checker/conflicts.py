@@ -105,7 +105,7 @@ class Judge:
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
                     wait = (age - pending.since, pending.wait)
                     self._compare(later, event, state, cause, age, wait, name)
-        if not self.comparer.threads.several or site.space == "private":
+        if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
             self._against_itself(later, state)
@@ -121,10 +121,11 @@ class Judge:
         """Whether an access and an earlier synchronous one are checked: through workgroup or
         tracked memory, or if the later one is asynchronous. Two strong ones do not race."""
         one, other = self.sites[later.site], self.sites[earlier.site]
+        a, b = later.region.root, earlier.region.root
         compared = (
             one.asynchronous
-            or one.space == other.space == "workgroup"
-            or (later.region.root in self.tracked and earlier.region.root in self.tracked)
+            or "workgroup" in self.roots.spaces(a) & self.roots.spaces(b)
+            or (a in self.tracked and b in self.tracked)
         )
         return compared and conflict(one.manner, other.manner, "block") is not False
 
@@ -132,7 +133,7 @@ class Judge:
         """Whether another thread's earlier access, asynchronous and `waited` for or synchronous,
         may meet this one if no barrier stands between."""
         return (
-            self.sites[later.site].space != "private"
+            not self.roots.is_own(later.region.root)
             and (waited or self._may_miss_a_barrier(later, earlier))
             and any(
                 self._overlap(later, event, state, same_thread=False).verdict != "no"
@@ -150,9 +151,8 @@ class Judge:
 
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch on which threads went different ways."""
-        site, other = self.sites[later.site], self.sites[earlier.site]
-        ends = (earlier, later) if other.asynchronous else (later, earlier)
-        if "private" in (site.space, other.space) or not self._may_miss_a_barrier(*ends):
+        ends = (earlier, later) if self.sites[earlier.site].asynchronous else (later, earlier)
+        if not self._may_miss_a_barrier(*ends):
             return
         for event in self._close(later, (earlier,), state.facts):
             overlap = self._overlap(later, event, state, same_thread=False)
@@ -232,7 +232,7 @@ class Judge:
             overlap = self._overlap(later, earlier, state, same_thread=True)
         same = True
         threads = self.comparer.threads
-        if overlap.verdict != "yes" and threads.several and self._shared(later):
+        if overlap.verdict != "yes" and threads.several:
             other = self._overlap(later, earlier, state, same_thread=False)
             if other.verdict == "yes" or overlap.verdict == "no":
                 overlap, same = other, False
@@ -256,9 +256,6 @@ class Judge:
             finding.wait = wait
         finding.barrier = state.barrier if finding.barrier is None else finding.barrier
 
-    def _shared(self, event: Event) -> bool:
-        return self.sites[event.site].space != "private"
-
     def _overlap(self, later: Event, earlier: Event, state: State, *, same_thread: bool) -> Overlap:
         found = self._proven_overlap(later, earlier, state, same_thread=same_thread)
         asserted = self.sites[later.site].independent
@@ -269,6 +266,10 @@ class Judge:
     def _proven_overlap(
         self, later: Event, earlier: Event, state: State, *, same_thread: bool
     ) -> Overlap:
+        if not same_thread and not self.roots.threads_may_meet(
+            later.region.root, earlier.region.root
+        ):
+            return NO
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", "may-alias")
         # One thread met the conditions of both, also where this path has forgotten them.
@@ -321,7 +322,7 @@ class Judge:
 def _doubt(later: Event, earlier: Event, state: State) -> str:
     """Why two accesses that meet need not race; empty if they certainly do."""
     if state.tainted:
-        return "may-wrap" if state.wraps else "undecided-path"
+        return state.tainted
     if state.unordered:
         return "divergent-barrier"
     if state.other:

@@ -35,11 +35,12 @@ from mlir_async_pipe.checker.state import (
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import firsts_of
+from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
-from mlir_async_pipe.vocabulary.opaque_ops import may_end_copies
+from mlir_async_pipe.vocabulary.opaque_ops import may_be_barrier, may_end_copies
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
@@ -116,7 +117,8 @@ class Effects:
         op = run.op
         row = run.row
         if row is None and is_partial_barrier(op):
-            return _taint
+            # Some threads wait for some others: what races after it cannot be told for certain.
+            return State.taint
         if row is None and may_end_copies(op.name):
             return _taint_copies
         if row is None:
@@ -279,7 +281,8 @@ class Effects:
             self.judge.in_scope.add(number)
 
     def _opaque(self, run: Run, state: State) -> None:
-        """An op that is not in the vocabulary may touch the memory that it can reach."""
+        """An op that is not in the vocabulary may touch the memory that it can reach, and may be a
+        barrier."""
         views = (self.values.view(state, number) for number in self.sites.values_read(run))
         reached = {view.root for view in views if view is not None}
         for root in self.sites.reachable(run.op, reached):
@@ -290,6 +293,8 @@ class Effects:
             self.judge.access(event, state)
             if self.judge.comparer.threads.several and self.sites.is_logged(number):
                 state.log = state.log | {event}
+        if may_be_barrier(run.op.name):
+            state.taint(REASON)
 
     def _is_shared(self, root: int) -> bool:
         return self.sites.roots.roots[root].space == "workgroup"
@@ -297,13 +302,8 @@ class Effects:
 
 def _taint_copies(state: State) -> None:
     """The copies of AMD's queues that are in flight may be over, or may not."""
-    names = (ASYNC_LDS.name, TENSORCNT.name)
-    state.tainted |= any(name in state.queues for name in names)
-
-
-def _taint(state: State) -> None:
-    """Some threads wait for some others: what races after it cannot be told for certain."""
-    state.tainted = True
+    if any(name in state.queues for name in (ASYNC_LDS.name, TENSORCNT.name)):
+        state.taint()
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

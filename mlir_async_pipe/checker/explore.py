@@ -72,7 +72,7 @@ class Explorer:
     symbolic: bool = False
     until_found: bool = False
     states: int = 0
-    tainted: bool = False
+    tainted: str = ""
     lost: dict[Lost, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -167,7 +167,7 @@ def check_kernel(
             threads,
             grid,
             target,
-            (assume_noalias_arguments, assume_noalias_maps),
+            Roots(assume_noalias_arguments, assume_noalias_maps, flow.handed),
             until_found,
         )
         outcome = run.symbolic()
@@ -186,7 +186,7 @@ class _Run:
     threads: Threads
     grid: GridBlocks
     target: Target | None
-    assumed: tuple[bool, bool]
+    roots: Roots
     until_found: bool
     met_across_barriers: Answers = field(default_factory=dict)
 
@@ -236,7 +236,7 @@ class _Run:
         return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))
 
     def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
-        roots = Roots(*self.assumed)
+        roots = self.roots
         fold = not options.get("symbolic")
         values = Values(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
         chip = self.target.chip if self.target is not None else None

@@ -40,13 +40,14 @@ from mlir_async_pipe.checker.step_graph import (
     Run,
     Switch,
 )
+from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.flow.algorithms import natural_loops
 from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
 from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.flow.ways import leaves
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -55,7 +56,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     BranchRow,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
+from mlir_async_pipe.vocabulary.memory_names import taken_member
 
 # Calls deeper than this (recursion, above all) are lost.
 DEEPEST_CALL = 8
@@ -174,7 +175,7 @@ class Builder:
 
     def _plain(self, op: Any, name: str, frame: int, current: Block) -> Block:
         """An op without regions, or one whose regions are followed by nobody."""
-        if name in CALL_OPS:
+        if name in CALL_OPS and row_of(op) is None and not is_pure(op):
             return self._call(op, frame, current)
         if name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
             self._lose(op, frame, current)
@@ -189,8 +190,11 @@ class Builder:
         self._append(op, frame, current)
 
     def _append(self, op: Any, frame: int, current: Block) -> None:
-        name, row = op.name, row_of(op)
-        makes_values = row is None and is_pure_name(name) and not len(op.regions)
+        name, row, member = op.name, row_of(op), taken_member(op)
+        if member is not None:
+            current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
+            return
+        makes_values = row is None and is_pure(op) and not len(op.regions)
         results, operands = list(op.results), list(op.operands)
         flow = self.flow
         is_data = makes_values and all(map(flow.is_data, results))
@@ -247,8 +251,8 @@ class Builder:
     def _call(self, op: Any, frame: int, current: Block) -> Block:
         callee = callee_of(op, self.callees)
         if callee is None or not has_body(callee):
-            # A function of another module does what an op that nobody knows does.
-            if callee is None:
+            # What a function of another module does with its own memory lies outside of this one.
+            if callee is None or any(is_memory(operand.type) for operand in op.operands):
                 current.steps.append(Lost(op, frame))
             self._append(op, frame, current)
             return current
@@ -259,6 +263,8 @@ class Builder:
         self.flow.frames += 1
         (region,) = item_with_frames(callee).frames
         arguments = region.entry.block.arguments
+        for argument, operand in zip(arguments, op.operands, strict=True):
+            self.flow.handed[inner_frame, argument] = frame, operand
         current.steps.append(Copy(self.pairs(arguments, inner_frame, op.operands, frame)))
         current.steps.append(Bracket("call", op, frame))
         self.depth += 1

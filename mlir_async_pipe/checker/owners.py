@@ -66,7 +66,8 @@ class Owners:
 
     def meet(self, events: Iterable[Event], state: State) -> None:
         """Accesses on one path, side by side."""
-        self._meetings.meet(events, state)
+        spaces = self.judge.roots.spaces
+        self._meetings.meet((e for e in events if "global" in spaces(e.region.root)), state)
 
     def adds_nothing(self, event: Event) -> bool:
         """Whether no other path can tell more of an event than is known already."""
@@ -129,7 +130,10 @@ class Owners:
     def _aliases(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
         """Two roots that may be one memory, and the sites of two accesses that then conflict."""
         for a, b, pair in aliasing(self._meetings.touched, self.judge.sites):
-            if self.judge.roots.may_alias(a, b) and not self._are_independent(*pair):
+            roots = self.judge.roots
+            if not (roots.may_alias(a, b) and roots.threads_may_meet(a, b)):
+                continue
+            if not self._are_independent(*pair):
                 yield a, b, pair
 
     def _groups(self, *, numbered: bool) -> dict[int, list[Group] | None]:
@@ -146,7 +150,9 @@ class Owners:
             by_root.setdefault(touched.event.region.root, []).append(touched)
         found: dict[int, list[Group] | None] = {}
         for root, all_touched in by_root.items():
-            if any(self.judge.sites[t.event.site].writes for t in all_touched):
+            # Of a thread's own memory others have another one under the same name.
+            shared = self.judge.roots.threads_may_meet(root, root)
+            if shared and any(self.judge.sites[t.event.site].writes for t in all_touched):
                 found[root] = groups_of(
                     all_touched, self.judge.sites, self.threads, numbered=numbered
                 )

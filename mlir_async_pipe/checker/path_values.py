@@ -19,7 +19,6 @@ from mlir_async_pipe.checker import (
     addresses,
     arithmetic,
     forms,
-    views,
     widths,
 )
 from mlir_async_pipe.checker.believed_ranges import believed
@@ -85,12 +84,12 @@ class Values:
         memory that the kernel is given."""
         if number in self._fixed:
             return True
-        _, ssa = self.flow.values[number]
+        frame, ssa = self.flow.values[number]
         if not hasattr(ssa, "type"):
             return False
         if is_memory(ssa.type):
             root = root_of(ssa)
-            return root.value == ssa and root.kind in ("argument", "global")
+            return not frame and root.value == ssa and root.kind in ("argument", "global")
         return constant_value(ssa) is not None
 
     # Looking up ---------------------------------------------------------------------------
@@ -123,7 +122,8 @@ class Values:
         if constant is not None:
             return widths.of_constant(constant, ssa.type)
         if is_memory(ssa.type):
-            return views.root_view(self.roots.number(root_of(ssa), frame), ssa.type)
+            differs = self.threads.several and self.differs(number)
+            return addresses.unassigned(self.roots, ssa, frame, differs=differs)
         if not is_integer(ssa.type):
             return None
         given = argument_form(ssa, self.threads)

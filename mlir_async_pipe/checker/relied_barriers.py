@@ -47,7 +47,7 @@ class ReliedBarriers:
         return run
 
     def _is_in(self, event: Event, spaces: frozenset[str]) -> bool:
-        return self.judge.sites[event.site].space in spaces
+        return self.judge.roots.spaces(event.region.root) <= spaces
 
     def access(self, later: Event, state: State) -> None:
         """Remember the barriers that keep this access from what is before them; without points

@@ -27,8 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
 from mlir_async_pipe.values.memory_roots import space_of_type
-from mlir_async_pipe.vocabulary import ROWS, is_unseen_copy, row_of
+from mlir_async_pipe.vocabulary import ROWS, is_pure, is_unseen_copy, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.intrinsics import row_name
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
 from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
@@ -51,17 +52,17 @@ def _kernels(module: Any) -> list[Any]:
         row = row_of(op)
         copies = is_unseen_copy(op) or (row is not None and row.asynchronous(op))
         if copies or is_opaque_code(op):
-            holders = [above for above in ancestors(op) if _may_be_kernel(above)]
-            found.update(dict.fromkeys(holders))
             # Who calls it may use what it copies.
-            threaded.update(dict.fromkeys(holders[:1]))
+            holder = _kernel_around(op)
+            if holder is not None:
+                found[holder] = threaded[holder] = None
         if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
             threaded[op] = None
-        elif is_about_threads(op.name) or _names_workgroup_memory(op):
+        elif is_about_threads(row_name(op)) or _names_workgroup_memory(op):
             around = _kernel_around(op)
             if around is not None:
                 threaded[around] = None
-        elif op.name in CALL_OPS:
+        elif op.name in CALL_OPS and not is_pure(op):
             callee, around = callee_of(op, callees), _kernel_around(op)
             if around is not None and callee is None:
                 unknown_calls[around] = None
@@ -142,7 +143,8 @@ def _kernel_around(op: Any) -> Any | None:
 
 
 def names_in(kernel: Any, callees: Callees) -> set[str]:
-    """The names of the ops of a kernel, and of the functions that it calls."""
+    """The names of the ops of a kernel, and of the functions that it calls; what is launched from
+    there is a kernel of its own."""
     names: set[str] = set()
     pending, seen = [kernel], set()
     while pending:
@@ -150,8 +152,13 @@ def names_in(kernel: Any, callees: Callees) -> set[str]:
         if function in seen:
             continue
         seen.add(function)
+        elsewhere: set[Any] = set()
         for op in walk(function):
-            names.add(op.name)
+            if op.name == "gpu.launch" and op != function:
+                elsewhere.update(inner for inner in walk(op) if inner != op)
+            if op in elsewhere:
+                continue
+            names.add(row_name(op))
             if op.name in CALL_OPS:
                 callee = callee_of(op, callees)
                 if callee is not None and has_body(callee):

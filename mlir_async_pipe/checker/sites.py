@@ -25,7 +25,7 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.alignment import element_bytes
-from mlir_async_pipe.values.memory_roots import Root, root_of, space_of
+from mlir_async_pipe.values.memory_roots import OWN, Root, root_of, space_of
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import Access, Row, accesses, given_count, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
@@ -45,8 +45,8 @@ TOKEN_AGES = 16
 # Every wait with a larger count keeps nothing apart that these do not.
 LARGEST_TRACKED_WAIT = 64
 
-# Root, writes, asynchronous, space.
-_Kind = tuple[int, bool, bool, str]
+# Root, writes, asynchronous, the spaces in which others may find it.
+_Kind = tuple[int, bool, bool, frozenset[str]]
 
 
 @dataclass
@@ -80,6 +80,7 @@ class Sites:
     _logged: list[bool] = field(default_factory=list)
     _near: list[bool] = field(default_factory=list)
     _outside: list[bool] = field(default_factory=list)
+    _tracked: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         steps = [step for block in self.flow.blocks for step in block.steps]
@@ -145,12 +146,12 @@ class Sites:
 
     def _root(self, memory: Any, frame: int) -> tuple[int, str]:
         """The number of the root of a memref or pointer, and the space of its memory."""
-        root = root_of(memory)
-        return self.roots.number(root, frame), root.space
+        number = self.roots.number(root_of(memory), frame)
+        return number, self.roots.roots[number].space
 
     def _find_conflicting(self) -> None:
         kinds = [
-            (self._static[n], site.writes, site.asynchronous, site.space)
+            (self._static[n], site.writes, site.asynchronous, self.roots.spaces(self._static[n]))
             for n, site in enumerate(self.sites)
         ]
         # When tensor copies happen their phases say (see `async_proxy`), and no path here.
@@ -161,7 +162,14 @@ class Sites:
         for kind in dict.fromkeys(followed):
             of_root.setdefault(kind[0], []).append(kind)
         near, far = {}, {}
-        for root, partners in enumerate(self.roots.partners()):
+        all_partners = self.roots.partners()
+        # A path may lead an unknown pointer to a tracked root.
+        self._tracked = self.tracked | {
+            root
+            for root, partners in enumerate(all_partners)
+            if self.roots.roots[root].kind == "unknown" and not self.tracked.isdisjoint(partners)
+        }
+        for root, partners in enumerate(all_partners):
             met = [kind for partner in partners for kind in of_root.get(partner, ())]
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
@@ -170,20 +178,20 @@ class Sites:
             is_near, is_far = (not proxy and found.get(kind, False) for found in (near, far))
             self._matters.append(is_near or is_far)
             self._near.append(is_near)
-            self._logged.append(is_near and kind[3] != "private")
+            self._logged.append(is_near and kind[3] != OWN)
             self._outside.append(is_far)
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in
         workgroup memory or at a tracked root."""
-        threads = one[3] == other[3] == "workgroup" or (
-            one[0] in self.tracked and other[0] in self.tracked
+        threads = "workgroup" in one[3] & other[3] or (
+            one[0] in self._tracked and other[0] in self._tracked
         )
         return (one[2] or other[2] or threads) and (one[1] or other[1])
 
     def _meet_outside(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race through other blocks."""
-        return one[3] == other[3] == "global" and (one[1] or other[1])
+        return "global" in one[3] & other[3] and (one[1] or other[1])
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         """The numbers of the accesses of an op."""

@@ -136,7 +136,7 @@ class State:
     async_pipe.scope around this point, how many issues its queue had open when it began.
     `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
     branches on which the threads of this path went another way than others (see `partings`).
-    `wraps`: what tainted it is a number that may not fit into its type.
+    `tainted`: why it may not be reached like this, "" if it certainly is.
     `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
     the loops around that other threads may have left already; `unordered`: a barrier was passed
     that not all threads need reach.
@@ -147,14 +147,13 @@ class State:
     done: frozenset[tuple[Event, int]]
     log: frozenset[Event]
     facts: dict[Atom, Known]
-    tainted: bool = False
+    tainted: str = ""
     barrier: int | None = None
     passed: tuple[Passed, ...] = ()
     callers: tuple[tuple[tuple[str, Pending], ...], ...] = ()
     scopes: tuple[int, ...] = ()
     rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
-    wraps: bool = False
     other: bool = False
     uneven: frozenset[int] = frozenset()
     unordered: bool = False
@@ -163,23 +162,30 @@ class State:
         """A state that can be changed on its own."""
         return self.under(self.facts, True)
 
+    def taint(self, reason: str = "undecided-path") -> None:
+        """What follows cannot be told for certain."""
+        self.tainted = self.tainted or reason
+
     def under(self, facts: dict[Atom, Known], exact: bool) -> State:
         """A copy on which `facts` hold; tainted unless they say exactly when it is reached."""
-        calls = () if exact else (atom for atom in facts if atom.kind == "call")
+        tainted = self.tainted
+        if not exact:
+            calls = (atom for atom in facts if atom.kind == "call")
+            wraps = any(forms.may_wrap(forms.of_atom(atom)) for atom in calls)
+            tainted = "may-wrap" if wraps else tainted or "undecided-path"
         return State(
             dict(self.env),
             dict(self.queues),
             self.done,
             self.log,
             dict(facts),
-            self.tainted or not exact,
+            tainted,
             self.barrier,
             self.passed,
             self.callers,
             self.scopes,
             self.rings,
             self.sides,
-            self.wraps or any(forms.may_wrap(forms.of_atom(atom)) for atom in calls),
             self.other,
             self.uneven,
             self.unordered,

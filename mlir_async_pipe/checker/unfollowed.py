@@ -111,7 +111,8 @@ def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
             yield op
         elif op not in followed:
             row = row_of(op)
-            if op.name in CALL_OPS or (row is not None and _matters(op, row)):
+            called = op.name in CALL_OPS and not is_pure(op)
+            if called or (row is not None and _matters(op, row)):
                 yield op
 
 

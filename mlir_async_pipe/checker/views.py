@@ -108,6 +108,11 @@ def root_view(root: int, kind: Any) -> View:
     )
 
 
+def somewhere(root: int, kind: Any) -> View:
+    """A memref or pointer into a root: where is not known."""
+    return root_view(root, kind)._replace(start=None)
+
+
 def frame_of(base: Form, memref: Any) -> Frame:
     """The frame of a memref type whose first element is at byte `base`."""
     shape = tuple(None if s < 0 else int(s) for s in memref.shape)

@@ -10,20 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    ancestors,
-    has_body,
-    is_function,
-    operations,
-    symbol_name,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, order_of, row_of
-from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.callees import followed_callee
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, EXIT_OPS
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
@@ -34,7 +25,7 @@ def touched_by_call(
     """The memory that a call touches, each with whether it writes; None: nothing is known.
 
     `is_opaque` says of an op that it may touch anything."""
-    callee = _callee(call)
+    callee = followed_callee(call)
     if callee is None:
         return None
     entry = callee.regions[0].blocks[0]
@@ -55,19 +46,8 @@ def touched_by_call(
             if inner.value not in handed_in:
                 return None
             root = root_of(handed_in[inner.value])
-            if root.owned:
+            if root.is_buffer:
                 # A buffer of the caller may get versions, and no slot can be handed on.
                 return None
             found[root.identity, access.writes] = (root, access.writes)
     return list(found.values())
-
-
-def _callee(call: Operation) -> Operation | None:
-    name = callee_name(call)
-    function = next((above for above in ancestors(call) if is_function(above)), None)
-    if name is None or function is None or function.parent is None:
-        return None
-    for op in operations(function.block):
-        if is_function(op) and symbol_name(op) == name:
-            return op if has_body(op) else None
-    return None

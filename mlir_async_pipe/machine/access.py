@@ -180,7 +180,10 @@ def _two_lanes(unit: Unit, where: Span) -> Span:
 
 def _store(unit: Unit, where: Span, values: Array, kind: Kind) -> None:
     if where.lanes is None:
-        unit.launch.memory.store(where.addresses, values, kind)
+        # Lanes with values of their own may store to one address.
+        rows = max(len(where.addresses), len(values))
+        addresses = np.broadcast_to(where.addresses, (rows, *where.addresses.shape[1:]))
+        unit.launch.memory.store(addresses, values, kind)
         return
     lanes = np.flatnonzero(where.lanes)
     if len(lanes) == 0:

@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.llvm_types import bytes_by_value
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
@@ -160,13 +161,6 @@ class Site:
         )
 
 
-def _argument_count(op: Any, block_arguments: int) -> int:
-    """How many block arguments of a function are arguments of its type."""
-    if op.name != "gpu.func":
-        return block_arguments
-    return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
-
-
 def _watched(site: Site, execute: Execute) -> Execute:
     """The same, after a look at operands that loads from tensor memory may not have filled yet."""
 
@@ -226,7 +220,7 @@ class Function:
     """A function: its body, the types of its arguments, and the memory that it declares.
 
     Of a gpu.func's block arguments the first are arguments; then come the workgroup
-    attributions, `workgroup_count` many, and the private ones.
+    attributions, `workgroup_count` many, and the private ones. `by_value`: see `bytes_by_value`.
     """
 
     name: str
@@ -235,6 +229,7 @@ class Function:
     argument_types: tuple[Any, ...]
     attributions: tuple[MemRefShape, ...]
     workgroup_count: int
+    by_value: tuple[int, ...]
     shared_bytes: int | None
 
 
@@ -296,7 +291,9 @@ class Decoder:
             raise MachineError(f"function '{name}' has no body to run", code="no-body", at=at)
         site = self.site(op)
         types = tuple(value.type for value in op.regions[0].blocks[0].arguments)
-        count = _argument_count(op, len(types))
+        count = len(types)
+        if op.name == "gpu.func":
+            count = len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
         # Entered before the body is decoded, so that recursive calls find it.
         function = Function(
             name,
@@ -305,6 +302,7 @@ class Decoder:
             types[:count],
             tuple(memref_shape(attribution, op) for attribution in types[count:]),
             integer_attribute(op, "workgroup_attributions") or 0,
+            bytes_by_value(op),
             integer_attribute(op, "async_pipe.dynamic_shared_bytes"),
         )
         self._functions[op] = function

@@ -93,13 +93,15 @@ class Unit:
         return self.frame.marks[queue.name]
 
     def call(self, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
-        """Run a function in a frame of its own."""
+        """Run a function in a frame of its own, with copies of what it is passed by value."""
         if self.depth >= self.launch.depth_limit:
             raise MachineError(
                 f"calls are nested more than {self.launch.depth_limit} deep",
                 code="recursion-limit",
                 at=function.site.place,
             )
+        if function.by_value:
+            arguments = self.launch.copies_by_value(self, function, arguments)
         outer, self.frame = self.frame, Frame()
         self.depth += 1
         try:

@@ -15,7 +15,7 @@ from mlir_async_pipe.machine.decode import Decoder, Function, Site
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import Queues
-from mlir_async_pipe.machine.lane_values import uniform
+from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.product_registers import ProductRegisters
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
@@ -283,6 +283,25 @@ class Launch:
                 buffer = self.memory.allocate(stride * unit.width, PRIVATE, name, place)
                 base = buffer.base + stride * np.arange(unit.width)
             made.append(replace(view, base=base))
+        return tuple(made)
+
+    def copies_by_value(
+        self, unit: Unit, function: Function, arguments: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """The arguments of a call, with a copy for each thread of what is passed by value."""
+        made = list(arguments)
+        for number, size in enumerate(function.by_value):
+            if size:
+                stride = -(-size // 256) * 256
+                name = f"argument {number} of @{function.name}"
+                buffer = self.memory.allocate(
+                    stride * unit.width, PRIVATE, name, function.site.place
+                )
+                made[number] = buffer.base + stride * np.arange(unit.width)
+                given = lanes_of(arguments[number], unit.width)
+                for to, source in zip(made[number], given, strict=True):
+                    for part in (self.memory.data, self.memory.initialised):
+                        part[to : to + size] = part[source : source + size]
         return tuple(made)
 
     def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 
 _SCALAR_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "index": 64}
 _ARRAY = re.compile(r"array<(\d+) x (.*)>$", re.DOTALL)
@@ -81,7 +84,8 @@ def _struct(name: str) -> Layout:
         step = 1 if packed else layout.alignment
         end = -(-end // step) * step
         offsets.append(end)
-        end += layout.size
+        # The size that an array would give it: 16 bytes for 3 x f32 (LLVM, DataLayout.cpp, StructLayout).
+        end += layout.stride
         alignment = max(alignment, step)
     return Layout(-(-end // alignment) * alignment, alignment, members, tuple(offsets), "", True)
 
@@ -97,3 +101,15 @@ def _split(body: str) -> list[str]:
         else:
             current += character
     return [part for part in (*parts, current.strip()) if part]
+
+
+def bytes_by_value(function: Any) -> tuple[int, ...]:
+    """Of each argument of a function the bytes that it is passed by value, 0 for others; () where
+    there are none."""
+    if "arg_attrs" not in function.attributes:
+        return ()
+    sizes = []
+    for given in map(ir.DictAttr, ir.ArrayAttr(function.attributes["arg_attrs"])):
+        kind = ir.TypeAttr(given[BY_VALUE]).value if BY_VALUE in given else None
+        sizes.append(0 if kind is None else layout_of(str(kind)).stride)
+    return tuple(sizes) if any(sizes) else ()

@@ -84,7 +84,7 @@ def _may_write(op: Operation) -> bool:
 
 
 def _is_ours(root: Root) -> bool:
-    return root.kind in ("allocation", "attribution") and root.space != "global"
+    return root.is_buffer and root.kind in ("allocation", "attribution") and root.space != "global"
 
 
 def _recognise(body: Body, around: Surroundings) -> list[HandMadeSlots]:

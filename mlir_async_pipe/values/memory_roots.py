@@ -7,6 +7,10 @@
 Two roots are distinct memory if they come from different allocations, attributions or
 globals, lie in different memory spaces, or one is a function argument with `llvm.noalias`.
 Everything else may be the same memory: "cannot tell" is never "distinct".
+
+Private memory is a thread's own: what it allocates on its stack (memref.alloca, llvm.alloca), is
+passed by value, or keeps in private attributions and address space 5. Each thread has another one
+under the same name, and no thread reaches that of another unless its address is shown (`is_shown`).
 """
 
 from __future__ import annotations
@@ -21,24 +25,29 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
+    integer_attribute,
 )
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
+from mlir_async_pipe.values.shown_addresses import is_shown
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESSES_IN,
+    BY_VALUE,
     INDEPENDENT,
     NOALIAS,
     POINTER_OF_ADDRESS,
     POINTER_OF_DESCRIPTOR,
     POINTER_STEPS,
     READONLY,
+    THREAD_ALLOCATION_OPS,
     binding_number,
     global_name,
     in_workgroup_memory,
     is_dynamic_memory,
+    taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -87,9 +96,29 @@ class Root(NamedTuple):
         return (self.kind, self.key, self.offset, self.size)
 
     @property
+    def spaces(self) -> frozenset[str]:
+        """The address spaces in which others may find this memory: all of them, of a thread's own
+        memory whose address it shows, and those that threads share, of an unknown pointer."""
+        if self.space == "private":
+            shown = self.owned and is_shown(self.value)
+            return frozenset(("global", "workgroup", "private")) if shown else OWN
+        if self.kind == "unknown" and not _names_its_space(self):
+            return frozenset(("global", "workgroup"))
+        return frozenset((self.space,))
+
+    @property
     def owned(self) -> bool:
         """Whether every access to this memory goes through `value` (or the symbol)."""
         return self.kind in ("allocation", "attribution", "global", "dynamic")
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether only its own value names it, and is a memref: what slots can be put into."""
+        return self.owned and as_kind(ir.MemRefType, self.value.type) is not None
+
+
+OWN = frozenset(("private",))
+"""Where memory lies that no other thread reaches."""
 
 
 @remembered
@@ -112,7 +141,7 @@ def root_of(memory: Value) -> Root:
             return Root(
                 "allocation", current, current, space_of(current, op), unordered=independent
             )
-        behind = memref_behind(op)
+        behind = memref_behind(op) or taken_member(op)
         if behind is not None:
             current = behind
             continue
@@ -182,6 +211,12 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
     return True
 
 
+def threads_may_meet(a: Root, b: Root) -> bool:
+    """Whether one thread may reach through `b` what another one reaches through `a`, where both may
+    be one memory: not a thread's own, unless that is shown and the other name is not its own."""
+    return not (a.space == b.space == "private") and OWN not in (a.spaces, b.spaces)
+
+
 def _names_its_space(root: Root) -> bool:
     """Whether the type says where the memory is; without a space it may be anywhere."""
     memref = as_kind(ir.MemRefType, root.value.type)
@@ -193,8 +228,9 @@ def _names_its_space(root: Root) -> bool:
 def space_of(memory: Value, allocation: Any = None) -> Space:
     """The memory space of a memref value; an alloca without a space is private."""
     found = space_of_type(memory.type)
-    if found == "global" and allocation is not None and allocation.name == "memref.alloca":
-        return "private" if ir.MemRefType(memory.type).memory_space is None else "global"
+    if found == "global" and allocation is not None and allocation.name in THREAD_ALLOCATION_OPS:
+        memref = as_kind(ir.MemRefType, memory.type)
+        return "private" if memref is None or memref.memory_space is None else "global"
     return found
 
 
@@ -222,9 +258,14 @@ def _argument_root(argument: Value) -> Root:
     inputs = _input_count(function) if function.name == "gpu.func" else number + 1
     if number >= inputs:
         marks = _marks(function, "workgroup_attrib_attrs", number - inputs)
-        independent = INDEPENDENT in marks
-        return Root("attribution", argument, argument, space_of(argument), unordered=independent)
+        of_block = number - inputs < (integer_attribute(function, "workgroup_attributions") or 0)
+        return Root(
+            *("attribution", argument, argument, "workgroup" if of_block else "private"),
+            unordered=INDEPENDENT in marks,
+        )
     marks = _marks(function, "arg_attrs", number)
+    if BY_VALUE in marks:
+        return Root("attribution", argument, argument, "private")
     return Root(
         *("argument", argument, argument, space_of(argument)),
         noalias=NOALIAS in marks,
@@ -258,7 +299,7 @@ def _marks(function: Any, kind: str, number: int) -> set[str]:
     if number >= len(attributes):
         return set()
     given = ir.DictAttr(attributes[number])
-    return {name for name in (NOALIAS, READONLY, INDEPENDENT) if name in given}
+    return {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if name in given}
 
 
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:

@@ -5,8 +5,8 @@
     %q = llvm.getelementptr %p[%i] : …, f32
     llvm.store %v, %q : vector<4xf32>, !llvm.ptr<3>
 
-Only steps by one index, of elements whose layout is known; a step by several (into a struct, or an
-array of arrays) leaves the place unknown, unless all of them are 0.
+Steps lead into structs and arrays of arrays too; one through a type of unknown layout leaves the place
+unknown.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import memref_behind
-from mlir_async_pipe.values.sums import ZERO, Form, add, scale
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.values.sums import ZERO, Form, S, add, scale
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of, steps_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
 
 
@@ -66,23 +66,19 @@ def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
     return found[1].constant if known else None
 
 
-def step_bytes(gep: Operation, linear: Callable[[Value], Linear]) -> Linear | None:
-    """The bytes that a getelementptr adds, by the form of its index; None if they are no multiple
-    of one index, or if it makes many pointers."""
-    indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
+def step_bytes(gep: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | None:
+    """The bytes that a getelementptr adds, by the forms of its indices; None if they are not known,
+    or if it makes many pointers."""
     if not is_pointer(gep.results[0]):
         return None
-    if len(gep.operands) == 1 and not any(indices):
-        return ZERO
     try:
-        unit = layout_of(ir.TypeAttr(gep.attributes["elem_type"]).value).stride_bytes
+        constant, dynamic = steps_of(gep)
     except UnknownLayoutError:
         return None
-    if len(indices) != 1:
-        return None
-    if len(gep.operands) == 1:
-        return Form(int(indices[0]) * unit)
-    return scale(linear(gep.operands[1]), unit)
+    total: Form[S] = Form(constant)
+    for operand, size in dynamic:
+        total = add(total, scale(linear(gep.operands[operand]), size))
+    return total
 
 
 @remembered

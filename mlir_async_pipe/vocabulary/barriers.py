@@ -2,11 +2,13 @@
 
 nvvm.barrier                                    all threads of the block
 nvvm.barrier id = 1 number_of_threads = 64      all of them in a block of 64, else some
+llvm.call_intrinsic "llvm.nvvm.barrier0"        as clang writes it: a row as the ops have
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -69,7 +71,16 @@ def is_of_block(op: Any) -> bool:
     """Whether an nvvm.barrier waits for all threads of the block: its number is a constant, and
     so is its count, if it has one, which is the size of the block."""
     groups = operand_groups(op, NAMED_BARRIER)
-    number, threads = groups["number"], groups["threads"]
+    return _meets_block(op, groups["number"], groups["threads"])
+
+
+def of_operands(number: int, threads: int) -> Callable[[Any], bool]:
+    """The same of the call of an intrinsic, whose first operands are the number and the count, if it
+    has them."""
+    return lambda op: _meets_block(op, range(number), range(number, number + threads))
+
+
+def _meets_block(op: Any, number: range, threads: range) -> bool:
     if number and constant_value(op.operands[number[0]]) is None:
         return False
     if not threads:
@@ -136,4 +147,65 @@ FENCE_ROWS = (
     Row("nvvm.fence.proxy.sync_restrict", order=lambda op: both("cluster")),
     Row("nvvm.fence.sync_restrict", order=lambda op: both("cluster")),
     Row("nvgpu.tma.fence.descriptor", ("tensor_map",), order=lambda op: both("system")),
+)
+
+# NVIDIA's barriers and fences as intrinsics, by the names of all LLVM versions (IntrinsicsNVVM.td).
+_SYNC_ALL = "barrier.n bar.sync barrier.sync barrier.cta.sync.aligned.all barrier.cta.sync.all"
+_SYNC_SOME = (
+    "barrier barrier.sync.cnt barrier.cta.sync.aligned.count barrier.cta.sync.count "
+    "barrier.cta.sync.aligned barrier.cta.sync"
+)
+_ARRIVE = (
+    "barrier.cta.arrive.aligned.count barrier.cta.arrive.count barrier.cta.arrive.aligned "
+    "barrier.cta.arrive"
+)
+_NUMBER, _THREADS, _CONDITION = ("number",), ("number", "threads"), ("predicate",)
+
+
+def _intrinsic(name: str, operands: tuple[str, ...], number: int, threads: int) -> Row:
+    whole = of_operands(number, threads) if number else None
+    return Row(f"llvm.nvvm.{name}", operands, barrier=everything, whole=whole)
+
+
+BARRIER_INTRINSICS = (
+    _intrinsic("barrier0", (), 0, 0),
+    *(_intrinsic(name, _NUMBER, 1, 0) for name in _SYNC_ALL.split()),
+    *(_intrinsic(name, _THREADS, 1, 1) for name in _SYNC_SOME.split()),
+    # They also count the threads in which a condition holds.
+    *(
+        row
+        for kind in ("and", "or", "popc")
+        for row in (
+            _intrinsic(f"barrier0.{kind}", _CONDITION, 0, 0),
+            *(
+                row
+                for aligned in ("", ".aligned")
+                for row in (
+                    _intrinsic(f"barrier.cta.red.{kind}{aligned}.all", _NUMBER + _CONDITION, 1, 0),
+                    _intrinsic(
+                        f"barrier.cta.red.{kind}{aligned}.count", _THREADS + _CONDITION, 1, 1
+                    ),
+                )
+            ),
+        )
+    ),
+    *(
+        replace(row, op=f"llvm.nvvm.{name}", operands=row.operands)
+        for row in BARRIER_ROWS
+        for name in {
+            "nvvm.barrier.arrive": _ARRIVE.split(),
+            "nvvm.bar.warp.sync": ["bar.warp.sync"],
+            "nvvm.cluster.arrive": ["barrier.cluster.arrive", "barrier.cluster.arrive.aligned"],
+            "nvvm.cluster.arrive.relaxed": [
+                "barrier.cluster.arrive.relaxed",
+                "barrier.cluster.arrive.relaxed.aligned",
+            ],
+            "nvvm.cluster.wait": ["barrier.cluster.wait", "barrier.cluster.wait.aligned"],
+        }.get(row.op, ())
+    ),
+    Row("llvm.nvvm.membar.cta", order=lambda op: both("block")),
+    Row("llvm.nvvm.membar.gl", order=lambda op: both("device")),
+    Row("llvm.nvvm.membar.sys", order=lambda op: both("system")),
+    Row("llvm.nvvm.fence.sc.cluster", order=lambda op: both("cluster")),
+    Row("llvm.nvvm.fence.acq_rel.cluster", order=lambda op: both("cluster")),
 )

@@ -2,6 +2,7 @@
 
     llvm.call_intrinsic "llvm.amdgcn.wait.asyncmark"(%n) : (i16) -> ()   waits as rocdl.wait.asyncmark
     llvm.call @llvm.amdgcn.wait.asyncmark(%n) : (i16) -> ()              is not looked into
+    llvm.call @llvm.nvvm.barrier0() : () -> ()                           a barrier
 
 What is an attribute of the op is an operand of the call. Overloaded intrinsics carry their types
 after the name (`….p1`). An intrinsic without a row may do anything.
@@ -17,6 +18,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
+from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS
 from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.operand_groups import CALL
 from mlir_async_pipe.vocabulary.rows import Extent, Row
@@ -45,6 +47,7 @@ _LANE_COPY = (*_ENDS, "offset", "aux")
 INTRINSIC_ROWS = {
     row.op: row
     for row in (
+        *BARRIER_INTRINSICS,
         *(
             _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY, extents.bytes_given(3))
             for name in ("load.async.to.lds", "global.load.async.lds")
@@ -107,9 +110,14 @@ def intrinsic_name(op: Any) -> str:
 
 
 def row_name(op: Any) -> str:
-    """The name of the row of an op: the intrinsic that it calls, if that has one, else its own."""
+    """The name of the row of an op: the intrinsic that it calls, if that has one, else its own. Of
+    calls by symbol barriers and fences count: no queue is followed through them."""
     name = op.name
-    return known_intrinsic(intrinsic_name(op)) or name if name == CALL else str(name)
+    if name not in (CALL, "llvm.call"):
+        return str(name)
+    known = known_intrinsic(intrinsic_name(op))
+    followed = known is not None and (name == CALL or INTRINSIC_ROWS[known].queue is None)
+    return known if known is not None and followed else str(name)
 
 
 @cache

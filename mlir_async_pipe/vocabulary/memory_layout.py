@@ -3,6 +3,7 @@
     memref<32x32xf16, strided<[40, 1]>>   2 bytes an element, 31 * 40 + 31 + 1 elements: 2544 bytes
     memref<64xi4>                         1 byte an element (LLVM packs vectors, not arrays)
     memref<8xvector<3xf32>>               16 bytes an element: 12 and 4 of padding
+    llvm.struct<(ptr, i32)>               16 bytes an element: 8, 4, and 4 of padding
 
 The rules are those of LLVM's data layout for both vendors' GPUs, where an array's elements lie
 as far apart as their size rounded up to their alignment. All that reserves memory, compares
@@ -33,7 +34,7 @@ class TypeLayout:
 
 
 def layout_of(kind: Any) -> TypeLayout:
-    """The layout of a scalar, complex, pointer, vector or LLVM array type.
+    """The layout of a scalar, complex, pointer, vector or LLVM array or struct type.
 
     Raises UnknownLayoutError for any other, also for f80 and tf32: registers of other machines
     and of tensor cores, which a GPU's memory does not hold.
@@ -57,13 +58,14 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
         return _scalar(bits)
     array = _LLVM_ARRAY.match(text)
     if array is not None:
-        # Inside of an array LLVM's own types stand without their prefix.
-        short = array[2].startswith(("array<", "ptr", "struct<", "vec<"))
-        element = layout_of(ir.Type.parse(f"!llvm.{array[2]}" if short else array[2], kind.context))
+        element = layout_of(_named(array[2], kind.context))
         count = int(array[1])
         return TypeLayout(
             count * 8 * element.stride_bytes, count * element.stride_bytes, element.alignment
         )
+    members = _members(kind, text)
+    if members is not None:
+        return _struct(members)
     integer, vector = as_kind(ir.IntegerType, kind), as_kind(ir.VectorType, kind)
     if integer is not None:
         return _scalar(int(integer.width))
@@ -99,6 +101,113 @@ _FLOAT_BITS = {
     "f4E2M1FN": 4,
 }
 _LLVM_ARRAY = re.compile(r"^!llvm\.array<(\d+) x (.+)>$")
+_LLVM_STRUCT = re.compile(r'^!llvm\.struct<(?:"[^"]*", )?(packed )?\((.*)\)>$')
+# Inside of a type of LLVM the names of others have no prefix.
+_LLVM_NAMES = ("ptr", "array<", "struct<", "target<")
+
+
+def _named(text: str, context: Any) -> Any:
+    if text.startswith(("vec<", "func<", "ppc_", "x86_", "void", "label", "token", "metadata")):
+        raise UnknownLayoutError(f"no layout in memory is known for !llvm.{text}")
+    return ir.Type.parse(f"!llvm.{text}" if text.startswith(_LLVM_NAMES) else text, context)
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The types of a struct, and where each begins, in bytes; `packed`: without padding."""
+
+    kinds: tuple[Any, ...]
+    offsets: tuple[int, ...]
+    packed: bool
+
+
+def _members(kind: Any, text: str) -> _Members | None:
+    """The members of an LLVM struct, None for other types. Raises UnknownLayoutError where the chips
+    differ: pointers of other spaces have 4 bytes or 8, integers of more than 64 bits their own
+    alignments."""
+    found = _LLVM_STRUCT.match(text)
+    if found is None:
+        return None
+    kinds = tuple(_named(part, kind.context) for part in _split(found[2]))
+    offsets, end = [], 0
+    for member in kinds:
+        layout = layout_of(member)
+        if _depends_on_chip(type_text(member), layout):
+            raise UnknownLayoutError(f"chips differ in the layout of {member} in {kind}")
+        start = end if found[1] else _rounded(end, layout.alignment)
+        offsets.append(start)
+        end = start + layout.stride_bytes
+    return _Members(kinds, tuple(offsets), bool(found[1]))
+
+
+def _depends_on_chip(text: str, layout: TypeLayout) -> bool:
+    if text.startswith("!llvm.ptr<"):
+        return text not in ("!llvm.ptr<1>", "!llvm.ptr<4>")
+    return layout.bits > 64 and not text.startswith(("!llvm.struct<", "!llvm.array<", "vector<"))
+
+
+def _split(text: str) -> list[str]:
+    """The parts between the commas that stand in no brackets."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "<([") - (letter in ">)]")
+        if letter == "," and not depth:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()] if text else []
+
+
+def _struct(members: _Members) -> TypeLayout:
+    layouts = [layout_of(kind) for kind in members.kinds]
+    alignment = 1 if members.packed else max((row.alignment for row in layouts), default=1)
+    end = members.offsets[-1] + layouts[-1].stride_bytes if layouts else 0
+    size = _rounded(end, alignment)
+    return TypeLayout(8 * size, size, alignment)
+
+
+def steps_of(gep: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """What a getelementptr adds: bytes, and bytes for each operand by its number.
+
+        %q = getelementptr %p[%i, 1]  of !llvm.struct<(ptr, i32)>     8 and 16 %i
+
+    Raises UnknownLayoutError."""
+    kind = ir.TypeAttr(gep.attributes["elem_type"]).value
+    total, operand = 0, 1
+    dynamic: list[tuple[int, int]] = []
+    indices = list(ir.DenseI32ArrayAttr(gep.attributes["rawConstantIndices"]))
+    for place, index in enumerate(indices):
+        if not any(indices[place:]):
+            # The first member of each thing that follows begins where that does.
+            break
+        members = _members(kind, type_text(kind)) if place else None
+        if members is not None:
+            total += members.offsets[index]
+            kind = members.kinds[index]
+            continue
+        kind = kind if not place else _element(kind)
+        step = layout_of(kind).stride_bytes
+        if index == _DYNAMIC_INDEX:
+            dynamic.append((operand, step))
+            operand += 1
+        else:
+            total += index * step
+    return total, tuple(dynamic)
+
+
+# What stands for an operand among constant indices.
+_DYNAMIC_INDEX = -(2**31)
+
+
+def _element(kind: Any) -> Any:
+    array = _LLVM_ARRAY.match(type_text(kind))
+    if array is not None:
+        return _named(array[2], kind.context)
+    vector = as_kind(ir.VectorType, kind)
+    if vector is None or layout_of(vector.element_type).bits % 8:
+        raise UnknownLayoutError(f"nothing is known of the elements of {kind}")
+    return vector.element_type
+
+
 # Integers of more than 64 bits are aligned to 16 bytes on NVIDIA and to 8 on AMD.
 _LARGEST_SCALAR_ALIGNMENT = 16
 

@@ -31,7 +31,11 @@ INDEPENDENT = "async_pipe.independent"
 # What LLVM says of an argument: no other pointer reaches its memory; nobody writes through it.
 NOALIAS, READONLY = "llvm.noalias", "llvm.readonly"
 
-ALLOCATION_OPS = ("memref.alloc", "memref.alloca", "gpu.alloc")
+# Memory of the thread that runs the op, unless its type names another space; an argument that is
+# passed by value is a copy of its own as well.
+THREAD_ALLOCATION_OPS = ("memref.alloca", "llvm.alloca")
+ALLOCATION_OPS = ("memref.alloc", "gpu.alloc", *THREAD_ALLOCATION_OPS)
+BY_VALUE = "llvm.byval"
 # Ends the life of an allocation, and writes nothing.
 DEALLOCATION_OPS = ("memref.dealloc", "gpu.dealloc")
 DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
@@ -74,6 +78,8 @@ POINTER_STEPS: dict[str, Shown] = {
 # descriptor of a memref.
 POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR = "llvm.inttoptr", "llvm.extractvalue"
 ADDRESSES_IN = (POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR)
+# A struct or array (operand 0) with the member at `position` replaced.
+MEMBER_PUT = "llvm.insertvalue"
 # An address as an integer; that of a memref is where its allocation begins.
 ADDRESS_OF_MEMREF = "memref.extract_aligned_pointer_as_index"
 ADDRESS_OPS: dict[str, Shown] = {
@@ -86,6 +92,27 @@ def global_name(op: Any) -> str | None:
     """The name of the global whose address an op takes, None for all other ops."""
     attribute = GLOBAL_ADDRESS_OPS.get(op.name)
     return None if attribute is None else str(ir.FlatSymbolRefAttr(op.attributes[attribute]).value)
+
+
+def taken_member(op: Any) -> Any | None:
+    """The value that an op takes out of a struct or array into which it was put before; None where
+    that cannot be seen.
+
+    %s = llvm.insertvalue %p, %t[0]      %q = llvm.extractvalue %s[0]      %q is %p
+    """
+    if op.name != POINTER_OF_DESCRIPTOR:
+        return None
+    position = tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
+    container = defining_op(op.operands[0])
+    while container is not None and container.name == MEMBER_PUT:
+        put = tuple(ir.DenseI64ArrayAttr(container.attributes["position"]))
+        if put == position:
+            return container.operands[1]
+        # A part of what is asked for, or more than that.
+        if put[: len(position)] == position or position[: len(put)] == put:
+            return None
+        container = defining_op(container.operands[0])
+    return None
 
 
 MEMORY_NAMES = frozenset((*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY))

@@ -17,6 +17,9 @@ _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 _TENSOR_MEMORY = "what it does with tensor memory stands in a table of its own, `tensor_memory`"
 _NAMED_BARRIER = "it is a part of a barrier, at which only some threads may meet"
 _UNQUEUED = "it copies asynchronously in a direction, or with a completion, that no queue here has"
+_SUMS = "it sums over the block, through workgroup memory and barriers of its own"
+_ENDS = "it may end the thread"
+_TEXT = "its text may do anything"
 _DESCRIPTOR = "the address is a descriptor of four words, of which no memory can be told"
 
 _REASONS = {
@@ -40,9 +43,9 @@ _REASONS = {
     _UNQUEUED: "amdgpu.tensor_store_from_lds nvvm.cp.async.bulk.tensor.reduce "
     "memref.dma_ rocdl.cluster.load. rocdl.tensor.",
     _DESCRIPTOR: "rocdl.raw.buffer.",
-    "it sums over the block, through workgroup memory and barriers of its own": "gpu.all_reduce",
+    _SUMS: "gpu.all_reduce",
     "it reads its shape from memory": "memref.reshape",
-    "it may end the thread": "nvvm.exit llvm.intr.debugtrap llvm.intr.trap llvm.intr.ubsantrap",
+    _ENDS: "nvvm.exit llvm.intr.debugtrap llvm.intr.trap llvm.intr.ubsantrap",
     "how much it touches behind its pointers no row says": "llvm.intr.experimental.vp. "
     "llvm.intr.masked. llvm.intr.matrix.column.major. llvm.intr.memcpy llvm.intr.memcpy.inline "
     "llvm.intr.memmove llvm.intr.memset llvm.intr.memset.inline llvm.intr.vp.load llvm.intr.vp.store",
@@ -51,7 +54,7 @@ _REASONS = {
     "it is about the stack, the arguments or the exceptions of the host": "llvm.intr.coro. "
     "llvm.intr.eh.typeid.for llvm.intr.stackrestore llvm.intr.stacksave llvm.intr.vacopy "
     "llvm.intr.vaend llvm.intr.vastart",
-    "its text may do anything": "nvvm.inline_ptx",
+    _TEXT: "nvvm.inline_ptx",
     "it changes a descriptor in memory": "nvvm.tensormap.replace",
     "it fills shared memory through a port of its own": "nvvm.st.bulk",
 }
@@ -93,6 +96,16 @@ def may_end_copies(name: str) -> bool:
     """Whether ops of this name, or who waits for their barrier, wait for copies of AMD's queues in a
     way that no group tells."""
     return opaque_reason(name) in (_COUNTER, _ARRIVAL)
+
+
+def may_be_barrier(name: str) -> bool:
+    """Whether threads may wait for each other at ops of this name, or end there: those that nobody
+    has looked at may do anything."""
+    reason = opaque_reason(name)
+    return reason is None or reason in _MEETINGS
+
+
+_MEETINGS = {_CLUSTER, _NAMED_BARRIER, _SUMS, _ENDS, _TEXT}
 
 
 def _covers(known: str, name: str) -> bool:

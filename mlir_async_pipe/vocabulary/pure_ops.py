@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.vocabulary.callees import calls_mathematics
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.intrinsics import intrinsic_name, row_name
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.operand_groups import CALL
@@ -160,7 +162,11 @@ _HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")
 def is_pure(op: Any) -> bool:
     """Whether the op itself (not its regions) is known to touch no memory."""
     name = op.name
-    return is_pure_name(name) or (name in _CODE and _only_computes(op))
+    return (
+        is_pure_name(name)
+        or (name in _CODE and _only_computes(op))
+        or (name in CALL_OPS and calls_mathematics(op))
+    )
 
 
 @cache

@@ -25,7 +25,7 @@ from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
-    layout_of,
+    steps_of,
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -231,22 +231,20 @@ def _interval(value: Value, limit: int | None) -> tuple[int | None, int | None]:
 
 
 def _stepped(op: Any, source: Place, operands: Sequence[Value]) -> Place:
-    """A getelementptr with one subscript."""
+    """A getelementptr, whose subscripts are numbers, or in intervals."""
     anywhere = Place(source.root, None, None, None)
-    indices = list(ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"]))
-    if not any(indices):
-        return source
-    if len(indices) != 1 or source.low is None or source.high is None:
-        return anywhere
     try:
-        size = layout_of(ir.TypeAttr(op.attributes["elem_type"]).value).stride_bytes
+        constant, steps = steps_of(op)
     except UnknownLayoutError:
         return anywhere
-    index = operands[1] if len(operands) > 1 else int(indices[0])
-    low, high = _interval(index, None)
-    if low is None or high is None:
+    if source.low is None or source.high is None:
         return anywhere
-    first, last = source.low + low * size, source.high + high * size
+    first, last = source.low + constant, source.high + constant
+    for operand, size in steps:
+        low, high = _interval(operands[operand], None)
+        if low is None or high is None:
+            return anywhere
+        first, last = first + low * size, last + high * size
     return Place(source.root, first, last, first if first == last else None)
 
 

@@ -24,7 +24,7 @@ from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.expand.plan.version_rules import Use, turns
 from mlir_async_pipe.loops.statements import barriers_of
 from mlir_async_pipe.session.light_dataclass import dataclass
-from mlir_async_pipe.values.memory_roots import Space
+from mlir_async_pipe.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 
 
@@ -59,7 +59,7 @@ def barrier_pairs(
     barriers = [textual[op] for op in barriers_of(units.body)]
     if not barriers:
         return (), Boundary()
-    visible = [r for r in analysis.regions if r.root is None or r.root.space != "private"]
+    visible = [r for r in analysis.regions if r.root is None or r.root.spaces != OWN]
     shared = _without_owned(visible, analysis)
     versions = {b.root.identity: b.versions for b in buffers}
     pairs: dict[BarrierPair, None] = {}
@@ -67,6 +67,7 @@ def barrier_pairs(
         for b in shared:
             ordered = are_ordered(a, b)
             touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
+            touch = touch and _threads_may_meet(a, b)
             if not (touch or ordered):
                 continue
             distances = (
@@ -81,6 +82,10 @@ def barrier_pairs(
                         pairs[pair] = None
     boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
+
+
+def _threads_may_meet(a: Region, b: Region) -> bool:
+    return a.root is None or b.root is None or threads_may_meet(a.root, b.root)
 
 
 def threads_share_tiles(analysis: Analysis) -> bool:

@@ -16,6 +16,7 @@ from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.session.diagnostics import Diagnostics
+from mlir_async_pipe.values.memory_roots import threads_may_meet
 from mlir_async_pipe.vocabulary import row_of
 
 
@@ -55,7 +56,9 @@ def _intervals(body: Body, regions: list[Region]) -> list[list[Region]]:
 def _may_race(earlier: Region, later: Region, index: LoopIndex) -> bool:
     if earlier.top == later.top or not (earlier.writes or later.writes):
         return False
-    if earlier.root is None or later.root is None or earlier.root.space == "private":
+    if earlier.root is None or later.root is None:
+        return False
+    if not threads_may_meet(earlier.root, later.root):
         return False
     if all(r.access is not None and r.access.kind == "atomic" for r in (earlier, later)):
         return False

@@ -56,7 +56,7 @@ def private_buffers(
     roots: dict[Any, Root] = {}
     opaque = any(region.opaque for region in regions)
     for region in regions:
-        if region.root is not None and region.root.owned:
+        if region.root is not None and _is_ours(region.root):
             by_root[region.root.identity].append(region)
             roots[region.root.identity] = region.root
     private: set[Any] = set()
@@ -95,3 +95,8 @@ def private_buffers(
 
 def _inside(root: Root, loop: Operation) -> bool:
     return root.kind != "global" and loop in list(ancestors(source_op(root.value)))
+
+
+def _is_ours(root: Root) -> bool:
+    """Memory that is ours alone; a thread's own has to be a memref, which has a place for slots."""
+    return root.is_buffer or (root.owned and root.space != "private")

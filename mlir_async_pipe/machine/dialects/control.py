@@ -8,6 +8,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.intrinsics import call_intrinsic
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import NONE, split
@@ -18,7 +19,10 @@ Array = np.ndarray
 
 @semantics("func.call", "llvm.call")
 def call(site: Site) -> Execute:
-    """A call by name: a frame of its own, and marks of its own for function-scope queues."""
+    """A call by name: a frame of its own, and marks of its own for function-scope queues. What stands
+    for an intrinsic is that."""
+    if site.row is not None:
+        return call_intrinsic(site)
     if not site.has("callee"):
         raise site.unsupported("calls through pointers")
     name = ir.FlatSymbolRefAttr(site.op.attributes["callee"]).value

@@ -15,6 +15,7 @@ from mlir_async_pipe.machine.dialects.async_ops import (
     physical_commit,
     physical_wait,
 )
+from mlir_async_pipe.machine.dialects.atomics import fence
 from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -31,8 +32,12 @@ def call_intrinsic(site: Site) -> Execute:
     if site.row is None:
         raise site.unsupported(f"intrinsic '{name}'")
     row = site.row
+    if row.barrier is not None and len(site.op.results):
+        raise site.unsupported("a barrier that counts threads")
     if row.barrier is not None:
         return barrier(site)
+    if not row.accesses and row.queue is None:
+        return fence(site)
     if row.commits == "group":
         return physical_commit(site)
     if row.wait is not None:

@@ -2,7 +2,7 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, vocabulary/intrinsics.py
+Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/selection.py, vocabulary/intrinsics.py
 """
 
 import pytest
@@ -127,3 +127,35 @@ def test_code_that_only_computes_touches_no_memory_for_the_pipeliner(code):
     with new_context():
         module = ir.Module.parse(f"llvm.func @f() {{\n{ONE}{COMPUTING[code]}llvm.return\n}}")
         assert not any(is_opaque(op) for op in walk(module) if op.name.startswith("llvm.in"))
+
+
+HOST = """
+func.func @host(%A: memref<1xi64>, %one: i64) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c128 = arith.constant 128 : index
+  memref.store %one, %A[%c0] : memref<1xi64>
+  gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+      threads(%tx, %ty, %tz) in (%sx = %c128, %sy = %c1, %sz = %c1) {{
+    {inside}
+    %t = gpu.thread_id x
+    gpu.terminator
+  }}
+  return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ("", (0, 0)),
+        (ASSEMBLY_COMMIT, (0, 1)),
+        ("memref.store %one, %A[%c0] : memref<1xi64>", (1, 0)),
+    ],
+)
+def test_one_thread_of_the_host_stores_around_a_launch(inside, said):
+    """Whatever the kernel does: what stands around it is none."""
+    report = check_text(HOST.format(inside=inside)).report
+    assert [(entry.function, entry.unsafe, entry.unknown) for entry in report.of("checks")] == [
+        ("gpu.launch", *said)
+    ]

@@ -1,7 +1,7 @@
 """Every barrier of the vocabulary: it orders the threads of a block if all of them meet there,
 else nothing may count on it.
 
-Covers: vocabulary/barriers.py, checker/effects.py
+Covers: vocabulary/barriers.py, vocabulary/intrinsics.py, vocabulary/opaque_ops.py, checker/effects.py
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ gpu.module @m {{
     %c1 = arith.constant 1 : i32
     %c32 = arith.constant 32 : i32
     %c64 = arith.constant 64 : i32
+    %true = arith.constant true
     %c63 = arith.constant 63 : index
     %zero = arith.constant 0.0 : f32
     %o = arith.subi %c63, %t : index
@@ -56,11 +57,49 @@ PARTIAL = {
     "nvvm.cluster.arrive.relaxed": ["nvvm.cluster.arrive.relaxed\nnvvm.cluster.wait"],
     "nvvm.cluster.wait": ["nvvm.cluster.wait"],
 }
+# As intrinsics, and the operands that each family is given.
+INTRINSICS = {
+    "barrier0": "",
+    "barrier0.and barrier0.or barrier0.popc": "%some",
+    "barrier.n bar.sync barrier.sync barrier.cta.sync.all barrier.cta.sync.aligned.all": "%c1",
+    "barrier barrier.sync.cnt barrier.cta.sync barrier.cta.sync.count barrier.cta.sync.aligned "
+    "barrier.cta.sync.aligned.count": "%c1, %c64",
+    " ".join(
+        f"barrier.cta.red.{kind}{aligned}.all"
+        for kind in ("and", "or", "popc")
+        for aligned in ("", ".aligned")
+    ): "%c1, %true",
+    " ".join(
+        f"barrier.cta.red.{kind}{aligned}.count"
+        for kind in ("and", "or", "popc")
+        for aligned in ("", ".aligned")
+    ): "%c1, %c64, %true",
+}
+PARTIAL_INTRINSICS = {
+    "barrier.cta.arrive barrier.cta.arrive.aligned barrier.cta.arrive.count "
+    "barrier.cta.arrive.aligned.count": "%c1, %c64",
+    "bar.warp.sync": "%c32",
+    "barrier.cluster.arrive barrier.cluster.arrive.aligned barrier.cluster.arrive.relaxed "
+    "barrier.cluster.arrive.relaxed.aligned barrier.cluster.wait barrier.cluster.wait.aligned": "",
+}
+
+
+def spelled(table: dict[str, str]) -> dict[str, str]:
+    """Each intrinsic as clang's import writes its call."""
+    return {
+        f"llvm.nvvm.{name}": f'llvm.call_intrinsic "llvm.nvvm.{name}"({given}) : '
+        f"({', '.join('i1' if g == '%true' else 'i32' for g in given.split(', ') if g)}) -> "
+        + ("i1" if ".and" in name or ".or" in name else "i32" if "popc" in name else "()")
+        for names, given in table.items()
+        for name in names.split()
+    }
+
+
 # They meet, but order no memory.
 PLAIN = {
+    "llvm.amdgcn.s.barrier": ['llvm.call_intrinsic "llvm.amdgcn.s.barrier"() : () -> ()'],
     "gpu.barrier": ["gpu.barrier memfence []", "gpu.barrier memfence [#gpu.address_space<global>]"],
     "rocdl.s.barrier": ["rocdl.s.barrier"],
-    "llvm.amdgcn.s.barrier": ['llvm.call_intrinsic "llvm.amdgcn.s.barrier"() : () -> ()'],
 }
 
 
@@ -79,7 +118,53 @@ def verdict(text: str) -> str:
 
 def test_every_barrier_of_the_vocabulary_is_in_a_table() -> None:
     barriers = {name for name, row in ROWS.items() if row.barrier is not None}
-    assert barriers == {*WHOLE, *PARTIAL, *PLAIN}
+    intrinsics = {*spelled(INTRINSICS), *spelled(PARTIAL_INTRINSICS)}
+    assert barriers == {*WHOLE, *PARTIAL, *PLAIN, *intrinsics}
+
+
+@pytest.mark.parametrize(("name", "call"), spelled(INTRINSICS).items())
+def test_an_intrinsic_is_a_barrier_as_its_op_is(name: str, call: str) -> None:
+    assert verdict(text_of(call)) == "safe"
+    of_some = call.replace("%c64", "%c32")
+    assert verdict(text_of(of_some)) == ("safe" if of_some == call else "unknown")
+    assert verdict(text_of(call.replace("%c1", "%some"))) != "unsafe"
+
+
+@pytest.mark.parametrize(("name", "call"), spelled(PARTIAL_INTRINSICS).items())
+def test_an_intrinsic_of_some_threads_is_never_counted_on(name: str, call: str) -> None:
+    assert verdict(text_of(call)) == "unknown"
+
+
+@pytest.mark.parametrize("name", ["llvm.nvvm.barrier0", "llvm.nvvm.barrier.cta.sync.aligned.all"])
+def test_a_call_of_an_intrinsic_by_symbol_is_a_barrier_too(name: str) -> None:
+    given, kinds = ("", "") if name.endswith("0") else ("%c1", "i32")
+    call = f"llvm.call @{name}({given}) : ({kinds}) -> ()"
+    declared = text_of(call).replace("gpu.func", f"llvm.func @{name}({kinds})\n  gpu.func", 1)
+    assert verdict(declared) == "safe"
+    assert verdict(declared.replace(call, "")) == "unsafe"
+    with new_context():
+        ran = machine.run(ir.Module.parse(declared), "k", [1], threads=64)
+    assert ran.race_codes == frozenset()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'llvm.call_intrinsic "llvm.amdgcn.s.barrier.wait"() : () -> ()',
+        'llvm.call_intrinsic "llvm.my.barrier"() : () -> ()',
+        'llvm.inline_asm has_side_effects "bar.sync 0;", "" : () -> ()',
+        "func.call @elsewhere() : () -> ()",
+        "rocdl.s.barrier.wait id = -1",
+        "gpu.all_reduce add %zero uniform {} : (f32) -> f32",
+    ],
+)
+def test_what_may_be_a_barrier_leaves_no_certain_race_after_it(call: str) -> None:
+    """Nobody knows what it does, so there is no execution that shows a race across it."""
+    text = text_of(call).replace("gpu.func", "func.func private @elsewhere()\n  gpu.func", 1)
+    assert verdict(text) == "unknown"
+    # What races before it races, whatever it is.
+    both = "%w = memref.load %s[%o] : memref<64xf32, #gpu.address_space<workgroup>>\n" + call
+    assert verdict(text.replace(call, both)) == "unsafe"
 
 
 @pytest.mark.parametrize("barrier", [text for text in each(WHOLE) if "barrier0" not in text])

@@ -5,7 +5,8 @@ machine/memref_types.py, machine/kinds.py, machine/small_floats.py, machine/affi
 machine/arguments.py, machine/dialects/arith.py, machine/dialects/constants_casts.py,
 machine/dialects/math.py, machine/dialects/vector.py, machine/dialects/vector_elements.py,
 machine/dialects/vector_sums.py, machine/dialects/memref.py, machine/dialects/memref_views.py,
-machine/dialects/nvvm.py, machine/dialects/scf.py, machine/dialects/atomics.py
+machine/dialects/nvvm.py, machine/dialects/scf.py, machine/dialects/atomics.py,
+machine/llvm_types.py, machine/launch.py
 """
 
 import numpy as np
@@ -405,3 +406,35 @@ def test_a_loop_up_to_the_largest_index_ends():
     }"""
     result = run(program, np.zeros(1, np.int64), step_limit=1000)
     assert result.arrays[0][0] == 3
+
+
+PASSED_BY_VALUE = """
+llvm.func @put(%q: !llvm.ptr {{llvm.byval = !llvm.struct<(i32, i32)>}}, %v: i32) -> i32 {{
+  llvm.store %v, %q : i32, !llvm.ptr
+  %w = llvm.load %q : !llvm.ptr -> i32
+  llvm.return %w : i32
+}}
+llvm.func @k(%p: !llvm.ptr<1>, %q: !llvm.ptr{given}) attributes {{nvvm.kernel}} {{
+  %t = nvvm.read.ptx.sreg.tid.x : i32
+  %o = llvm.load %q : !llvm.ptr -> i32
+  llvm.store %t, %q : i32, !llvm.ptr
+  %u = llvm.call @put(%q, %o) : (!llvm.ptr, i32) -> i32
+  %v = llvm.load %q : !llvm.ptr -> i32
+  %s = llvm.add %u, %v : i32
+  %a = llvm.getelementptr %p[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+  llvm.store %s, %a : i32, !llvm.ptr<1>
+  llvm.return
+}}"""
+
+
+@pytest.mark.parametrize("given", [" {llvm.byval = !llvm.struct<(i32, i32)>}", ""])
+def test_each_thread_has_a_copy_of_what_is_passed_by_value(given):
+    """In the kernel, and in a callee, whose stores its caller does not see; else they race."""
+    passed, out = np.array([100, 7], np.int32), np.zeros(64, np.int32)
+    result = machine.run(parse(PASSED_BY_VALUE.format(given=given)), "k", [out, passed], threads=64)
+    if not given:
+        assert result.race_codes == {"missing-barrier"}
+        return
+    assert result.race_codes == frozenset()
+    np.testing.assert_array_equal(result.arrays[0], 100 + np.arange(64))
+    np.testing.assert_array_equal(result.arrays[1], [100, 7])

@@ -18,6 +18,7 @@ from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of 
 from mlir_async_pipe.machine.registry import SEMANTICS
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
+from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS
 from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
 
@@ -448,6 +449,21 @@ INTRINSIC_PROGRAMS = {
         INTRINSIC_GROUPS,
     ),
     "llvm.amdgcn.s.barrier": pointers(THROUGH, intrinsic("llvm.amdgcn.s.barrier")),
+    "llvm.nvvm.barrier0": pointers(THROUGH, intrinsic("llvm.nvvm.barrier0")),
+    **{
+        f"llvm.nvvm.{name}": pointers(THROUGH, intrinsic(f"llvm.nvvm.{name}", "1: i32"))
+        for name in (
+            "barrier.n",
+            "bar.sync",
+            "barrier.sync",
+            "barrier.cta.sync.all",
+            "barrier.cta.sync.aligned.all",
+        )
+    },
+    **{
+        name: pointers(f"{intrinsic(name)}\n{THROUGH}\n{intrinsic(name)}", "nvvm.barrier")
+        for name in (row.op for row in BARRIER_INTRINSICS if row.barrier is None)
+    },
 }
 OF_INTRINSIC_PROGRAMS = {
     "llvm.amdgcn.asyncmark",
@@ -460,6 +476,8 @@ OF_INTRINSIC_PROGRAMS = {
 OTHER_INTRINSICS = {"llvm.amdgcn.s.wait.tensorcnt"} | {
     name for name in INTRINSIC_ROWS if re.search(r"\.(b8|b64|b128|8|16)(\.s)?$", name)
 }
+# Of some threads, or with a value: the checker knows them, the machine refuses them.
+OTHER_INTRINSICS |= {row.op for row in BARRIER_INTRINSICS} - INTRINSIC_PROGRAMS.keys()
 
 
 def test_every_intrinsic_with_a_row_is_tested():
