@@ -3,7 +3,7 @@
     python -m mlir_async_pipe.bindings.back_end_child STACK
 
 A request is a line of JSON on standard input, its answer a line of JSON on standard output; the
-child ends where its input ends, so at the latest with its parent. It imports nothing but the
+child ends where its input ends, so with its parent, also while it works. It imports nothing but the
 bindings, and does so before it reads: a child that was started early is ready when it is needed.
 """
 
@@ -22,6 +22,7 @@ from typing import Any, Literal
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.light_dataclass import dataclass
+from mlir_async_pipe.session.parent import ending_with_parent
 
 # What may stand in a module that is translated to LLVM IR.
 _TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
@@ -68,7 +69,9 @@ def main(stack: str) -> int:
     for line in sys.stdin:
         asked = json.loads(line)
         asked["lowering"] = tuple(asked["lowering"])
-        print(json.dumps(_answer(Request(**asked), context)), file=answers, flush=True)
+        with ending_with_parent(sys.stdin.fileno()):
+            answer = _answer(Request(**asked), context)
+        print(json.dumps(answer), file=answers, flush=True)
         context = bindings.new_context()
     return 0
 

@@ -2,7 +2,7 @@
 
 The fork happens before the bindings are imported: no threads exist yet, and a small process
 forks in about a millisecond. The child tells what it is doing through shared memory, which
-outlives it.
+outlives it, and ends with this process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.parent import end_with_parent
 from mlir_async_pipe.tool import progress
 
 _BYTES = 4096
@@ -51,18 +52,23 @@ def run(work: Callable[[Activity], int], where: Any) -> int:
     activity = Activity()
     sys.stdout.flush()
     sys.stderr.flush()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            os.close(writing)
+            end_with_parent(reading)
             code = work(activity)
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
             # No clean-up of what the parent owns too.
             os._exit(code)
+    os.close(reading)
     with progress.shown(activity.last, sys.stderr):
         status = _wait(child)
+    os.close(writing)
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     if os.WTERMSIG(status) in _ENDED_FROM_OUTSIDE:

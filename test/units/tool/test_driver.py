@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -229,6 +230,32 @@ def test_who_ends_the_tool_ends_its_child_too(plugin, tmp_path, number, code, sa
     assert "Traceback" not in err.decode()
     child = int(pid_file.read_text())
     until(lambda: not os.path.exists(f"/proc/{child}"))
+
+
+def test_a_tool_that_is_killed_takes_its_child_along(plugin, tmp_path):
+    pid_file = tmp_path / "pid"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlir_async_pipe.tool", "--load=plugin:register", "--wait"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **plugin, "PID_FILE": str(pid_file)},
+    )
+    process.stdin.close()
+    until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    child = int(pid_file.read_text())
+    assert child != process.pid
+    process.kill()
+    process.wait()
+    until(lambda: has_ended(child))
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process is gone, or waits only for somebody to ask how it ended."""
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def until(holds, seconds: float = 30.0) -> None:
