@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import Value, constant_value
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Point, Points
 from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import Sites
-from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Stop
+from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.flow.algorithms import natural_loops
 from mlir_async_pipe.session.light_dataclass import dataclass
@@ -109,10 +109,15 @@ class AwaitedFlags:
 
     def _leads(self, one: Point, other: Point) -> bool:
         points = self._points
-        return other in points.onwards(points.after(one), lambda _: False)
+        onwards = points.onwards(points.after(one), lambda _: False)
+        return other in onwards or other in points.beside(one)
 
     def _dominates(self, one: Point, other: Point, *, first_thread: bool = False) -> bool:
         """Whether all paths to a point, or those of thread 0 of a block, run the step at another."""
+        step = self._points.step(one)
+        if not isinstance(step, Run) or step.maybe or step.variables:
+            # Loops and conditions that are followed as straight code may leave it out.
+            return False
         ways = self._ways_of_thread_0 if first_thread else self.flow.after
         return one != other and other not in self._points.onwards(
             (0, 0), lambda point: point == one, ways

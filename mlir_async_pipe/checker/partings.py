@@ -172,7 +172,8 @@ def join(state: State, block: int, base: Facts) -> None:
     What is known of threads is what the sides around it know, else `base`.
     """
     state.sides = tuple(s for s in state.sides if s.parting.join not in (block, None))
-    own = state.sides[-1].parting.threads[state.sides[-1].number] if state.sides else base
+    side = state.sides[-1] if state.sides else None
+    own = _about_threads(base) if side is None else side.parting.threads[side.number]
     kept = {a: known for a, known in state.facts.items() if not is_thread_condition(a)}
     state.facts = {**kept, **own}
 

@@ -423,3 +423,30 @@ def test_a_guard_on_a_part_of_the_thread_id_bounds_the_id(name: str) -> None:
 def test_a_guard_that_lets_more_threads_through_is_no_proof() -> None:
     checked = check_text(GUARDED.format(by=129, condition=GUARDS["quotient"]))
     assert "cross-block" in {code for code, _ in checked.unsafe | checked.unknown}
+
+
+@pytest.mark.parametrize(("number", "races"), [("0", False), ("1", True)])
+def test_what_a_path_knows_of_its_block_outlives_the_sides_of_a_branch_on_threads(number, races):
+    """Of three blocks all but those from `number` on store: one block alone, or two of them."""
+    text = """
+func.func @k(%A: memref<8xf32>) attributes {gpu.known_block_size = array<i32: 8, 1, 1>,
+    gpu.known_grid_size = array<i32: 3, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %last = arith.constant NUMBER : index
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<8xf32, 3>
+  %t = gpu.thread_id x
+  %b = gpu.block_id x
+  %few = arith.cmpi ule, %b, %last : index
+  %first = arith.cmpi eq, %t, %c0 : index
+  scf.if %few {
+    scf.if %first {
+      memref.store %zero, %s[%t] : memref<8xf32, 3>
+    }
+    memref.store %zero, %A[%t] : memref<8xf32>
+  }
+  return
+}"""
+    checked = check_text(text.replace("NUMBER", number))
+    assert {code for code, _ in checked.unsafe} == ({"cross-block"} if races else set())
+    assert not checked.unknown

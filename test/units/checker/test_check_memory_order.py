@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers import flag_kernels
 from helpers.check_harness import Checked, check_text
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
@@ -454,6 +455,12 @@ BROKEN = {
         )
     },
     "a wait for nothing": {"wait": _spin("%flag_before", until="ne, %f, %zero")},
+    "a wait in a loop that need not run": {
+        "wait": f"%n = memref.dim %X, %c0 : memref<?xf32>\nscf.for %i = %c64 to %n step %c1 {{\n{_spin('%flag_before')}\n}}"
+    },
+    "a wait under a condition": {
+        "wait": f"%n = memref.dim %X, %c0 : memref<?xf32>\n%large = arith.cmpi ugt, %n, %c64 : index\nscf.if %large {{\n{_spin('%flag_before')}\n}}"
+    },
     "the load comes before the wait": {
         "wait": f"%w = memref.load %X[%theirs] : memref<?xf32>\n{_spin('%flag_before')}"
     },
@@ -466,11 +473,42 @@ def test_a_flag_that_is_broken_is_never_proven(name: str) -> None:
     assert verdict(checked, "cross-block") != "proven"
 
 
+def test_a_thread_that_goes_on_to_store_after_its_release_is_not_proven() -> None:
+    body = ONE_THREAD.format(**OWN).replace(_release("%flag"), f"{_release('%flag')}\n}}", 1)
+    looped = body.replace(
+        "scf.if %first {", "scf.if %first {\nscf.for %i = %c0 to %c64 step %c1 {", 1
+    )
+    assert verdict(check(looped), "cross-block") != "proven"
+
+
 def test_a_thread_that_does_not_release_itself_needs_a_barrier() -> None:
     """All threads store, and thread 0 alone would order its own store only."""
     body = ONE_THREAD.format(**OWN).replace("scf.if %first {", "scf.if %any_thread {", 1)
     checked = check(f"%any_thread = arith.cmpi ult, %t, %c64 : index\n{body}")
     assert verdict(checked, "cross-block") != "proven"
+
+
+# The kernels that the machine judges: block 0 hands a row to block 1.
+SIZES = "gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 2, 1, 1>"
+FOLLOWED = ("thread 0 releases, thread 0 acquires", "every thread acquires")
+
+
+def handed(ends: tuple[str, str]) -> Checked:
+    text = flag_kernels.text(*ends).replace(") {", f") attributes {{{SIZES}}} {{", 1)
+    return check_text(text, assume_noalias_arguments=True)
+
+
+@pytest.mark.parametrize("name", flag_kernels.RIGHT)
+def test_a_row_that_is_handed_over_is_no_error_and_proven_where_it_is_followed(name: str) -> None:
+    checked = handed(flag_kernels.RIGHT[name])
+    assert not checked.unsafe
+    assert (not checked.unknown) == (name in FOLLOWED)
+
+
+@pytest.mark.parametrize("name", flag_kernels.RACY)
+def test_a_row_that_is_handed_over_in_a_race_is_never_proven(name: str) -> None:
+    checked = handed(flag_kernels.RACY[name])
+    assert checked.unsafe or checked.unknown
 
 
 # Idioms -------------------------------------------------------------------------------------
