@@ -47,7 +47,7 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder, both
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,10 @@ def _regions_of_op(
     op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[Region]
 ) -> None:
     own, order = accesses(op), order_of(op)
+    row = row_of(op)
+    if row is not None and row.fences_sums and not own:
+        # It stays before its products, and behind what fills their registers.
+        order = both("thread")
     conditional = op != top and _is_conditional(op, top)
     for access in own:
         root = root_of(access.memory)

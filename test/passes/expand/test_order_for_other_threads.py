@@ -34,6 +34,7 @@ ACQUIRES = {
     "grid dependency": "nvvm.griddepcontrol wait",
     "phase": "nvgpu.mbarrier.try_wait.parity %bars[%c0], %yes, %c0 : "
     "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>",
+    "fence of products": "nvvm.wgmma.fence.aligned",
     "assembly": 'llvm.inline_asm has_side_effects "membar.gl;", "" : () -> ()',
     "unknown call": "func.call @unknown() : () -> ()",
     "known call": "func.call @fences() : () -> ()",
