@@ -140,12 +140,15 @@ gpu.module @no_commit {
     %get = nvgpu.mbarrier.get %done[%c0] : !bars -> i32
     %to = llvm.inttoptr %get : i32 to !llvm.ptr<3>
     scf.if %first {
+      // expected-note @below {{it reads until a wait for the mbarrier of its commit}}
       nvvm.tcgen05.mma %sums, %operand, %operand, %form, %false {kind = #nvvm.tcgen05_mma_kind<f16>, ctaGroup = #nvvm.cta_group<cta_1>} : (!llvm.ptr<6>, i64, i64, i32, i1)
     }
     // expected-error @below {{'nvgpu.mbarrier.try_wait.parity' waits for a phase that no arrival ends [deadlock]}}
     nvgpu.mbarrier.try_wait.parity %done[%c0], %false, %ticks : !bars
     gpu.barrier
     nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
+    // No run comes here: the wait before hangs.
+    // expected-warning @below {{cannot tell whether 'nvgpu.tma.async.load' writes what 'nvvm.tcgen05.mma' may still be reading (undecided-path) [unknown-hazard]}}
     nvgpu.tma.async.load %map[%c0, %c1], %full[%c0] to %tile, predicate = %first : !map, !bars -> memref<128x64xf16, #wg>
     nvgpu.mbarrier.try_wait.parity %full[%c0], %true, %ticks : !bars
     nvvm.tcgen05.fence <after>

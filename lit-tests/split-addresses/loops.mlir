@@ -74,3 +74,26 @@ llvm.func @nest(%a: !llvm.ptr<1>, %row: i64, %n: i64) {
 ^exit:
   llvm.return
 }
+
+// A member of a struct is so many bytes further: what varies, then the constant.
+// CHECK-LABEL: llvm.func @member(
+// CHECK-SAME:    %[[A:.*]]: !llvm.ptr<1>, %[[N:.*]]: i64)
+// CHECK:       ^bb1(%[[I:.*]]: i64):
+// CHECK:         %[[C8:.*]] = llvm.mlir.constant(8 : i64) : i64
+// CHECK:         %[[BYTES:.*]] = llvm.mul %[[I]], %[[C8]] : i64
+// CHECK:         %[[P:.*]] = llvm.getelementptr %[[A]][%[[BYTES]]] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8
+// CHECK:         %[[Q:.*]] = llvm.getelementptr %[[P]][4] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
+// CHECK:         llvm.load %[[Q]]
+llvm.func @member(%a: !llvm.ptr<1>, %n: i64) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^loop(%c0 : i64)
+^loop(%i: i64):
+  %p = llvm.getelementptr %a[%i, 1] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, !llvm.struct<(i32, f32)>
+  %v = llvm.load %p : !llvm.ptr<1> -> f32
+  %next = llvm.add %i, %c1 : i64
+  %more = llvm.icmp "slt" %next, %n : i64
+  llvm.cond_br %more, ^loop(%next : i64), ^exit
+^exit:
+  llvm.return
+}

@@ -16,8 +16,7 @@ llvm.func @no_loop(%a: !llvm.ptr<1>, %x: i64, %y: i64) -> f32 {
   llvm.return %v : f32
 }
 
-// One part; a 32-bit sum that may not fit, whose bytes are no sum of 64-bit numbers; a member of a
-// struct; several pointers.
+// One part; a 32-bit sum that may not fit, whose bytes are no sum of 64-bit numbers; several pointers.
 // CHECK-LABEL: llvm.func @one_part(
 llvm.func @one_part(%a: !llvm.ptr<1>, %n: i32, %far: i32, %many: vector<2xi64>, %mask: vector<2xi1>, %none: vector<2xf32>) {
   %c0 = llvm.mlir.constant(0 : i32) : i32
@@ -29,8 +28,6 @@ llvm.func @one_part(%a: !llvm.ptr<1>, %n: i32, %far: i32, %many: vector<2xi64>, 
   %sum = llvm.add %i, %far : i32
   %q = llvm.getelementptr %a[%sum] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
   llvm.store %v, %q : f32, !llvm.ptr<1>
-  %r = llvm.getelementptr %a[%i, 1] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, !llvm.struct<(i32, f32)>
-  llvm.store %v, %r : f32, !llvm.ptr<1>
   %all = llvm.getelementptr %a[%many] : (!llvm.ptr<1>, vector<2xi64>) -> vector<2x!llvm.ptr<1>>, f32
   %some = llvm.intr.masked.gather %all, %mask, %none {alignment = 4 : i32} : (vector<2x!llvm.ptr<1>>, vector<2xi1>, vector<2xf32>) -> vector<2xf32>
   %next = llvm.add %i, %c1 : i32
