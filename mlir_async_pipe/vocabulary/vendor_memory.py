@@ -68,8 +68,13 @@ def _pointer_rule(kind: str, extent: extents.Callable[[Any], Any], **more: Any) 
 def _reads(op: str, *operands: str) -> Row:
     """Loads as many bytes as its result has, from its first operand on, or (with more operands:
     offsets, strides) from somewhere in that memory."""
-    extent = extents.whole if operands else extents.result_bytes
-    return Row(op, ("memory", *operands), (_pointer_rule("read", extent),))
+    rule = _somewhere("read") if operands else _pointer_rule("read", extents.result_bytes)
+    return Row(op, ("memory", *operands), (rule,))
+
+
+def _somewhere(kind: str) -> AccessRule:
+    """Touches a part of the memory, and it is not followed which."""
+    return _pointer_rule(kind, extents.whole, certain=never)
 
 
 _WAVE_TILES = (
@@ -83,7 +88,7 @@ _WAVE_TILES = (
         ("value", "memory", "indices*"),
         (AccessRule("write", "memory", "indices", extents.matrix_tile, active_lanes=first_lane),),
     ),
-    Row("nvvm.wmma.load", ("memory", "stride"), (_pointer_rule("read", extents.whole),)),
+    _reads("nvvm.wmma.load", "stride"),
     Row(
         "nvvm.wmma.store",
         ("memory", "values*", "stride"),
@@ -157,21 +162,17 @@ _WAVE_TILES = (
 # A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
 # bytes or 32-bit subscripts are not followed.
 _BUFFERS = (
-    Row(
-        "amdgpu.raw_buffer_load",
-        ("memory", "indices*", "sgpr_offset?"),
-        (_pointer_rule("read", extents.whole),),
-    ),
+    _reads("amdgpu.raw_buffer_load", "indices*", "sgpr_offset?"),
     Row(
         "amdgpu.raw_buffer_store",
         ("value", "memory", "indices*", "sgpr_offset?"),
-        (_pointer_rule("write", extents.whole, certain=never),),
+        (_somewhere("write"),),
     ),
     *(
         Row(
             f"amdgpu.raw_buffer_atomic_{name}",
             (*values, "memory", "indices*", "sgpr_offset?"),
-            (_pointer_rule("atomic", extents.whole, certain=never),),
+            (_somewhere("atomic"),),
             order=relaxed,
         )
         for name, values in (
@@ -184,13 +185,13 @@ _BUFFERS = (
     Row(
         "rocdl.raw.ptr.buffer.store",
         ("value", "memory", "offset", "scalar_offset", "flags"),
-        (_pointer_rule("write", extents.whole, certain=never),),
+        (_somewhere("write"),),
     ),
     *(
         Row(
             f"rocdl.raw.ptr.buffer.atomic.{name}",
             (*values, "memory", "offset", "scalar_offset", "flags"),
-            (_pointer_rule("atomic", extents.whole, certain=never),),
+            (_somewhere("atomic"),),
             order=relaxed,
         )
         for name, values in (
