@@ -36,6 +36,7 @@ from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
@@ -44,10 +45,9 @@ from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 CHECK = "async-pipe-check"
 DROP_BARRIERS = "async-pipe-drop-barriers"
+WRITING = ("async-pipe-cursors", "async-pipe-schedule", "async-pipe-expand")
 MEMBERS = (
-    "async-pipe-cursors",
-    "async-pipe-schedule",
-    "async-pipe-expand",
+    *WRITING,
     "async-pipe-stores",
     "async-pipe-count-waits",
     "async-pipe-barriers",
@@ -99,28 +99,11 @@ class PipelineOptions:
 )
 def run(module: Any, options: PipelineOptions, session: Session) -> None:
     """Run the members in order; the first error stops."""
-    if options.chip and session.target is None:
-        session = dataclasses.replace(session, target=Target.of_chip(options.chip))
+    session = _with_target(session, options)
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
-    write_affine_loops(module)
-    if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
-        session.diagnostics.warning(
-            "no loop here asks to be pipelined",
-            code="no-annotated-loops",
-            at=module,
-            notes=(
-                ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
-            ),
-        )
-    (cursors, nothing), (_, scheduling), (_, expanding), *others = members(options)
-    with session.measured(cursors.name):
-        cursors.run(module, nothing, session)
-
-    def attempt(module: Any, session: Session) -> None:
-        schedule_and_expand(module, scheduling, expanding, session)
-
-    pipeline_others(module, attempt, session)
+    write_pipelines(module, options, session)
+    others = members(options)[len(WRITING) :]
     for found, handed_on in others:
         if found.name not in PROVING:
             with session.measured(found.name):
@@ -132,6 +115,36 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
                 known = drop(module, dropping, session)
             with session.measured(CHECK):
                 run_check(module, checking, session, known)
+
+
+@collected_rarely
+def write_pipelines(module: Any, options: PipelineOptions, session: Session) -> None:
+    """Run the first members as one, since a loop that cannot be expanded may be scheduled anew."""
+    session = _with_target(session, options)
+    write_affine_loops(module)
+    if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
+        session.diagnostics.warning(
+            "no loop here asks to be pipelined",
+            code="no-annotated-loops",
+            at=module,
+            notes=(
+                ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
+            ),
+        )
+    (cursors, nothing), (_, scheduling), (_, expanding) = members(options)[: len(WRITING)]
+    with session.measured(cursors.name):
+        cursors.run(module, nothing, session)
+
+    def attempt(module: Any, session: Session) -> None:
+        schedule_and_expand(module, scheduling, expanding, session)
+
+    pipeline_others(module, attempt, session)
+
+
+def _with_target(session: Session, options: PipelineOptions) -> Session:
+    if options.chip and session.target is None:
+        return dataclasses.replace(session, target=Target.of_chip(options.chip))
+    return session
 
 
 def _is_by_hand(op: Operation) -> bool:
