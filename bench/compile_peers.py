@@ -3,10 +3,9 @@
     python bench/compile_peers.py [--loops N] [--runs N] [--tvm PYTHON] [--triton PYTHON] [--json FILE]
 
 Loops: N functions of one loop each, no two of one structure, from text to text (parse, pass, verify,
-print): ours with schedule, expand and count, the same with each function expanded on its own (of those that
-differ in first sizes alone one is), with the check, and upstream's
-`transform.loop.pipeline` through the same bindings. Ours on N equal loops in one function, and, of
-InjectSoftwarePipeline, its own time only (TVM parses Python).
+print): ours with schedule, expand and count, with the check, and upstream's
+`transform.loop.pipeline` through the same bindings. Of InjectSoftwarePipeline its own time only (TVM parses
+Python).
 
 Kernels: `pipeline` of the GEMM and of the attention tile in this process; `lower` of the GEMM to PTX
 as usual and with ptxas, and to a cubin, from the second call on; the GEMM's file to PTX as a process;
@@ -43,7 +42,6 @@ ROOT = Path(__file__).resolve().parents[1]
 WORKERS = Path(__file__).with_name("compile_workers.py")
 TARGET = "nvvm:sm_80"
 CHECK = "async-pipe-check"
-EXPAND = "async-pipe-expand"
 Seconds = dict[str, float]
 """Processor and wall seconds."""
 
@@ -51,7 +49,6 @@ Seconds = dict[str, float]
 GOALS = (
     ("loops: ours", "loops: upstream's transform", 3.0),
     ("loops: ours, checked", "loops: upstream's transform", 8.0),
-    ("loops: ours, equal, three stages", "loops: TVM's pass, three stages", 1.0),
     ("GEMM: pipeline()", "", 45.0),
     ("attention tile: pipeline()", "", 20.0),
     ("GEMM: lower to PTX, warm", "", 200.0),
@@ -95,10 +92,6 @@ def measurements(
 ) -> list[Callable[[], dict[str, Seconds]]]:
     """What is measured in each turn; the first of each kind is thrown away here."""
     distinct, upstream = different_loops(loops), upstream_loops(loops)
-    equal = {
-        "two stages": expand.source(expand.TWO_STAGES, loops, True),
-        "three stages": expand.source(expand.THREE_STAGES, loops, True),
-    }
     examples = {
         "GEMM": (ROOT / "examples" / "gemm.mlir").read_text(),
         "attention tile": (ROOT / "examples" / "attention_tile.mlir").read_text(),
@@ -110,15 +103,11 @@ def measurements(
     lowering.seconds("ptx", None)
 
     def loop_times() -> dict[str, Seconds]:
-        found = {
+        return {
             "loops: ours": spent(lambda: text_to_text(distinct, names)),
-            "loops: ours, none shared": spent(lambda: text_to_text(distinct, names, share=False)),
             "loops: ours, checked": spent(lambda: text_to_text(distinct, [*names, CHECK])),
             "loops: upstream's transform": spent(lambda: transform(upstream)),
         }
-        for stages, text in equal.items():
-            found[f"loops: ours, equal, {stages}"] = passes_only(text)
-        return found
 
     def kernel_times() -> dict[str, Seconds]:
         found = {f"{name}: pipeline()": pipelined(text) for name, text in examples.items()}
@@ -168,15 +157,14 @@ def _more(loop: str, value: str, last: str, number: int) -> str:
     return f"{head}{made}{store.replace(value, current)}{rest}"
 
 
-def text_to_text(text: str, names: list[str], share: bool = True) -> str:
-    """Parse, run passes of ours, verify and print; without `share` each function is expanded."""
+def text_to_text(text: str, names: list[str]) -> str:
+    """Parse, run passes of ours, verify and print."""
     context = new_context()
     module = ir.Module.parse(text, context)
     session = Session(witnesses=False)
     for name in names:
         found = passes.find(name)
-        given = {} if share or name != EXPAND else {"share_plans": False}
-        found.run(module.operation, found.options(**given), session)
+        found.run(module.operation, found.options(), session)
     assert module.operation.verify()
     return str(module)
 
@@ -188,12 +176,6 @@ def transform(text: str) -> str:
     manager = passmanager.PassManager.parse("builtin.module(transform-interpreter)", context)
     manager.run(module.operation)
     return str(module)
-
-
-def passes_only(text: str) -> Seconds:
-    """Schedule and expand and count, as TVM's pass is measured: without parsing and printing."""
-    seconds = sum(expand.seconds(text).values())
-    return {"processor": seconds, "wall": seconds}
 
 
 # -- kernels ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
@@ -68,9 +68,3 @@ def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
         return answer
 
     return ask
-
-
-def asked(function: Callable[[Any], Any]) -> Collection[Any]:
-    """Of what a `remembered` function has been asked while the IR is `unchanged`."""
-    answers = _answers.by_function
-    return () if answers is None else answers[function.__wrapped__].keys()  # type: ignore[attr-defined]

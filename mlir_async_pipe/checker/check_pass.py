@@ -12,15 +12,13 @@ else *unknown* (a warning with a reason).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
-from mlir_async_pipe.checker.equal_kernels import key_of
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, name_of, surroundings
+from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
@@ -65,14 +63,8 @@ def check(
     target = target_for(options, session)
     found = kernels(module)
     around = surroundings(module, found)
-    safe: dict[Hashable, CheckSummary] = {}
     for kernel in found:
-        outcome = known.get(kernel)
-        key = key_of(kernel, around) if outcome is None and len(found) > 1 else None
-        if key in safe:
-            session.record("checks", replace(safe[key], function=name_of(kernel)))
-            continue
-        outcome = outcome or check_kernel(
+        outcome = known.get(kernel) or check_kernel(
             kernel,
             around,
             target,
@@ -81,8 +73,6 @@ def check(
             assume_several_threads=options.assume_several_threads,
             assume_noalias_maps=options.assume_noalias_maps,
         )
-        if key is not None and outcome.says_nothing:
-            safe[key] = outcome.summary
         _tell(outcome, session)
         _remark(outcome, session)
     _tell_homeless(module, session)

@@ -73,11 +73,6 @@ class Outcome:
     summary: CheckSummary
     roles: tuple[RoleUse, ...] = ()
 
-    @property
-    def says_nothing(self) -> bool:
-        """Whether all is safe, and there is nothing to remark."""
-        return not (self.findings or self.left or self.in_scope or self.roles)
-
 
 @dataclass(frozen=True)
 class Surroundings:

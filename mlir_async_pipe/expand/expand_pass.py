@@ -26,8 +26,6 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.asked_clusters import give_clusters
-from mlir_async_pipe.expand.equal.equal_functions import EqualFunctions
-from mlir_async_pipe.expand.equal.shared_plans import SharedPlans
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.plan.carried_registers import remark_excess
@@ -45,11 +43,11 @@ from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loo
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_cluster_ring import write_cluster_ring
+from mlir_async_pipe.expand.write.write_loop import write_loop
 from mlir_async_pipe.expand.write.write_products import write_product_roles
 from mlir_async_pipe.expand.write.write_ring import write_ring
 from mlir_async_pipe.expand.write.write_roles import write_roles
 from mlir_async_pipe.expand.write.write_store_tiles import mark_stores
-from mlir_async_pipe.expand.write.written_again import WrittenLoops
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.transactions import has_transactions
@@ -66,8 +64,7 @@ class ExpandOptions:
     `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
     what the user wants to spend. `assume_noalias_arguments` takes function arguments and
     bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
-    in this one's epilogue. `share_plans` plans loops of equal structure once, and
-    expands equal functions once. `roles` replaces what loops of tensor copies say, "auto" leaves that to
+    in this one's epilogue. `roles` replaces what loops of tensor copies say, "auto" leaves that to
     them; `cluster` ("2,1,1") is how many blocks make a cluster where their kernels do not say it.
     """
 
@@ -75,7 +72,6 @@ class ExpandOptions:
     smem_limit: int = 0
     assume_noalias_arguments: bool = False
     overlap_outer: bool = False
-    share_plans: bool = True
     roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
     cluster: str = ""
 
@@ -117,12 +113,7 @@ def _expand_all(
             of_groups = [loop for loop in inner if not has_transactions(loop)]
             for loop in of_groups:
                 _check_roles(loop)
-            shared = _shared_plans(of_groups, limits, session, around, options.share_plans)
-            # Only where all that is written of a function is what these loops become.
-            whole = options.share_plans and len(of_groups) == len(loops)
-            equal = EqualFunctions(of_groups, whole, around, session.diagnostics)
-            plans = equal.plans(shared.plan_of)
-            families = [shared.family_of(plan) for _, plan in plans if plan is not None]
+            plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
             for plan in made:
@@ -141,13 +132,11 @@ def _expand_all(
         # Of groups with tiles of their own one stores while the other one multiplies.
         together = [plan for ring in rings for plan in ring if not plan.beside]
         mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
-        carried = _expand_round(made, families, rings, module)
-        equal.write()
-        for number, record in equal.records(records):
-            registers = carried[number]
+        carried = _expand_round(made, rings, module)
+        for record, block, registers in zip(records, blocks, carried, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
-                block, place = blocks[number], record.place
+                place = record.place
                 remark_excess(registers, limits.chip, block, place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
@@ -174,17 +163,6 @@ def _check_roles(loop: Operation) -> None:
             code="roles-unsupported",
             advice="copy by nvgpu.tma.async.load, or leave the loop to all warps",
         )
-
-
-def _shared_plans(
-    loops: list[Operation], limits: Limits, session: Session, around: Surroundings, share: bool
-) -> SharedPlans:
-    """How each of the loops is planned: equal ones once, if plans are to be shared."""
-
-    def alone(loop: Operation, around: Surroundings) -> Plan | None:
-        return _plan(loop, limits, session, around)
-
-    return SharedPlans(loops if share else [], alone, around, session.diagnostics)
 
 
 def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
@@ -232,19 +210,12 @@ def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
         )
 
 
-def _expand_round(
-    plans: list[Plan], families: list[int | None], rings: list[Ring], module: Any
-) -> list[int]:
-    """Write loops of which none holds another, those of one family alike; returns the registers that
-    each loop of `plans` carries."""
+def _expand_round(plans: list[Plan], rings: list[Ring], module: Any) -> list[int]:
+    """Write loops of which none holds another; returns the registers that each loop of `plans`
+    carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
     rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
-    loops = WrittenLoops(families)
-    carried = [
-        loops.write(plan, rooms.of(plan.loop, plan.buffers), family).registers
-        for plan, family in zip(plans, families, strict=True)
-    ]
-    loops.close()
+    carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
     _write_rings(rings, rooms)
     rooms.close(module)
     return carried

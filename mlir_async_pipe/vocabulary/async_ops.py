@@ -61,7 +61,6 @@ def copy(
     token: bool = False,
     commits: Literal["self"] | None = None,
     completion: Literal["group", "counter", "mbarrier"] = "group",
-    analysis_only: bool = False,
     source_indices: str = "source_indices",
     destination_indices: str = "destination_indices",
     over_lanes: bool = False,
@@ -80,7 +79,6 @@ def copy(
         token=token,
         commits=commits,
         completion=completion,
-        analysis_only=analysis_only,
         async_attribute=async_attribute,
     )
 
@@ -102,7 +100,7 @@ def pointer_copy(
 
 TOKEN_WAIT = WaitRule("token", "numGroups", 32)
 DESCRIPTORS = ("descriptor_a", "descriptor_b")
-_warpgroup = partial(Row, queue=WGMMA, analysis_only=True)
+_warpgroup = partial(Row, queue=WGMMA)
 
 
 def _on_mbarrier(op: str, accesses: tuple[AccessRule, ...], **options: Any) -> Row:
@@ -113,7 +111,6 @@ def _on_mbarrier(op: str, accesses: tuple[AccessRule, ...], **options: Any) -> R
         accesses,
         asynchronous=always,
         completion="mbarrier",
-        analysis_only=True,
         **options,
     )
 
@@ -141,7 +138,6 @@ NVIDIA_ROWS = (
         accesses=(AccessRule("read", "source", "", extents.whole),),
         queue=BULK_STORE,
         asynchronous=always,
-        analysis_only=True,
         swizzled="source",
     ),
     pointer_copy(
@@ -149,7 +145,6 @@ NVIDIA_ROWS = (
         ("destination", "source", "bytes", "l2_cache_hint?", "byte_mask?"),
         BULK_STORE,
         "",
-        analysis_only=True,
     ),
     Row(
         "nvvm.cp.async.bulk.tensor.global.shared.cta",
@@ -157,15 +152,13 @@ NVIDIA_ROWS = (
         accesses=(AccessRule("read", "source", "", extents.whole),),
         queue=BULK_STORE,
         asynchronous=always,
-        analysis_only=True,
         swizzled="source",
     ),
-    Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group", analysis_only=True),
+    Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group"),
     Row(
         "nvvm.cp.async.bulk.wait_group",
         queue=BULK_STORE,
         wait=WaitRule("count", "group", 32, read_or_full),
-        analysis_only=True,
     ),
     _on_mbarrier(
         "nvvm.cp.async.bulk.shared.cluster.global",
@@ -251,14 +244,12 @@ AMD_ROWS = (
         asynchronous=always,
         commits="self",
         completion="counter",
-        analysis_only=True,
     ),
     Row(
         "rocdl.s.wait.tensorcnt",
         queue=TENSORCNT,
         wait=WaitRule("count", "count", 16),
         completion="counter",
-        analysis_only=True,
     ),
 )
 

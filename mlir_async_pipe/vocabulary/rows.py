@@ -99,8 +99,7 @@ class Row:
     (each op is a group of its own) or None; `token` says that result 0 denotes the group.
     `completion`: what retires the op: "group", "counter" or "mbarrier" (the latter is not
     counted). `barrier`: address spaces ordered between the threads of a block, None if the
-    op is no barrier. `analysis_only`: counted, checked and lowered where the input has it,
-    never formed or expanded by us.
+    op is no barrier.
     """
 
     op: str
@@ -118,7 +117,6 @@ class Row:
     # Whether all threads of the block meet at this very op; one at which they may not has no
     # row, so that nobody counts on it. None: they always do.
     whole: Callable[[Any], bool] | None = None
-    analysis_only: bool = False
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
     # The operand group of workgroup memory that lies there as a tensor map says.

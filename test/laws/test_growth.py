@@ -419,13 +419,3 @@ def test_twice_the_input_takes_twice_the_calls(shape: str, name: str) -> None:
     one, two, four = (calls(shape, size * times)[name] for times in (1, 2, 4))
     assert two > one, "the shape does not reach the pass"
     assert (four - two) / (two - one) <= GROWTH.get((shape, name), 2.3), (one, two, four)
-
-
-def test_loops_of_one_structure_take_less_than_loops_of_many() -> None:
-    """Each is read and written; planning is the greater part of what is left."""
-    for shape in ("loops", "different-loops"):
-        calls(shape, 1)
-    equal, different = (
-        calls(shape, 60)["async-pipe-expand"] for shape in ("loops", "different-loops")
-    )
-    assert equal < 0.75 * different

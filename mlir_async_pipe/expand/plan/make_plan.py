@@ -206,6 +206,6 @@ def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
     for plan in plans:
         in_front = around.loop_in_front(plan.loop) if plan.boundary.before else None
         if in_front is not None and plan.boundary.before <= behind.get(in_front, frozenset()):
-            plan = plan.with_boundary(replace(plan.boundary, before=frozenset()))
+            plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
         shared.append(plan)
     return shared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair, Boundary
@@ -61,9 +61,3 @@ class Plan:
     def summary(self) -> Summary:
         """What is told of it."""
         return summary_of(self)
-
-    def with_boundary(self, boundary: Boundary) -> Self:
-        """The same with other barriers around it."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, boundary=boundary)
-        return made

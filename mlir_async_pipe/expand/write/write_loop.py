@@ -17,8 +17,6 @@ register instead of two.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, is_used
 from mlir_async_pipe.bindings.structured_ops import (
@@ -40,16 +38,8 @@ from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 
 
-class Written(NamedTuple):
-    """What a loop became: the registers that its kernel carries from step to step, and the values
-    that replaced its results."""
-
-    registers: int
-    results: list[Value]
-
-
-def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Written:
-    """Write one planned loop."""
+def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step."""
     loop = plan.loop
     parts = names.parts_of(loop)
     span = Span.around(loop) if parts else None
@@ -69,8 +59,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Written:
         old.replace_all_uses_with(new)
     join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
     loop.erase()
-    carried = registers_of((value.type for value in kernel.results), plan.buffers)
-    return Written(carried, list(results))
+    return registers_of((value.type for value in kernel.results), plan.buffers)
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
