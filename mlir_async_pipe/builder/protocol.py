@@ -125,7 +125,8 @@ class Protocol:
             raise _still_open(what, self._open[-1][1])
 
     def _begin(self, form: Literal["", "slots", "loop"], role: Role) -> None:
-        if self._ended is not None:
+        # Who consumes may be written below the producer and its tail.
+        if self._ended is not None and not (self._apart and role == "consume"):
             raise misuse(
                 "the pipeline has ended",
                 code="pipeline-closed",

@@ -81,7 +81,8 @@ class RolePipeline:
     def produce(self) -> Iterator[Any]:
         """Wait for a free slot; each of its tiles is to be copied by `copy_tile(tensor_map, slot, at=…)`.
 
-        Raises UsageError (role-missing) outside of `producer`, (tile-missing) where a tile was not.
+        Raises UsageError (role-missing) outside of `producer`, (pipeline-closed) after its `tail`,
+        (tile-missing) where a tile was not.
         """
         self._protocol.produce()
         slots, number = self._take("produce")
@@ -114,11 +115,12 @@ class RolePipeline:
         self._mbarriers.give_back(number)
 
     def tail(self) -> None:
-        """Wait, as the producer, until all slots have been given back.
+        """Wait, as the producer, until all slots have been given back; nothing is produced any more.
 
-        Raises UsageError (role-missing) outside of `producer`.
+        Raises UsageError (role-missing) outside of `producer`, (pipeline-closed) after another `tail`.
         """
         self._in_role("produce")
+        self._protocol.tail()
         for _ in range(self.depth):
             self._next("produce")
 

@@ -125,6 +125,20 @@ def consume_as_producer(pipe: RolePipeline) -> None:
         pass
 
 
+def tail_twice(pipe: RolePipeline) -> None:
+    with pipe.producer():
+        pipe.tail()
+    with pipe.producer():
+        pipe.tail()
+
+
+def produce_after_tail(pipe: RolePipeline) -> None:
+    with pipe.producer():
+        pipe.tail()
+        with pipe.produce():
+            pass
+
+
 def tail_of_consumer(pipe: RolePipeline) -> None:
     with pipe.consumer():
         pipe.tail()
@@ -153,6 +167,8 @@ def odd_tile(pipe: RolePipeline) -> None:
         (consume_as_producer, "role-missing"),
         (tail_of_consumer, "role-missing"),
         (role_in_role, "role-missing"),
+        (tail_twice, "pipeline-closed"),
+        (produce_after_tail, "pipeline-closed"),
         (no_copy, "tile-missing"),
         (odd_tile, "bad-argument"),
         (lambda pipe: pipe.try_wait(), "no-try-wait"),
