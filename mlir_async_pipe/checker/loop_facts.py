@@ -97,15 +97,20 @@ def _handed_on(flow: Flow) -> dict[int, int]:
 
 def _step_between(flow: Flow, target: int, source: int, handed_on: dict[int, int]) -> int | None:
     """c if source = target + c, else None."""
-    frame, value = flow.values[source]
+    frame, value = flow.values[_origin(source, handed_on, target)]
     op = defining_op(value)
     if op is None or not is_operator(op.name, "add"):
         return None
     for argument, other in (op.operands, reversed(list(op.operands))):
-        number, seen = flow.number(frame, argument), set()
-        while number != target and number in handed_on and number not in seen:
-            seen.add(number)
-            number = handed_on[number]
-        if number == target:
+        if _origin(flow.number(frame, argument), handed_on, target) == target:
             return constant_value(other)
     return None
+
+
+def _origin(number: int, handed_on: dict[int, int], target: int) -> int:
+    """What a value is before block arguments hand it on, as far back as `target`."""
+    seen = set()
+    while number != target and number in handed_on and number not in seen:
+        seen.add(number)
+        number = handed_on[number]
+    return number

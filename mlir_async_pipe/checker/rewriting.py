@@ -59,7 +59,7 @@ def stale(state: State, atom: Atom) -> None:
     if any(atom in event.mentions for event in state.events()) or any(
         isinstance(value, Form) and atom in forms.atoms_of(value) for value in state.env.values()
     ):
-        rewrite(state, {atom: past})
+        rewrite(state, {atom: past}, unsure=True)
 
 
 def without_iterations(facts: Facts) -> Facts:
