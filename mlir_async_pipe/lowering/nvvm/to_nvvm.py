@@ -25,8 +25,10 @@ from mlir_async_pipe.bindings.back_end_child import plain
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     symbol_name,
+    walk,
     walk_named,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
@@ -73,10 +75,12 @@ from mlir_async_pipe.session.report import Session
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
 RECIPE = (
-    "convert-nvgpu-to-nvvm,convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
+    "{loops}convert-nvgpu-to-nvvm,convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,"
     "lower-affine,{complex}convert-vector-to-llvm,convert-gpu-to-nvvm{{has-redux=true{bare}}},canonicalize,"
     "cse,convert-nvvm-to-llvm,reconcile-unrealized-casts"
 )
+# convert-nvgpu-to-nvvm refuses loops and branches that give matrices of a wave.
+LOOPS_FIRST = "convert-vector-to-scf,convert-scf-to-cf,"
 COMPLEX = "convert-complex-to-standard,convert-complex-to-llvm,"
 
 # What the recipe lowers, by dialect; the abstract ops are gone before it runs.
@@ -209,12 +213,19 @@ def _drop_noalias(gpu_module: Operation) -> None:
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(kept, function.context)
 
 
+def _gives_wave_matrix(op: Operation) -> bool:
+    return len(op.regions) > 0 and any(
+        type_text(result.type).startswith("!gpu.mma_matrix<") for result in op.results
+    )
+
+
 def _convert(to: ToNvvm) -> None:
     """Run MLIR's conversions on every gpu.module. Raises LoweringError (lowering-failed)."""
     root = to.root
     bare = BARE_POINTERS if to.options.bare_pointers else ""
     complex_ops = COMPLEX if any(map(has_complex, gpu_modules(root))) else ""
-    recipe = RECIPE.format(bare=bare, complex=complex_ops)
+    loops = LOOPS_FIRST if any(map(_gives_wave_matrix, walk(root))) else ""
+    recipe = RECIPE.format(bare=bare, complex=complex_ops, loops=loops)
     if bindings.current().name in _CANNOT_CONVERT:
         raise UsageError(
             f"bindings '{bindings.current().name}' end the process in MLIR's conversions to NVVM",
