@@ -298,11 +298,12 @@ def _with_what_orders(body: Body, first: set[int]) -> set[int]:
 
 def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
     """Every statement has to come before the copies of later iterations."""
+    # It may stand in the copies' own statement: those are looked at last.
     ordering = next(
         op
-        for s in body.statements
+        for s in sorted(body.statements, key=lambda s: s.number in needed)
         for op in walk(s.op)
-        if s.number not in needed and flag_order(op) != UNORDERED
+        if flag_order(op) != UNORDERED
     )
     why = opaque_reason(ordering.name)
     notes = [(f"'{ordering.name}' may order any memory: {why}", ordering)] if why else []

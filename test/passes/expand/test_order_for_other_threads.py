@@ -208,3 +208,24 @@ def test_independent_loops_still_keep_the_order_of_flags():
     body = LOADS.replace("{async_pipe.num", "{async_pipe.independent, async_pipe.num")
     found = _pipelined(_text(body, ACQUIRES["used memref atomic"]))
     assert isinstance(found, AsyncPipeError) and found.code == "memory-order"
+
+
+def test_what_orders_in_the_statement_of_the_loads_is_named():
+    guarded = """scf.for %i = %c0 to %n step %c1 {
+    scf.execute_region {
+      OP
+      %x = memref.load %A[%i, %t] : memref<?x64xf32>
+      memref.store %x, %s[%t] : memref<64xf32, #wg>
+      cf.br ^end
+    ^end:
+      scf.yield
+    }
+    gpu.barrier
+    %y = memref.load %s[%o] : memref<64xf32, #wg>
+    memref.store %y, %D[%i, %t] : memref<?x64xf32>
+    gpu.barrier
+  } {async_pipe.num_stages = 3 : i64}"""
+    error = _pipelined(_text(guarded, "func.call @unknown() : () -> ()"))
+    assert isinstance(error, AsyncPipeError)
+    assert error.code == "memory-order"
+    assert "'func.call' orders memory" in str(error)
