@@ -88,7 +88,7 @@ class RoleGemm(BlackwellGemm):
                 )
         self._part(w, "fence init", "nvvm.fence.mbarrier.init")
         self._allocate(w)
-        w.value("size", f"arith.constant {self.columns // self.accumulators} : i32")
+        w.value("size", f"arith.constant {self.tile_n} : i32")
         if self.counted is None:
             w.value("row_columns", f"memref.dim %C, %c1 : {self.c}")
             w.value("tiles", f"arith.divui %row_columns, {w.constant(self.tile_n)} : index")
@@ -112,8 +112,8 @@ class RoleGemm(BlackwellGemm):
 
     @property
     def columns(self) -> int:
-        """Of all versions."""
-        return self.tile_n * self.accumulators
+        """The power of two that has room for all versions."""
+        return 1 << (self.tile_n * self.accumulators - 1).bit_length()
 
     def _loop(self, header: str, state: str, first: str) -> str:
         """A loop that carries a slot and a phase for each name in `state`."""

@@ -68,7 +68,8 @@ def test_an_error_is_met_with_the_numbers_that_it_names(seed: int) -> None:
     tiles, code = ONLY_WITH_OTHER_NUMBERS[seed]
     _, ring, text = random_mutant(seed)
     said = checked(text)
-    assert (said.verdict, said.codes, list(said.example.values())) == ("unsafe", code, [tiles])
+    assert (said.verdict, list(said.example.values())) == ("unsafe", [tiles])
+    assert code in said.codes.split()
     assert all(not failure(ring, text, order) for order in range(4))
     assert code in failure(with_numbers(ring, said.example), text, 0)
     found = judge_mutant(seed)

@@ -87,7 +87,7 @@ def _plan(
             "are possible",
             code="too-many-stages",
             at=loop,
-            advice="each stage but one is an iteration that begins ahead, and is written out",
+            advice="take fewer: each stage but one is an iteration that is written out before the loop",
         )
     check_values(units)
     if "predicate" in (annotations.epilogue, annotations.short_trip):

@@ -183,6 +183,13 @@ ROWS = (
         always={"smem_limit": 256 + 64},
     ),
     Row(
+        "too-many-stages",
+        "take fewer",
+        loop(COPY + "\n" + USE, ASYNC.replace("3 :", "5000 :")).replace("to %c16", "to %n"),
+        "num_stages = 5000",
+        "num_stages = 3",
+    ),
+    Row(
         "buffer-not-versionable",
         "load into registers",
         loop(POINTERS, STAGES, "%base = llvm.mlir.addressof @p : !llvm.ptr<3>"),

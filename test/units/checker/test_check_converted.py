@@ -50,6 +50,8 @@ MUTANTS = {
 def verdict(text: str) -> tuple[int, int, set[str]]:
     report = check_module(parse(text)).report
     (check,) = report.of("checks")
+    # After a fault that stops the kernel nothing is certain.
+    assert set(check.reasons) <= {"undecided-path"}
     return check.unsafe, check.unknown, {entry.code for entry in report.diagnostics}
 
 
@@ -76,8 +78,13 @@ def test_a_ring_written_by_hand_is_proven_when_it_is_converted(name):
 def test_a_fault_has_the_same_name_when_it_is_converted(name):
     text = MUTANTS[name].text()
     unsafe, unknown, codes = verdict(text)
-    assert unsafe and not unknown
-    assert verdict(converted(parse(text), CONVERSIONS[0])) == (unsafe, unknown, codes)
+    assert unsafe
+    found = verdict(converted(parse(text), CONVERSIONS[0]))
+    if not name.startswith("products"):
+        assert found == (unsafe, unknown, codes)
+        return
+    # A product becomes several ops, each of which may be told of.
+    assert found[0] >= unsafe and found[1] == unknown and found[2] >= codes
 
 
 def test_a_pointer_of_another_struct_is_not_followed():
