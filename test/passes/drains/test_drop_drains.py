@@ -105,3 +105,20 @@ def test_outside_of_kernels_every_loop_waits_for_its_groups() -> None:
     assert session.report().of("drains") == ()
     assert 0 in counts(module)
     assert wrong_runs(text, module, [(0, 0)]) == []
+
+
+RELEASES = {
+    "a fence": "llvm.fence release",
+    "an atomic": "%one_ = arith.constant 1 : i32\n"
+    "  %flag = memref.alloca() : memref<1xi32>\n"
+    "  %was = memref.atomic_rmw addi %one_, %flag[%c0] : (i32, memref<1xi32>) -> i32",
+    "assembly": 'llvm.inline_asm has_side_effects "membar.gl;", "" : () -> ()',
+}
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_what_a_loop_leaves_in_flight_is_waited_for_before_a_flag_tells_of_it(release: str) -> None:
+    """Without the release the wait goes ("left to the next loop")."""
+    module, session = pipelined(as_kernel(kernel(FILLS + release + "\n" + USES)))
+    assert waits_between_loops(module) == [0]
+    assert session.report().of("drains") == ()

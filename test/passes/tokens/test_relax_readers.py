@@ -1,7 +1,7 @@
 """Waits for asynchronous readers are relaxed to the count that is exact: V - d of products, V - 1 of
 bulk stores; one more is what the machine fails by.
 
-Covers: ask_checker/relax_waits.py, vocabulary/products.py
+Covers: ask_checker/relax_waits.py, vocabulary/products.py, checker/called_functions.py
 """
 
 from __future__ import annotations
@@ -106,4 +106,11 @@ def test_stores_in_flight_are_one_fewer_than_slots(read: str) -> None:
 
 def test_stores_without_a_fence_are_not_relaxed() -> None:
     text = STORES.replace("MAP", MAP).replace("FENCE", "").replace("READ", "")
+    assert relaxed(parse(text)) == []
+
+
+def test_waits_before_a_flag_that_is_released_are_not_relaxed() -> None:
+    """The flag tells other threads that the stores before the wait are over."""
+    flag = f"{FENCE}\n    llvm.fence release"
+    text = STORES.replace("MAP", MAP).replace("FENCE", flag).replace("READ", "")
     assert relaxed(parse(text)) == []
