@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS, row_name
+from mlir_async_pipe.vocabulary.intrinsics import CALLS, INTRINSIC_ROWS, row_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
@@ -121,7 +121,8 @@ class Access(NamedTuple):
 
 def kind_row(op: Any) -> Row | None:
     """The row of this op's kind, None if the vocabulary does not know it."""
-    return ROWS.get(row_name(op))
+    name = op.name
+    return ROWS.get(row_name(op) if name in CALLS else name)
 
 
 def row_of(op: Any) -> Row | None:

@@ -113,8 +113,8 @@ def row_name(op: Any) -> str:
     """The name of the row of an op: the intrinsic that it calls, if that has one, else its own. Of
     calls by symbol barriers and fences count: no queue is followed through them."""
     name = op.name
-    if name not in (CALL, "llvm.call"):
-        return str(name)
+    if name not in CALLS:
+        return name
     known = known_intrinsic(intrinsic_name(op))
     followed = known is not None and (name == CALL or INTRINSIC_ROWS[known].queue is None)
     return known if known is not None and followed else str(name)
@@ -130,4 +130,6 @@ def known_intrinsic(name: str) -> str | None:
 
 # What follows the name of an overloaded intrinsic: pointers, integers, floats, vectors of them.
 _TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
+# The ops that may call an intrinsic.
+CALLS = frozenset({CALL, "llvm.call"})
 _TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")
