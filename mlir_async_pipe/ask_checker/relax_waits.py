@@ -76,12 +76,13 @@ def relax(
     if _wrong(trial, target) is not None:
         return []
     found = []
-    callees = callable_functions(root.operation)
-    for wait, tried in zip(_waits(root), _waits(trial), strict=True):
+    waits, callees = _waits(root), callable_functions(root.operation)
+    kernels = {enclosing(wait, HOMES) for wait in waits} - {None}
+    telling = {kernel for kernel in kernels if releases_flags(kernel, callees)}
+    for wait, tried in zip(waits, _waits(trial), strict=True):
         if functions is not None and function_name(wait) not in functions:
             continue
-        kernel = enclosing(wait, HOMES)
-        if kernel is not None and releases_flags(kernel, callees):
+        if enclosing(wait, HOMES) in telling:
             continue
         before = _count(wait)
         after, wrong = _largest(tried, before, trial, target)

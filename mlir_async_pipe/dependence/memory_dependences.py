@@ -73,7 +73,7 @@ def _order_dependences(regions: list[Region]) -> list[Dependence]:
     pairs = [(a, b) for a in ordering for b in regions]
     pairs += [(a, b) for b in ordering for a in regions if a.order == UNORDERED]
     return [
-        Dependence(a, b, _least(a, b), "order", True)
+        Dependence(a, b, first_distance(a, b), "order", True)
         for a, b in pairs
         if a.op != b.op and are_ordered(a, b)
     ]
@@ -91,7 +91,7 @@ def _is_own(region: Region) -> bool:
     return own and region.order == UNORDERED
 
 
-def _least(a: Region, b: Region) -> int:
+def first_distance(a: Region, b: Region) -> int:
     """The iterations between an access and the next one that comes later."""
     return 0 if a.position < b.position and a.top != b.top else 1
 
@@ -131,7 +131,7 @@ def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list
 def _between(
     a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
 ) -> Dependence | None:
-    least = _least(a, b)
+    least = first_distance(a, b)
     if a.root is not None and a.root.identity in private:
         if least == 1:
             return None

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, is_used
 from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import WHILE_OPS
 
@@ -119,8 +119,7 @@ def acquire_release(op: Any) -> MemoryOrder:
     """An atomic that MLIR's own lowering makes acq_rel, of the whole system. Without users of its
     result the thread cannot know whose value it met, so it acquires nothing (PTX ISA: `red` is
     relaxed or a release)."""
-    used = any(len(list(result.uses)) for result in op.results)
-    return EVERYTHING if used else MemoryOrder(release=True, strong=True)
+    return EVERYTHING if any(map(is_used, op.results)) else MemoryOrder(release=True, strong=True)
 
 
 def attribute_order(op: Any) -> MemoryOrder:

@@ -15,7 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
 from mlir_async_pipe.dependence.between_threads import belongs_to_single_threads
 from mlir_async_pipe.dependence.distance import EVERY, Distances, LoopIndex
-from mlir_async_pipe.dependence.memory_dependences import are_ordered
+from mlir_async_pipe.dependence.memory_dependences import are_ordered, first_distance
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.analysis import Analysis
@@ -71,7 +71,7 @@ def barrier_pairs(
             if not (touch or ordered):
                 continue
             distances = (
-                _following(EVERY, _first(a, b))
+                _following(EVERY, first_distance(a, b))
                 if ordered
                 else _conflicts(a, b, units, index, private, versions)
             )
@@ -124,7 +124,7 @@ def _conflicts(
     distances = index.distances(a, b, same_thread=False)
     if distances is None:
         return []
-    first = _first(a, b)
+    first = first_distance(a, b)
     if a.root is not None and a.root.identity in private:
         # Inside one version only the same iteration meets; then the next ones that have the slot.
         same = [0] if first == 0 and distances.smallest(0) == 0 else []
@@ -132,10 +132,6 @@ def _conflicts(
         turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
         return [*same, *(d for d in turn if d)]
     return _following(distances, first)
-
-
-def _first(a: Region, b: Region) -> int:
-    return 0 if a.position < b.position and a.top != b.top else 1
 
 
 def _following(distances: Distances, first: int) -> list[int]:
