@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.ask_checker.drop_barriers import drop
@@ -38,7 +38,6 @@ from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.waits.ssa.cursors import CURSOR

@@ -12,7 +12,7 @@ N + 1 groups the wait retires none of them on every path and stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,6 @@ from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, has_only_a_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form

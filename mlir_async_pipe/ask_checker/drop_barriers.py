@@ -22,6 +22,7 @@ which nobody knows what they do, or with mbarriers, which are judged apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -41,7 +42,6 @@ from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, 
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import ROWS, flag_order, row_of

@@ -22,6 +22,7 @@ which every op was followed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -47,7 +48,6 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_wait_name, row_of

@@ -14,6 +14,7 @@ refused (`divergent-barrier`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -30,7 +31,6 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.loops.annotations import BARRIERS
 from mlir_async_pipe.session.diagnostics import HazardError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.uniformity import Uniformity

@@ -18,6 +18,7 @@ themselves (`waitGroup`), and bulk stores, whose tiles may be written anew.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -33,7 +34,6 @@ from mlir_async_pipe.checker.unfollowed import HOMES
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import has_only_a_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, products_left

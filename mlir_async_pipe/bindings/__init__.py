@@ -3,8 +3,8 @@
     from mlir_async_pipe.bindings import ir, new_context, use
 
 Public: the names below. Also here: `raw_ops` (reading and making operations), `as_bytes`, `memo`,
-`back_ends`, and the process that makes code: `back_end_process`, `back_end_child`. Imports only session.diagnostics,
-session.light_dataclass and session.parent.
+`back_ends`, and the process that makes code: `back_end_process`, `back_end_child`. Imports only session.diagnostics
+and session.parent.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ import os
 import re
 import sys
 import time
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.parent import ending_with_parent
 
 # What may stand in a module that is translated to LLVM IR.

@@ -17,11 +17,11 @@ import importlib.util
 import os
 import sys
 import types
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import op_classes
 from mlir_async_pipe.session.diagnostics import BindingsError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     # Modules of the stack, imported when they are asked for.

@@ -5,6 +5,7 @@ known_block_size = array<i32: 16, 16, 1>      256 threads, %thread_id x + 16 * %
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -18,7 +19,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
 )
 from mlir_async_pipe.builder.caller import here, misuse, point
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_size import block_size, constant_sizes
 

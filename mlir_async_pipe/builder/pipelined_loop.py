@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -24,7 +25,6 @@ from mlir_async_pipe.builder.caller import here, located, misuse
 from mlir_async_pipe.builder.participants import writer
 from mlir_async_pipe.loops.write_annotations import annotate
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 

@@ -12,6 +12,7 @@ the expander gives it versions.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -21,7 +22,6 @@ from mlir_async_pipe.builder.participants import entry
 from mlir_async_pipe.builder.windows import window
 from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes

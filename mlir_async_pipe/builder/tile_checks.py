@@ -6,6 +6,7 @@ copy_tile(%view : memref<64x32xf32>, slot : memref<64x32xf16>)      tile-mismatc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -14,7 +15,6 @@ from mlir_async_pipe.builder.caller import misuse
 from mlir_async_pipe.builder.participants import writer
 from mlir_async_pipe.builder.ring import Slot
 from mlir_async_pipe.builder.windows import window
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.memory_roots import root_of
 

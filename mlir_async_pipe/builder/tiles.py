@@ -15,6 +15,7 @@ masked, and the rest of the tile is filled with zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import Any, Literal
 
@@ -33,7 +34,6 @@ from mlir_async_pipe.builder.participants import (
 )
 from mlir_async_pipe.builder.ring import Slot
 from mlir_async_pipe.builder.tile_checks import Tile, check_open, check_tile, is_tensor_map, tile_at
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.alignment import access_alignment, static_strides
 from mlir_async_pipe.values.divisors import divisor
 from mlir_async_pipe.values.integer_ops import product

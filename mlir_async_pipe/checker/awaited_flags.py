@@ -20,6 +20,7 @@ flag. What the kernel finds in it does not end it either: that is assumed. Then
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -32,7 +33,6 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.flow.algorithms import natural_loops
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import GIVEN
 from mlir_async_pipe.values.numbers import Array, evaluate
 from mlir_async_pipe.vocabulary import is_partial_barrier, row_of

@@ -11,7 +11,7 @@ do not last, everything that is not decided is unknown, for the reason `budget`.
 
 from __future__ import annotations
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
 
 STATE = 10
 QUESTION = 30

@@ -11,7 +11,7 @@ the closed form for every iteration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
@@ -19,7 +19,6 @@ from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD
 from mlir_async_pipe.checker.state import Ring
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # A slot's next value is an addition, a comparison and a selection after it.
 DEEPEST = 8

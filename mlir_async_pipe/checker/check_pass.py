@@ -13,6 +13,7 @@ else *unknown* (a warning with a reason).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import symbol_name
@@ -23,7 +24,6 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 

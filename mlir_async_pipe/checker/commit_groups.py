@@ -8,6 +8,7 @@ barrier   what has retired is visible to all threads; the access log starts anew
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, given_count
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 

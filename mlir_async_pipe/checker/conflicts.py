@@ -13,7 +13,7 @@ paths; the count that would do is the smallest over the paths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
@@ -27,7 +27,6 @@ from mlir_async_pipe.checker.site import Site, conflict
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import GIVEN
 from mlir_async_pipe.vocabulary.memory_order import Scope
 

@@ -12,14 +12,13 @@ x div c and x mod c are equal to y div c and y mod c, x is y: what follows from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, prod
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Each round carries bounds from one dimension to the others.
 ROUNDS = 8

@@ -8,7 +8,7 @@ commit, wait, barrier     see `groups`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -38,7 +38,6 @@ from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
 from mlir_async_pipe.vocabulary.opaque_ops import may_be_barrier, may_end_copies
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT

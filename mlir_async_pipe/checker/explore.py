@@ -14,7 +14,7 @@ them (see `periods`).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
@@ -45,7 +45,6 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # What stands side by side is looked at as one.
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)

@@ -10,13 +10,12 @@ At every access each fact of its path is asked for; an atom is told apart once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.grid_blocks import block_axis, distinct_axis, is_of_launch
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Scope = Literal["block", "launch", "grid", "blocks", "path"]
 """One block; the grid, by the sizes of its launch or by something else; what every block does; one

@@ -15,13 +15,12 @@ the block meets in between do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mlir_async_pipe.checker.site import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import order_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_order import (

@@ -9,6 +9,7 @@ What a flag orders on the paths of each block stands in `awaited_flags`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlag, AwaitedFlags
 from mlir_async_pipe.checker.differences import Differences
@@ -19,7 +20,6 @@ from mlir_async_pipe.checker.meetings import Meetings
 from mlir_async_pipe.checker.neighbours import of_axis
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ store C[128 by + row + 8, 128 bx + col]    thread ids alone, so all are compared
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any
@@ -23,7 +23,6 @@ from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts
 from mlir_async_pipe.checker.views import Piece, Region, as_bytes
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_order import Scope
 
 

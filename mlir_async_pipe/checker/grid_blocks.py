@@ -10,6 +10,8 @@ blocks; one that never reads it runs as one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -20,7 +22,6 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_ids import (
     LAUNCH_SYMBOLS,
     Kind,

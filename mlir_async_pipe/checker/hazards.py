@@ -12,6 +12,7 @@ bug carry one name.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import enclosing
@@ -22,7 +23,6 @@ from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.checker.unfollowed import COPY_REASON
 from mlir_async_pipe.session.diagnostics import HazardError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import given_count
 
 IN_SCOPE = "synchronisation-in-scope"

@@ -7,6 +7,8 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.bounding import bound
@@ -21,7 +23,6 @@ from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.widths import stored, unsigned
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
 

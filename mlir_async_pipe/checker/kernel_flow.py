@@ -15,6 +15,7 @@ on fragments) are left out: no address depends on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -46,7 +47,6 @@ from mlir_async_pipe.flow.algorithms import natural_loops
 from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
 from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.flow.ways import leaves
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

@@ -10,7 +10,7 @@ gathered, and joined with what others knew, once for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.fact_scopes import FactScopes
@@ -18,7 +18,6 @@ from mlir_async_pipe.checker.footprints import Touched, both_facts, with_decisio
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Knowns = dict[Atom, Known]
 """Shared by accesses that know the same: never changed."""

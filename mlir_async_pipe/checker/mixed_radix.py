@@ -12,11 +12,11 @@ for every such number, Q = 0. Bounds of unknowns may be such numbers themselves:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # A product of atoms, sorted; () is 1.
 Product = tuple[Atom, ...]

@@ -11,7 +11,7 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it cannot be
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.budget import POINTS, Budget
@@ -36,7 +36,6 @@ from mlir_async_pipe.checker.thread_grid import (
     thread_facts,
 )
 from mlir_async_pipe.checker.views import Piece, Region, as_bytes
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Iterations that are tried one by one where a subscript meets a fixed place.
 LONGEST_MEETING = 32

@@ -13,7 +13,7 @@ followed path by path, with their barriers, in another run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from mlir_async_pipe.checker import forms
@@ -47,7 +47,6 @@ from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 REASON = "other-blocks"
 

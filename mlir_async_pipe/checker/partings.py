@@ -10,7 +10,7 @@ two sides meet in threads that differ; of a loop inside a side any iteration may
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker import forms
@@ -25,7 +25,6 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
 from mlir_async_pipe.flow.algorithms import walked
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # In place of a loop's number: some threads have ended.
 ENDED = -1

@@ -10,7 +10,7 @@ evaluated once, not in every state.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -37,7 +37,6 @@ from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_fac
 from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.checker.views import View
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import is_size
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary.launch_ids import is_id

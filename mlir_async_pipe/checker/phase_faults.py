@@ -6,10 +6,8 @@ k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 FaultCode = Literal[
     "read-in-flight",

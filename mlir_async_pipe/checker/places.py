@@ -7,6 +7,7 @@ Places are enumerated once for a whole group of accesses and sorted, not compare
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -28,7 +29,6 @@ from mlir_async_pipe.checker.thread_grid import (
     within,
 )
 from mlir_async_pipe.checker.views import Piece
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 Accesses = list[tuple[Event, tuple[Piece, ...]]]

@@ -9,6 +9,7 @@ A value that no effect needs gives nothing to run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from mlir_async_pipe.checker.effects import Effects
@@ -27,7 +28,6 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
 )
 from mlir_async_pipe.checker.type_kinds import is_integer
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Plan = Callable[[State], object]
 

@@ -15,11 +15,10 @@ the kernel is proven without it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.state import Event, Passed, State
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

@@ -10,7 +10,7 @@ Operators fold by what is known of the new atoms, so facts are rewritten first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
@@ -22,7 +22,6 @@ from mlir_async_pipe.checker.views import (
     Region,
     View,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 def rewrite(

@@ -8,11 +8,11 @@ threads   does       op                              place     barriers  arrival
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
 from mlir_async_pipe.checker.phases.role_log import Does
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

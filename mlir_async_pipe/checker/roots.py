@@ -7,10 +7,9 @@ func.func @inner(%q: …)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import OWN, Root, may_alias, root_of, threads_may_meet
 
 # Each call has others of these.

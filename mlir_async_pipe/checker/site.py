@@ -6,9 +6,9 @@ store 1, %flag              load acquire %flag      a race, unless something ord
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_order import Scope, covers, least
 
 

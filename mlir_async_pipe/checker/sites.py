@@ -7,7 +7,7 @@ meet, see `owners`). Everything else is left out before any path is followed.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -23,7 +23,6 @@ from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.loops.annotations import INDEPENDENT
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.memory_roots import OWN, Root, root_of, space_of
 from mlir_async_pipe.values.pointers import is_pointer

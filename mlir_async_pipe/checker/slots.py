@@ -10,14 +10,13 @@ two of them. It is remembered by the two subscripts and by what is known of thei
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
 from mlir_async_pipe.checker.views import Piece, Region
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Answers = dict[tuple[Known | None, ...], bool]
 

@@ -12,14 +12,13 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.checker.views import Region, View
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 class Token(NamedTuple):

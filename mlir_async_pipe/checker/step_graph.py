@@ -7,11 +7,10 @@ repeat or leave; `flow` builds the graph from IR.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.vocabulary import Row
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings.raw_ops import operations
@@ -28,7 +29,6 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.checker.type_kinds import is_bit
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.ways import OUT, first_taken, handed_on, starts, taking, targets
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.uniformity import conditions
 from mlir_async_pipe.vocabulary.control_flow import COUNTED_LOOPS, REGION_ROWS

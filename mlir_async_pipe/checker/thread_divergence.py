@@ -11,7 +11,7 @@ of other threads; what merely differs has a form of thread ids or a symbol of it
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.choices import chooses_numbers
@@ -29,7 +29,6 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.flow.algorithms import post_dominators, reached
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.uniformity import is_made_of_operands, sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 

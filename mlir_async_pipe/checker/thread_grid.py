@@ -8,6 +8,7 @@ be are enumerated: no meeting is then a proof, but a meeting counts only within 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -25,7 +26,6 @@ from mlir_async_pipe.checker.thread_rows import (
     sure_to_differ,
 )
 from mlir_async_pipe.checker.views import Piece
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Verdict = Literal["no", "yes", "cannot tell"]
 

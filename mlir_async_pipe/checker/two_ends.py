@@ -10,6 +10,7 @@ grid is one, and the id of a block is below it: block + size (2 j + group) has t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
 from mlir_async_pipe.checker import forms, mixed_radix
@@ -20,7 +21,6 @@ from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
 from mlir_async_pipe.checker.mixed_radix import Ends, Polynomial, Terms, Unknown
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Accesses of two groups are compared one by one where there are no more pairs.
 MOST_PAIRS = 64

@@ -11,8 +11,9 @@ stands in chips/table.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ dialect (which copy op a chip has, its widths and address spaces) and the chips'
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC, Queue
 
 

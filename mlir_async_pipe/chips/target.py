@@ -7,11 +7,11 @@ What each chip can do stands in `chips.table`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 __all__ = ["CHIPS", "Chip", "Target", "chip_for", "target_for"]

@@ -12,7 +12,7 @@ Costs are found under the name of an op, else under its *kind*: what it does to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.loops.annotations import CYCLES, LATENCY
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 

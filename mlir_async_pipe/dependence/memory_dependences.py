@@ -15,11 +15,11 @@ place among accesses of other memory, too.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.regions import Region
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import may_alias
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED, keeps_order
 

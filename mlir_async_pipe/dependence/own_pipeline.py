@@ -12,6 +12,7 @@ proven to fit, the error says that rather than which two accesses stand in each 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_async_pipe.bindings import ir
@@ -26,7 +27,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.waits.count import TOKEN_TYPE

@@ -12,6 +12,7 @@ threads and inner loops, where what is written in one around both is the same in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
@@ -32,7 +33,6 @@ from mlir_async_pipe.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.loops.annotations import PRIVATE
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size

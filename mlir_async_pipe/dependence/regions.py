@@ -14,6 +14,7 @@ views cannot be compared.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +30,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.dependence.known_callees import touched_by_call
 from mlir_async_pipe.dependence.reshapes import through_reshape
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of

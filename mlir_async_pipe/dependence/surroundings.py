@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.dependence.regions import is_opaque
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.values.root_bytes import static_bytes
 from mlir_async_pipe.vocabulary import ROWS, accesses, order_of, row_of

@@ -15,7 +15,7 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -52,7 +52,6 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 

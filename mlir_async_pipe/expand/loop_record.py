@@ -3,6 +3,7 @@ barriers and what they separate."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import function_name
@@ -10,7 +11,6 @@ from mlir_async_pipe.expand.plan.empty_groups import Filling
 from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ and those around them. Where workgroup memory has no room for as many slots, few
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -33,7 +34,6 @@ from mlir_async_pipe.loops.annotations import (
 )
 from mlir_async_pipe.loops.sunk_addresses import sink_addresses_of
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 

@@ -10,14 +10,13 @@ an *assumption* maps conditions to truth values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import selected_region, truth
 
 Assumption = dict[int, bool]

@@ -12,10 +12,9 @@ made by the ten thousand, so fields that most of them leave empty share one empt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import UNKNOWN, RegionRow
 

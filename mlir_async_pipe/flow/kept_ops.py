@@ -6,12 +6,12 @@ The walk meets every op of a module, so it asks each for its name and nothing el
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS
 from mlir_async_pipe.flow.items import ItemKind
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ROWS, Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

@@ -12,6 +12,7 @@ Which of them it is, the conditions decide; what makes a new value is where the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -24,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.flow.ways import OUT, first_taken, handed_on, leaves, sources, starts
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CAST_OPS,

@@ -9,6 +9,7 @@ the checker finds) leaves the kernel as its own stack has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import api
@@ -27,7 +28,6 @@ from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.write_annotations import annotate
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Report, Session
 
 # For all kernels, by the names of kernels, or for a kernel's loops in the order of its text.

@@ -11,6 +11,7 @@ where it stands is an error: a misspelt annotation must not be silently ignored.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -22,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.session.diagnostics import InputError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
 
 PREFIX = "async_pipe."

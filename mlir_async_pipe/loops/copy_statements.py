@@ -12,6 +12,8 @@ anything else to memory is none.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     defining_op,
@@ -19,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.loops.statements import Body, Statement, synchronisation_in
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, in_scope

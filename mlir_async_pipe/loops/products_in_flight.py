@@ -9,10 +9,11 @@ iteration's time to run. With p iterations in flight and g groups an iteration a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, users, walk
 from mlir_async_pipe.loops.tensor_commits import Completion, completions_of, hindrance
 from mlir_async_pipe.session.diagnostics import InputError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.queues import WGMMA

@@ -12,6 +12,7 @@ Everything else is pure and follows its users.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,6 @@ from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
 from mlir_async_pipe.loops.annotations import STAGE, is_pipelined_inside
 from mlir_async_pipe.loops.body_table import BodyTable
 from mlir_async_pipe.loops.transactions import has_transactions, is_phase_op
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import is_barrier, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 

@@ -14,6 +14,8 @@ flight, the wait of iteration t is for the commit of t - p.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -24,7 +26,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops.mbarrier_operands import handle_of, mbarrier_named, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 

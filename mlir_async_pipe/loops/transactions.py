@@ -11,6 +11,7 @@ Each iteration has one of each for an mbarrier, which is named by a group and a 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
@@ -29,7 +30,6 @@ from mlir_async_pipe.loops.mbarrier_operands import operand_number as operand_nu
 from mlir_async_pipe.loops.mbarrier_operands import use_of as use_of
 from mlir_async_pipe.loops.tensor_commits import completions_of
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.vocabulary import ROWS, Row, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes, is_im2col

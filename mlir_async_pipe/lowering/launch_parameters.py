@@ -14,12 +14,12 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, is_kernel, symbol_name, walk
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Kind = Literal["pointer", "offset", "size", "stride", "number", "other"]
 

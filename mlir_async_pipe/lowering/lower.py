@@ -15,12 +15,11 @@ counts, registers, spills, and shared memory.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import Diagnostic, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 if TYPE_CHECKING:

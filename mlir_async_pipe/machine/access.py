@@ -6,7 +6,7 @@ bounds are sent to the null page and left out of everything else.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _TEXT = re.compile(
     r"affine_(?:map|set)<\((?P<dims>[^)]*)\)(?:\[(?P<symbols>[^\]]*)\])?\s*(?:->|:)\s*"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from mlir_async_pipe.machine.launch import Launch
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

@@ -12,14 +12,13 @@ memory are as copies, but land without bytes: the commit after them arrives when
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.warp_clock import WarpClock
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

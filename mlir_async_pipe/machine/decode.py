@@ -6,7 +6,7 @@ asked here. What stays is plain Python: no handle of the module lives longer tha
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +29,6 @@ from mlir_async_pipe.machine.llvm_types import bytes_by_value
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
 from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER

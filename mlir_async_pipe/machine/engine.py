@@ -7,7 +7,7 @@ order that some lane still has to run.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from mlir_async_pipe.machine.decode import Block, Function, Region
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.lane_values import NONE, merge
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue
 
 Array = np.ndarray

@@ -23,9 +23,9 @@ elements of A a lane and l = lane:
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+import numpy as np
 
 Array = np.ndarray
 

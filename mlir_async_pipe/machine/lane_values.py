@@ -7,13 +7,12 @@ of the unit's width otherwise; NumPy's broadcasting does the rest.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

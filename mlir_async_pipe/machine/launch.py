@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 

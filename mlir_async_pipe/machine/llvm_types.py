@@ -9,12 +9,12 @@ the data layout that NVPTX and AMDGPU share for these types.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 
 _SCALAR_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "index": 64}

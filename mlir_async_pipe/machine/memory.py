@@ -8,13 +8,13 @@ that are switched off are sent there. Memory is never reused, so a stale pointer
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

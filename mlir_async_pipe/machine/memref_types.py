@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 DYNAMIC = -(2**63)
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

@@ -32,10 +32,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _SENTENCES = {
     "read-in-flight": "'{op}' reads data that '{other}' is still writing",

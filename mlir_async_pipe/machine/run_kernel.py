@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ from mlir_async_pipe.machine.trace import Trace, WaitRecord
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_size import block_size, cluster_size
 
 Array = np.ndarray

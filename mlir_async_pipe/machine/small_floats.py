@@ -6,9 +6,9 @@ NaN (0x80), no infinities and an exponent bias larger by one.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+import numpy as np
 
 Array = np.ndarray
 

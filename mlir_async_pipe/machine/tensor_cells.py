@@ -13,14 +13,13 @@ before products (PTX ISA, tcgen05: pipelined instructions); all else needs the a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.warp_clock import WarpClock
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, SMALLEST_ALLOCATION
 
 Array = np.ndarray

@@ -13,12 +13,11 @@ This is a model to see schedules by, not a simulator of a chip: one thread stand
 from __future__ import annotations
 
 import importlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.machine.trace import Entry, Trace
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 __all__ = ["Bar", "CostModel", "Phase", "Timeline", "lay_out"]
 

@@ -8,13 +8,12 @@ largest count that is safe on the paths which that run took.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Event = Literal["op", "issue", "commit", "wait", "barrier", "loop", "iteration", "end"]
 

@@ -11,6 +11,7 @@ where there is none: `select(%more, next, old)` on the way back is `next`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -22,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
 )
 from mlir_async_pipe.raising.loop_shapes import Loop, refusal
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 
 # Predicates of arith.cmpi, and what they are with sides swapped or turned round.

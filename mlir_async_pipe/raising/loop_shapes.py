@@ -11,12 +11,12 @@ is left from its first block only; that one runs once more than the rest, so it 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, operations, terminator
 from mlir_async_pipe.flow.algorithms import natural_loops, post_dominators, predecessors
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import is_pure
 

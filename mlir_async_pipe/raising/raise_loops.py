@@ -11,6 +11,7 @@ without a raised loop stays as it was.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import passmanager
@@ -20,7 +21,6 @@ from mlir_async_pipe.raising.counted import count
 from mlir_async_pipe.raising.loop_shapes import BlockGraph, If, Loop, Way, read_loop
 from mlir_async_pipe.raising.write_loops import replace_loop
 from mlir_async_pipe.session.diagnostics import PipelineError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 

@@ -13,6 +13,7 @@ is needed after the loop is carried through it; all others are computed from `%k
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -31,7 +32,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.raising.counted import CountDown, Counted
 from mlir_async_pipe.raising.loop_shapes import If, Loop, Straight, Way
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 Values = dict[Value, Value]

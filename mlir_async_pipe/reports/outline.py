@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -36,7 +36,6 @@ from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.loops.statements import is_statement
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
 

@@ -12,9 +12,8 @@ They are drawn with the colours of the text around them, in light and dark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 CELL, ROW, LEFT, HEAD, LEGEND, LETTER = 46, 24, 84, 34, 20, 6.2
 STYLE = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.reports.markup import count, size
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Report
 
 

@@ -15,7 +15,7 @@ for one of the forms.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
@@ -45,7 +45,6 @@ from mlir_async_pipe.schedule.issue_order import (
 )
 from mlir_async_pipe.schedule.register_budget import stages_in_budget
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of

@@ -5,6 +5,7 @@ array on the loop  -->  stage, order and async on each statement
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from mlir_async_pipe.bindings import ir
@@ -14,7 +15,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ expand: refused, smem-limit    -->    remark through-registers; expand the sched
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,6 @@ from mlir_async_pipe.schedule.hand_inwards import hand_inwards
 from mlir_async_pipe.schedule.schedule_pass import limits_of
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 # What forbids several versions of a buffer, but not loads into registers.

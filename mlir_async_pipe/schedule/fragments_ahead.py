@@ -17,6 +17,7 @@ has to have so many registers, and some more for addresses.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -34,7 +35,6 @@ from mlir_async_pipe.loops.copy_statements import only_reads
 from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body, Statement, synchronisation_in
 from mlir_async_pipe.loops.trip_count import static_trip_count
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_pure
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

@@ -15,6 +15,7 @@ can issue it. A condition that is a constant is decided. Anything else under a c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -30,7 +31,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.loops.copy_statements import copied_load, fills_workgroup, reads_global
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import accesses
 
 

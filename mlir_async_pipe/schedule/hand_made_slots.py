@@ -15,7 +15,7 @@ unnecessary: without it the copy of the next iteration would overwrite what is s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -33,7 +33,6 @@ from mlir_async_pipe.expand.plan.free_slots import moves
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.schedule.one_slot import can_lose_slot, lose_slot
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of

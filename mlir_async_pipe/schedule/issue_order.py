@@ -16,6 +16,7 @@ to a back end that wants to load earlier.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
@@ -29,7 +30,6 @@ from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body, Statement, read_body
 from mlir_async_pipe.schedule.fragments_ahead import FragmentsAhead, fragments_ahead
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of

@@ -15,6 +15,7 @@ can show a slot; what cannot show one stays outside.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +39,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.expand.plan.movable_views import can_move
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes

@@ -13,6 +13,7 @@ ops use. Where anything else uses it, or the byte is not known, the form stays, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -39,7 +40,6 @@ from mlir_async_pipe.loops.transactions import (
     operand_number,
     use_of,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import integer_constant
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.linear import Arithmetic

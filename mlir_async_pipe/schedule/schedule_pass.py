@@ -13,7 +13,7 @@ The arrays count statements, which clean-ups may change; attributes on the ops s
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.memo import unchanged
@@ -46,7 +46,6 @@ from mlir_async_pipe.schedule.own_buffers import own_buffers
 from mlir_async_pipe.schedule.raised_mbarriers import raise_mbarriers
 from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

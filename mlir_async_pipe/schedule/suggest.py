@@ -10,6 +10,7 @@ not a pass for every compilation.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation
@@ -19,7 +20,6 @@ from mlir_async_pipe.loops.write_annotations import annotate
 from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 

@@ -12,12 +12,10 @@ diagnostic outlives the IR that it talks about.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Severity = Literal["error", "warning", "remark", "note"]
 

@@ -15,12 +15,12 @@ import dataclasses
 import importlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 Run = Callable[[Any, Any, Session], None]

@@ -12,7 +12,7 @@ import importlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.session.diagnostics import (
@@ -21,7 +21,6 @@ from mlir_async_pipe.session.diagnostics import (
     Severity,
     UsageError,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlir_async_pipe.chips import Target

@@ -10,13 +10,13 @@ result and each array; `--run-output` writes them as .npy.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.options import Options
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from mlir_async_pipe.tool.options import (
     DEFAULT_SPLIT_MARKER,
     DIAGNOSTIC_FORMATS,

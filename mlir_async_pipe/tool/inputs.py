@@ -7,9 +7,9 @@ in diagnostics are places in the file.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 from mlir_async_pipe.session.diagnostics import Place, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # First bytes of MLIR bytecode ("ML" 0xEF "R").
 BYTECODE_MAGIC = b"ML\xefR"

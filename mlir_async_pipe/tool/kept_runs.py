@@ -8,11 +8,11 @@ unless a report is asked for, whose records belong to passes.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import cache
 from mlir_async_pipe.session.diagnostics import Diagnostic
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.options import Options

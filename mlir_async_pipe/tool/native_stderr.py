@@ -11,8 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
 
 EMIT_KINDS = ("mlir", "llvm", "ptx", "cubin", "isa", "hsaco")
 DIAGNOSTIC_FORMATS = ("text", "json", "sarif", "github")

@@ -14,13 +14,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.async_pipe_pass import WRITING, PipelineOptions, members, write_pipelines
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.tool.known_names import did_you_mean
 from mlir_async_pipe.tool.native_stderr import captured_stderr
 from mlir_async_pipe.tool.options import PassFlag

@@ -8,9 +8,9 @@ quotes hide anything, as MLIR reads them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.session.diagnostics import Place, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # The file name of places inside pipeline text.
 PIPELINE = "--pass-pipeline"

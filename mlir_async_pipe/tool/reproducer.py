@@ -19,9 +19,9 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.session.diagnostics import InputError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.tool import output
 from mlir_async_pipe.tool.inputs import Source
 

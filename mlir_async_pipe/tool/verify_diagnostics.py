@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.session.diagnostics import Diagnostic, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.render import message_of
 

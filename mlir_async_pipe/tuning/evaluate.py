@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,6 @@ from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.machine import run
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.tuning.outcome import Outcome
 from mlir_async_pipe.vocabulary.launch_size import block_size
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
 from mlir_async_pipe.session.extras import library
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.tuning import evaluate as worker
 from mlir_async_pipe.tuning.evaluate import Task
 from mlir_async_pipe.tuning.outcome import Outcome

@@ -8,6 +8,7 @@ Ops with regions that have no row may run their regions any number of times, in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -18,7 +19,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.loop_bounds import affine_for_trips, scf_for_trips
 
 Flow = Literal["for", "branch", "while", "once", "parallel", "isolated", "unknown"]

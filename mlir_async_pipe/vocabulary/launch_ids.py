@@ -9,6 +9,7 @@ A `gpu.launch` gives as block arguments what ops give in an outlined kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -20,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_used,
     walk,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Kind = Literal[
     "thread",

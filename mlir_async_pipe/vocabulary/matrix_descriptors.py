@@ -17,9 +17,8 @@ without a swizzle. Chunk c, line i of the eight that follow each other, and grou
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 LINES = 8
 CHUNK_BYTES = 16

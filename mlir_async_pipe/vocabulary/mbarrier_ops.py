@@ -19,12 +19,12 @@ cannot see through, and refuse. Copies that complete on an mbarrier have a row a
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of

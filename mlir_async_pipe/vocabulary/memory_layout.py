@@ -13,11 +13,11 @@ places in it, or executes it asks here.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.type_classes import as_kind, type_text
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 class UnknownLayoutError(ValueError):

@@ -18,12 +18,11 @@ before scopes wait like that, and what follows the loop is meant to come after i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, is_used
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import WHILE_OPS
 
 Scope = Literal["thread", "warp", "block", "cluster", "device", "system"]

@@ -8,9 +8,8 @@ is the first fact that every analysis needs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Scope = Literal["thread", "function"]
 

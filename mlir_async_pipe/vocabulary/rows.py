@@ -8,9 +8,9 @@ which barrier it is. The rows themselves stand in `async_ops` and `memory_ops`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, unordered
 from mlir_async_pipe.vocabulary.queues import Queue
 

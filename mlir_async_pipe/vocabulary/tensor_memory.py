@@ -24,10 +24,10 @@ of a commit (`mbarrier_ops`, use "commit") says that all of the thread's are ove
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 TensorUse = Literal[
     "alloc",

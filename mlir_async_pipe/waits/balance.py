@@ -10,11 +10,11 @@ count is unknown: the sum is then `UNBOUNDED`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Domain, Solver
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.waits.algebra.count_rows import FOREVER
 
 UNBOUNDED = -(1 << 58)

@@ -10,14 +10,13 @@ the same way slots acquired minus slots released must never exceed the `depth` o
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name

@@ -8,6 +8,7 @@ The handles inside die with the next pass; use the result at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -18,7 +19,6 @@ from mlir_async_pipe.flow.conditions import Conditions
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
 from mlir_async_pipe.waits.algebra.solve import Solution

@@ -9,12 +9,11 @@ all paths to the wait. One more would leave that group in flight on some path.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis

@@ -6,7 +6,7 @@ how much the reason explains.
 
 from __future__ import annotations
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

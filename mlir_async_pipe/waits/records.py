@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ since h and j are bounded by what is ever held at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Domain
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # More groups than any wait of an abstract queue leaves in flight.
 MOST_HELD = 64

@@ -13,7 +13,7 @@ Two generic accesses are not compared here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
@@ -35,7 +35,6 @@ from mlir_async_pipe.checker.phases.touches import (
     same_thread,
     unwaited,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
 
@@ -59,7 +58,7 @@ class AsyncMemory:
     stored: frozenset[Touch] = frozenset()
     written: frozenset[Written] = frozenset()
     some_met: bool = False
-    blocks: Blocks = Blocks()
+    blocks: Blocks = field(default_factory=Blocks)
     tensor: TensorState = field(default_factory=lambda: TensorState(0))
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ mapa %ring, 0              root 5 + 1 * 2^24
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.memo import remembered
@@ -15,7 +16,6 @@ from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA

@@ -10,7 +10,7 @@ Each block begins as a role of its own, with its threads; threads do not leave t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
@@ -24,7 +24,6 @@ from mlir_async_pipe.checker.phases.role_touches import check_waited
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch, unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _MEETING: Key = (MEETING, 0)
 

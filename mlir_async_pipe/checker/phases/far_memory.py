@@ -13,6 +13,7 @@ Kernels without such a pair are not followed again for it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -29,7 +30,6 @@ from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.flow.algorithms import components
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.map_memory import described_memref, described_root, is_given_map
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import lcm
 
@@ -35,7 +35,6 @@ from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, 
 from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 # So often a kernel is followed past the faults that were told.

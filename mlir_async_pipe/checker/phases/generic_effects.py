@@ -8,6 +8,7 @@ vector.store %v, %x[%t]          %x is global: looked at if a tensor copy may to
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,6 @@ from mlir_async_pipe.checker.phases.thread_numbers import threads_of
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_layout import (

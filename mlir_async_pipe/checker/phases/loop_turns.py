@@ -10,7 +10,7 @@ a constant number of very many iterations what is left is the unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
 
@@ -25,7 +25,6 @@ from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread
 from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
 from mlir_async_pipe.checker.step_graph import Flow, Loop
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96

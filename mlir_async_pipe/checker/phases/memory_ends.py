@@ -9,7 +9,7 @@ Of memory whose size the launch decides nothing is said, nor of bytes that an ac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
@@ -19,7 +19,6 @@ from mlir_async_pipe.checker.phases.cluster_blocks import named_root
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers

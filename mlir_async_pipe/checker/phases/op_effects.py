@@ -9,7 +9,7 @@ product touches do nothing here. What is not followed says so: then nothing is c
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,6 @@ from mlir_async_pipe.checker.phases.thread_barriers import meeting, operands_of
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import (
     Row,
     given_count,

@@ -9,7 +9,7 @@ is made of any more; `past` keeps what led here, for numbers to be found with wh
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import loop_bodies
@@ -19,7 +19,6 @@ from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
 from mlir_async_pipe.checker.phases.unknown_products import atoms_within
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

@@ -11,7 +11,7 @@ Else, and where threads may have to wait on a side, each is a role (`role_strand
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
@@ -22,7 +22,6 @@ from mlir_async_pipe.checker.phases.role_strands import end_role, part_roles
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, chosen
 from mlir_async_pipe.checker.step_graph import Edge, Flow
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of
@@ -67,7 +66,7 @@ class PathNumbers:
     size: tuple[int, int, int]
     chosen: Mapping[Atom, int] = field(default_factory=dict)
     unknowns: dict[int, Atom] = field(default_factory=dict)
-    blocks: Blocks = Blocks()
+    blocks: Blocks = field(default_factory=Blocks)
     _given: dict[tuple[int, int], Value] = field(default_factory=dict)
     groups: dict[Any, int] = field(default_factory=dict)
 

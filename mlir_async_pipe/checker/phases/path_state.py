@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -19,7 +19,6 @@ from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, among
 from mlir_async_pipe.checker.phases.unknown_products import mentions
 from mlir_async_pipe.checker.step_graph import Edge, Run
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Places where paths meet that a state may pass, for each of its roles.
 UNASKED = 16

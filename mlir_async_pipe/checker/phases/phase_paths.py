@@ -13,7 +13,7 @@ clocks of warps (`followed_kernel`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, needed_values
@@ -64,7 +64,6 @@ from mlir_async_pipe.checker.step_graph import (
     Stop,
     Switch,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000

@@ -12,7 +12,7 @@ cut only at the numbers that conditions name.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
 
@@ -40,7 +40,6 @@ from mlir_async_pipe.checker.phases.unknown_products import (
     factors,
     without_factor,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Direction = frozenset[tuple[Atom, int]]
 # Slots times two, usually; of larger ones nothing is told.

@@ -17,7 +17,7 @@ What is loaded from tensor memory is there after the wait for all loads.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
@@ -25,7 +25,6 @@ from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Row, given_count, operand_groups, row_of
 from mlir_async_pipe.vocabulary.products import (
     INSERTED,

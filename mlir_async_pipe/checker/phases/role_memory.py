@@ -10,7 +10,7 @@ As in `async_memory`, with clocks of warps in the place of barriers of the block
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
@@ -26,7 +26,6 @@ from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch, refuse
 from mlir_async_pipe.checker.phases.warp_clocks import Event, WarpClasses, WarpClocks
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
 

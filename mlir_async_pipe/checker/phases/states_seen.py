@@ -10,12 +10,11 @@ A merged state waits until no other one goes on, so that most of its shape are i
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker.phases.path_state import PathState
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

@@ -13,7 +13,7 @@ The tensor core of a thread has two columns among the clocks, which count its co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
@@ -27,7 +27,6 @@ from mlir_async_pipe.checker.phases.tensor_state import (
     check_taken,
 )
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _UNTOLD = "'fence <after>' is missing before this, after the wait that says so"
 

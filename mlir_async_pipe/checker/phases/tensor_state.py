@@ -15,12 +15,11 @@ those of earlier commits are too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS
 
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

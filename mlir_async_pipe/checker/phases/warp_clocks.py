@@ -17,11 +17,9 @@ had happened, but not what its thread saw: so each class has two clocks. They di
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 WARP = 32
 LANES = (1 << WARP) - 1

@@ -4,13 +4,14 @@ and every dependence through memory with its distance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.memory_dependences import Assertions, Dependence, memory_dependences
 from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.privatisation import Privatisation, private_buffers
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
 
 

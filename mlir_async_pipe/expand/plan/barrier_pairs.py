@@ -10,6 +10,7 @@ its own has no such pair, whatever barriers the input has.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
@@ -23,7 +24,6 @@ from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.expand.plan.version_rules import Use, turns
 from mlir_async_pipe.loops.statements import barriers_of
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 

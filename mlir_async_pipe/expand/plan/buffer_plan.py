@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -12,7 +13,6 @@ from mlir_async_pipe.expand.plan.movable_views import can_move
 from mlir_async_pipe.expand.plan.slot_contents import Pairs, remaining_writes
 from mlir_async_pipe.expand.plan.version_rules import Contents
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer

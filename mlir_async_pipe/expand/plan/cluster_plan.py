@@ -10,7 +10,7 @@ Masks and predicates must be decided by a block's place in its cluster, so that 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -30,7 +30,6 @@ from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, bytes_of, named, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.numbers import evaluate
 from mlir_async_pipe.values.thread_conditions import conjunction

@@ -17,6 +17,7 @@ apart: not global memory, or an argument with `llvm.noalias`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, walk
@@ -24,7 +25,6 @@ from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.loops.transactions import Transaction, use_of
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, flag_order, row_of
 from mlir_async_pipe.vocabulary.queues import BULK_STORE

@@ -12,9 +12,10 @@ and none on AMD, where a mark is none; further peeled steps would cost a kernel'
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.expand.plan.form_groups import Group
 from mlir_async_pipe.expand.plan.sync_state import Step, Synchronisation, Wait
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ input are grouped with their async neighbours of the same stage (RFC 0077).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, walk
 from mlir_async_pipe.dependence.memory_dependences import Dependence
 from mlir_async_pipe.expand.plan.statement_places import is_physical, physical_copy
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

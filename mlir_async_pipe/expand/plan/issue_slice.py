@@ -12,6 +12,8 @@ nothing but pure ops besides the copies.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -25,7 +27,6 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, handle_of, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.memory_names import VIEW_OPS

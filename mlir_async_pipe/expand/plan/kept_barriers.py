@@ -11,11 +11,12 @@ time than the two sides is refused (`opaque-barrier`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.expand.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 
 

@@ -7,7 +7,7 @@ groups, wait needs, versions, barrier pairs.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlir_async_pipe.bindings.memo import unchanged
@@ -38,7 +38,6 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import barriers_of, read_body
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # No chip has memory for the versions of more: 1024 of 256 bytes are 256 KiB.
 MOST_STAGES = 1024

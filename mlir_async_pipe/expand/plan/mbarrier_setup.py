@@ -10,6 +10,8 @@ scf.for %tile = … {                                        carries slot and ph
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
@@ -28,7 +30,6 @@ from mlir_async_pipe.loops.transactions import (
     use_of,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import is_barrier
 from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES, number_of_mbarriers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -14,7 +15,6 @@ from mlir_async_pipe.expand.plan.needs import Need
 from mlir_async_pipe.expand.plan.plan_summary import Summary, summary_of
 from mlir_async_pipe.expand.plan.sync_state import Synchronisation
 from mlir_async_pipe.expand.plan.units import Units
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import Space
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.empty_groups import Filling, filling
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlir_async_pipe.expand.plan.pipeline_plan import Plan

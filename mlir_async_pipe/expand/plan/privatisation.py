@@ -7,6 +7,7 @@ the loop sees nothing of the loop's, or the last iteration's version, which then
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,6 @@ from mlir_async_pipe.dependence.outside_reads import (
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.shared_windows import overlapping_windows

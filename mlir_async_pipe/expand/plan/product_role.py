@@ -11,6 +11,8 @@ they have columns of their own: then two versions, where tensor memory has room 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -33,7 +35,6 @@ from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, operand_groups
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, tensor_use, waits_for

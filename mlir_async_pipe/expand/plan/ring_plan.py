@@ -7,6 +7,8 @@ mbarriers decide too, `ring_sharing` says. Nothing after that can fail.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
@@ -34,7 +36,6 @@ from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import Transaction, transactions_of
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

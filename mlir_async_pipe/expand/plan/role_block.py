@@ -10,6 +10,8 @@ gpu.block_dim x                              128
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -21,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.plan.role_refusal import refuse
 from mlir_async_pipe.expand.plan.role_registers import Registers, registers_of_roles
 from mlir_async_pipe.loops.products_in_flight import Products
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import ROWS, is_barrier
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import OF_THE_BLOCK, LaunchId, launch_id

@@ -14,7 +14,7 @@ before the roles part both have. What a loop hands on to a later one is carried 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -30,7 +30,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.expand.plan.issue_slice import IssueSlice
 from mlir_async_pipe.expand.plan.role_refusal import refuse
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.expand.plan.product_role import ProductRole
 from mlir_async_pipe.expand.plan.role_block import RoleBlock
 from mlir_async_pipe.expand.plan.role_nest import Nest
 from mlir_async_pipe.expand.plan.role_turns import Turns
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

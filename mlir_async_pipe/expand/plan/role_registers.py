@@ -10,7 +10,7 @@ need E i + P d <= (E + P) r, all multiples of 8, and (E + P) r <= 64 K (PTX ISA,
 
 from __future__ import annotations
 
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass
 
 WARPGROUP, REGISTERS, UNIT = 128, 1 << 16, 8
 # What a producer keeps, and what a thread may have at most, of 255 that instructions can name.

@@ -13,6 +13,8 @@ thread id is the number in the group.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -35,7 +37,6 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, operand_number, use_of
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure

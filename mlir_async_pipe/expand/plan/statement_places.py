@@ -5,12 +5,12 @@ Read off the op form, or made up by a scheduler that tries schedules without edi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 
 SCOPE = "async_pipe.scope"

@@ -10,7 +10,7 @@ elements as all others: no condition and no subscript of its writes changes in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -31,7 +31,6 @@ from mlir_async_pipe.expand.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.expand.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.expand.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import ROWS, Access, accesses, flag_order, operand_groups, row_of

@@ -11,6 +11,7 @@ addresses of all that touches them, which must be made of the one number that `a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -24,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.loops.trip_count import static_trip_count
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.tensor_columns import Columns, columns_after
 from mlir_async_pipe.vocabulary import accesses, operand_groups

@@ -7,11 +7,10 @@ same state shifted by -1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from mlir_async_pipe.expand.plan.form_groups import Group
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Moment = tuple[float, float]
 """(step relative to now, place in kernel order); compares like time."""

@@ -18,7 +18,7 @@ same queue had not begun), those turns are played one by one instead.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir_async_pipe.expand.plan.barrier_pairs import BarrierPair
@@ -40,7 +40,6 @@ from mlir_async_pipe.expand.plan.sync_state import (
     Wait,
 )
 from mlir_async_pipe.expand.plan.units import Unit
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 def synchronised(plan: Plan) -> Plan:

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -23,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import flag_order, row_of
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 

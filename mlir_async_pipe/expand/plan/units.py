@@ -9,13 +9,14 @@ once, with its earliest user.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.expand.plan.pure_places import PurePlaces, rematerialisable
 from mlir_async_pipe.expand.plan.scope_members import form_scopes
 from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,10 +29,9 @@ after them in stage 3: no value lives while another one is made, V = 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 UNBOUNDED = None
 

@@ -5,6 +5,8 @@ prologue, kernel, epilogue     -->     one statement each, or one scf.execute_re
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -19,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.write.kernel_units import GROUPED
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import is_derived_again, is_statement
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

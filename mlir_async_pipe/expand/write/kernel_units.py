@@ -13,6 +13,7 @@ emitter writes new ones; barriers that are kept belong to the unit after them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +37,6 @@ from mlir_async_pipe.expand.write.slot_accesses import move_accesses
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS

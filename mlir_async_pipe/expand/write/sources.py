@@ -7,6 +7,7 @@ and iter_args that never meet a value of the body are recurrences, with register
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, is_used
@@ -14,7 +15,6 @@ from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Wait
 from mlir_async_pipe.expand.write.kernel_units import KernelUnit, KernelUnits
 from mlir_async_pipe.expand.write.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

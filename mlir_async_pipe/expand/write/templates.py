@@ -12,10 +12,10 @@ for an operand costs as much as the clone itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 class Use(NamedTuple):

@@ -13,7 +13,7 @@ accesses gets slots of 48 bytes, by padding its outermost dimension.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -47,7 +47,6 @@ from mlir_async_pipe.expand.plan.buffer_plan import (
 )
 from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
 from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import end_of_windows

@@ -11,10 +11,10 @@ numbers are proven to fit: `values.linear` does that.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.domains import typed
 from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
 from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear

@@ -17,6 +17,7 @@ No range is asked for: addresses are numbers modulo 2^64, before and after.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -35,7 +36,6 @@ from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, Addre
 from mlir_async_pipe.lowering.loop_addresses.narrow_counters import narrow_counters
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.pointers import is_pointer

@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

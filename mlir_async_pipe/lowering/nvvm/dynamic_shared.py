@@ -11,6 +11,7 @@ it, since a called function cannot know which kernel it runs for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -49,7 +50,6 @@ from mlir_async_pipe.lowering.nvvm.tensor_alignment import (
     tensor_alignments,
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_memory
 

@@ -23,7 +23,7 @@ Another thread than 0 may be picked. That is the same where
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -37,7 +37,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.loops.mbarrier_operands import only_computes, use_of
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.values.uniformity import Uniformity, conditions

@@ -11,9 +11,7 @@ of their own. Linear in the text, once for each level of loops.
 from __future__ import annotations
 
 import re
-from dataclasses import field
-
-from mlir_async_pipe.session.light_dataclass import dataclass
+from dataclasses import dataclass, field
 
 _WIDTHS = {"pred": 0, "b64": 2, "u64": 2, "s64": 2, "f64": 2, "b128": 4}
 _DECLARED = re.compile(r"\.reg \.(\w+)\s+%(\w+?)<(\d+)>")

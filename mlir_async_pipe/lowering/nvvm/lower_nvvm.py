@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -21,7 +21,6 @@ from mlir_async_pipe.lowering.nvvm.needs_ptxas import needs_ptxas
 from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
 from mlir_async_pipe.lowering.nvvm.ptxas import AnsweredLater, Assembled, Question, assemble
 from mlir_async_pipe.lowering.nvvm.ptxas_faults import fault_in, version
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 # At least one block a multiprocessor: ptxas may then use all 255 registers of a thread.
@@ -40,7 +39,7 @@ class NvidiaKernel:
     name: str
     dynamic_shared_bytes: int = 0
     ptx: PtxKernel | None = None
-    resources: AnsweredLater = AnsweredLater()
+    resources: AnsweredLater = AnsweredLater()  # noqa: RUF009, a descriptor
     machine: MachineKernel | None = None
 
 

@@ -8,9 +8,9 @@ The text is LLVM's: one `.entry` or `.func` after the other, an instruction a li
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

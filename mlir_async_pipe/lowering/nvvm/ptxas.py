@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from mlir_async_pipe import cache
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _OPTIONS = ("-v",)
 

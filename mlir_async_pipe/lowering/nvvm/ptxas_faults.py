@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass
 from functools import cache
-
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 _WIDE_SUM = re.compile(r"add\.s64\s+%\w+, %\w+, (-?\d{10,});")
 

@@ -14,6 +14,7 @@ A `memref.alloc` in workgroup space would silently become a call of malloc. A ke
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -35,7 +36,6 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.flow.algorithms import walked
 from mlir_async_pipe.lowering.nvvm.fixed_shared import fixed_layout
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_layout, span_bytes

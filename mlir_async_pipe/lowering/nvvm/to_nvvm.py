@@ -16,7 +16,7 @@ after the conversions.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe import bindings
@@ -69,7 +69,6 @@ from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settl
 from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of

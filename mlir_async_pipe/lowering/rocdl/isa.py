@@ -12,10 +12,9 @@ count only the async ones.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.flow.algorithms import natural_loops
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 MARKER = "async_pipe.wait"
 

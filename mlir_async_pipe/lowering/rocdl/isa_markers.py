@@ -11,6 +11,7 @@ means "do not wait". Fewer left in flight than that is stricter than the count.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -30,7 +31,6 @@ from mlir_async_pipe.lowering.rocdl.isa import (
     is_barrier,
 )
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, TENSORCNT
 

@@ -16,6 +16,7 @@ register: two additions and a move for each, where one addition that writes M0 i
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -41,7 +42,6 @@ from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
     write_sum,
 )
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Access, accesses
 
 AMD = Copies("s", scalar=True, immediate=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from dataclasses import dataclass
 
 from mlir_async_pipe.bindings import back_end_process, ir
 from mlir_async_pipe.bindings.back_end_child import Request
@@ -22,7 +23,6 @@ from mlir_async_pipe.lowering.rocdl.rocm_tools import device_libraries, toolkit
 from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
 from mlir_async_pipe.lowering.scopes.constant_masks import masks_to_constants
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
 # for that alone: convert-vector-to-llvm does not know gpu's memory spaces.

@@ -16,6 +16,7 @@ Elements that `srcElements` leaves out are zeros on NVIDIA; the LDS DMA has no s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +30,6 @@ from mlir_async_pipe.lowering.rocdl.zero_fill import (
     fill,
     zeros_or,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 

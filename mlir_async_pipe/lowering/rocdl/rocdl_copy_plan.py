@@ -9,6 +9,7 @@ What a chip can do is data in `chips`; where the lanes of a wave write is proven
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -27,7 +28,6 @@ from mlir_async_pipe.lowering.rocdl.wave_layout import (
     prove,
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes

@@ -13,6 +13,7 @@ Tokens have no counterpart; values of their type become i32 zeros that nothing r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -28,7 +29,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC

@@ -13,7 +13,7 @@ and its limits, are data in `chips`. The kernels themselves stay in gpu, scf and
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
@@ -60,7 +60,6 @@ from mlir_async_pipe.lowering.scopes.known_types import check_types
 from mlir_async_pipe.lowering.scopes.symbol_names import check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Launches, block_size, launched_sizes

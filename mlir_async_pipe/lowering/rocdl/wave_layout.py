@@ -14,6 +14,7 @@ block, and the static inner loops around the copy where their counters do not co
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.numbers import evaluate

@@ -9,7 +9,7 @@ retire the copies before it, as a FIFO does, and one group more makes other wait
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -28,7 +28,6 @@ from mlir_async_pipe.lowering.scopes.scope_copies import (
     Refuse,
     classify,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 COMMIT = "async_pipe.commit_queue"
 WAITS = ("async_pipe.wait_queue", "async_pipe.consumer_wait")

@@ -10,12 +10,12 @@ that is what they state, else what LLVM takes for granted, the alignment of thei
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.pointers import is_pointer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Register classes of inline PTX, by their bits.
 REGISTERS = {16: "h", 32: "r", 64: "l"}

@@ -11,6 +11,7 @@ unrolling a loop, so a mask that is no constant yet is hidden from it; it then t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -22,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.lowering.scopes.llvm_builder import REGISTERS, LlvmBuilder
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.memory_layout import layout_of
 
 MASKED_LOAD = "llvm.intr.masked.load"

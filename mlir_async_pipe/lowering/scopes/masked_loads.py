@@ -13,6 +13,7 @@ subscripts of 0 or more, as MLIR's own lowering of transfers takes it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import copysign
 from typing import Any
 
@@ -27,7 +28,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
 )
 from mlir_async_pipe.lowering.scopes.transfers import in_bounds, moves_row
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import accesses, is_pure, operand_groups, order_of, row_of
 from mlir_async_pipe.vocabulary.extents import shape_of
 

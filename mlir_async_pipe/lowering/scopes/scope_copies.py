@@ -16,6 +16,7 @@ within the time that the scope allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
@@ -28,7 +29,6 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
 )
 from mlir_async_pipe.lowering.scopes.scope_overlap import find_overlap
 from mlir_async_pipe.lowering.scopes.transfers import is_plain
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of

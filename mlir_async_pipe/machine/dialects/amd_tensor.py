@@ -6,6 +6,7 @@ outside `globalSize` is zeros. Sizes and strides name the slowest dimension firs
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Array = np.ndarray
 

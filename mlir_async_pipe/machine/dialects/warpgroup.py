@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from mlir_async_pipe.machine.kinds import Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.vendor_memory import shares_of_sums
 

@@ -16,10 +16,10 @@ has positive weight under it, and that cycle gives the next larger one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from mlir_async_pipe.schedule.modulo.problem import Problem
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 TOLERANCE = 1e-6
 

@@ -15,7 +15,7 @@ the bytes of versions. Loops that `problem` describes are searched exactly up to
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation
@@ -40,7 +40,6 @@ from mlir_async_pipe.schedule.modulo.search import Found, Search
 from mlir_async_pipe.schedule.modulo.trial import Trials, statement_orders
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 
 __all__ = ["LatencyOptions", "LatencySchedule", "check_latencies", "schedule_by_latency"]

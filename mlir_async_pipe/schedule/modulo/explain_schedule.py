@@ -7,6 +7,7 @@ gemm.mlir:41:17: note: statement 0 'nvgpu.device_async_copy' in stage 0, order 0
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.schedule.modulo.bounds import (
@@ -19,7 +20,6 @@ from mlir_async_pipe.schedule.modulo.read import Reading
 from mlir_async_pipe.schedule.modulo.search import Found
 from mlir_async_pipe.schedule.modulo.speed import moments
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ least lags give the fewest stages and versions that any order with this beginnin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.flow.algorithms import reached
@@ -20,7 +20,6 @@ from mlir_async_pipe.schedule.modulo.problem import (
     Problem,
 )
 from mlir_async_pipe.schedule.modulo.stages import earliest_stages, whole_steps
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass

@@ -10,9 +10,9 @@ an asynchronous one holds its queue, and arrives later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

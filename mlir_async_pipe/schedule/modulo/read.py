@@ -9,6 +9,7 @@ also over iterations, and through memory; what is privatised has none between it
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -34,7 +35,6 @@ from mlir_async_pipe.schedule.modulo.problem import (
     Problem,
 )
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ Enumeration", IJPP 1998). Neighbours that do not interact are kept in textual or
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from mlir_async_pipe.schedule.modulo.bounds import TOLERANCE, all_bounds, largest_ratio
@@ -21,7 +21,6 @@ from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule
 from mlir_async_pipe.schedule.modulo.speed import is_legal, moments
 from mlir_async_pipe.schedule.modulo.stages import Stager
 from mlir_async_pipe.schedule.modulo.trial import Outcome
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 EXACT_NODES = 12
 # Beginnings of orders, sets of lags, and schedules that one search looks at before it gives up

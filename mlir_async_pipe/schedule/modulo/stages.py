@@ -9,13 +9,13 @@ critical cycle needs one step more, and each of them is tried.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil
 
 from mlir_async_pipe.schedule.modulo.bounds import TOLERANCE, positive_cycle
 from mlir_async_pipe.schedule.modulo.problem import Problem, Schedule, bytes_of, needed_by
 from mlir_async_pipe.schedule.modulo.speed import lag, last_of_group, moments
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 # Tries to raise lags of one order; each is one longest-path computation.
 LARGEST_TRIES = 400

@@ -6,12 +6,13 @@ other as they did some steps before: the system is max-plus linear, so from then
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.expand.plan.make_plan import Plan
 from mlir_async_pipe.expand.plan.sync_state import Before
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 LARGEST_STEPS = 600
 

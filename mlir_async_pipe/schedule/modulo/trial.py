@@ -6,7 +6,7 @@ the interval is that of the timeline.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.expand.plan.legality import check_memory, check_values
@@ -19,7 +19,6 @@ from mlir_async_pipe.schedule.modulo.read import Reading
 from mlir_async_pipe.schedule.modulo.steady import steady_state
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 Key = tuple[float, int, int, int, int]
 

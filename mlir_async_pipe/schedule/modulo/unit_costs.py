@@ -7,6 +7,7 @@ and of a branch the dearer side counts. Cycles that stand on an op come before t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from mlir_async_pipe.bindings import ir
@@ -22,7 +23,6 @@ from mlir_async_pipe.expand.plan.statement_places import SCOPE, physical_copy
 from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes

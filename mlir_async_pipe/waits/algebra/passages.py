@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.waits.algebra import carried
 from mlir_async_pipe.waits.algebra.count_rows import (
     FOREVER,

@@ -10,10 +10,10 @@ loops around it. Both look at each block once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlir_async_pipe.flow.conditions import Assumption, Conditions
 from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.waits.algebra import block_search, carried, loop_passages
 from mlir_async_pipe.waits.algebra.count_rows import (
     CROSSING,

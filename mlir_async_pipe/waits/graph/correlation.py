@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from dataclasses import dataclass
 
 from mlir_async_pipe.flow.conditions import Conditions, Literal
 from mlir_async_pipe.flow.items import END, Frame, Item, Node
 from mlir_async_pipe.flow.origins import origins
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
 from mlir_async_pipe.waits.graph.events import Events
 from mlir_async_pipe.waits.graph.token_values import TokenValues

@@ -6,13 +6,12 @@ token that some wait sees, or contain such items.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from mlir_async_pipe.flow.algorithms import components, post_order
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.graph.token_values import Def, TokenValues
 

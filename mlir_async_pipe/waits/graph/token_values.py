@@ -13,6 +13,7 @@ however many values pass it, and no handle is hashed twice (docs/speed.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -20,7 +21,6 @@ from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.frames import passed
 from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.flow.ways import OUT, sources
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, EXIT_OPS, SELECT_OPS
 

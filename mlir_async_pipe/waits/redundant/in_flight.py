@@ -12,12 +12,12 @@ A wait that is met with no more than N groups in flight does nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import is_kernel
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Domain
-from mlir_async_pipe.session.light_dataclass import dataclass
 
 INFINITE = 1 << 60
 ROUNDS = 80

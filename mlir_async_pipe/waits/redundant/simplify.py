@@ -14,6 +14,7 @@ where a wait would then be stricter on some path (`droppable`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,6 @@ from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand

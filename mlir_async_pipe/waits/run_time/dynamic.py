@@ -15,7 +15,7 @@ keeps its static count (remark `dynamic-unsupported`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import (
     Block,
@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Solver
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS

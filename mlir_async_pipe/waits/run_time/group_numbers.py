@@ -8,6 +8,7 @@ Counters and numbers are index values in SSA form (`carry`), so they live in reg
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -22,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     source_op,
 )
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS

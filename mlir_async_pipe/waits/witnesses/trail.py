@@ -6,10 +6,10 @@ start of a frame, and `since` cuts off the rest for the next wait that comes the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.session.light_dataclass import dataclass
 from mlir_async_pipe.waits.reasons import REASONS
 from mlir_async_pipe.waits.records import WitnessStep
 
