@@ -1,5 +1,5 @@
-"""From a schedule to prologue, kernel and epilogue.
+"""From a plan to prologue, kernel and epilogue.
 
-`expand_pass` is the pass `async-pipe-expand`. `plan/` decides everything and edits nothing;
-`write/` writes what was planned and cannot fail. Imports dependence, loops and waits.
+`expand_pass` is the pass `async-pipe-expand`: it has `plan` decide everything, and `write/` write
+what was planned, which cannot fail. Imports plan, dependence, loops and waits.
 """

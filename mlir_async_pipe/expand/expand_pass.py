@@ -28,18 +28,6 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.asked_clusters import give_clusters
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
-from mlir_async_pipe.expand.plan.carried_registers import remark_excess
-from mlir_async_pipe.expand.plan.cluster_together import join_blocks
-from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan, share_barriers
-from mlir_async_pipe.expand.plan.nested import check_nested
-from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan, plan_ring
-from mlir_async_pipe.expand.plan.ring_sharing import Ring, share_rings
-from mlir_async_pipe.expand.plan.role_block import RoleBlock
-from mlir_async_pipe.expand.plan.role_occupancy import share_registers
-from mlir_async_pipe.expand.plan.role_plan import part_kernels
-from mlir_async_pipe.expand.plan.role_refusal import refuse
-from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_cluster_ring import write_cluster_ring
@@ -51,6 +39,18 @@ from mlir_async_pipe.expand.write.write_store_tiles import mark_stores
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.transactions import has_transactions
+from mlir_async_pipe.plan.carried_registers import remark_excess
+from mlir_async_pipe.plan.cluster_together import join_blocks
+from mlir_async_pipe.plan.make_plan import Limits, make_plan, share_barriers
+from mlir_async_pipe.plan.nested import check_nested
+from mlir_async_pipe.plan.pipeline_plan import Plan
+from mlir_async_pipe.plan.ring_plan import RingPlan, plan_ring
+from mlir_async_pipe.plan.ring_sharing import Ring, share_rings
+from mlir_async_pipe.plan.role_block import RoleBlock
+from mlir_async_pipe.plan.role_occupancy import share_registers
+from mlir_async_pipe.plan.role_plan import part_kernels
+from mlir_async_pipe.plan.role_refusal import refuse
+from mlir_async_pipe.plan.scheduled_loops import innermost, scheduled_loops
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.make_plan import Limits, make_plan
-from mlir_async_pipe.expand.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.expand.plan.tile_nest import Nest, find_nest
 from mlir_async_pipe.expand.write.write_tiles import overlap
+from mlir_async_pipe.plan.make_plan import Limits, make_plan
+from mlir_async_pipe.plan.scheduled_loops import innermost, scheduled_loops
+from mlir_async_pipe.plan.tile_nest import Nest, find_nest
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
 

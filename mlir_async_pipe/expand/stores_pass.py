@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, Operation, enclosing,
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.store_tiles import StorePlan, plan_stores, stored_tiles
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.expand.write.write_store_tiles import write_stores
 from mlir_async_pipe.loops.annotations import (
@@ -33,6 +32,7 @@ from mlir_async_pipe.loops.annotations import (
     remove,
 )
 from mlir_async_pipe.loops.sunk_addresses import sink_addresses_of
+from mlir_async_pipe.plan.store_tiles import StorePlan, plan_stores, stored_tiles
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session

@@ -22,8 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
 from mlir_async_pipe.dependence.memory_dependences import are_ordered
 from mlir_async_pipe.dependence.regions import regions_of
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.legality import ORDER_ADVICE
-from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
@@ -33,6 +31,8 @@ from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_bo
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.plan.legality import ORDER_ADVICE
+from mlir_async_pipe.plan.make_plan import Limits
 from mlir_async_pipe.schedule.by_transactions import decide_transactions
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.early_stores import with_early_stores

@@ -17,14 +17,14 @@ from dataclasses import replace
 
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.analysis import analyse
-from mlir_async_pipe.expand.plan.legality import check_memory, check_values
-from mlir_async_pipe.expand.plan.make_plan import Limits, plan_schedule
-from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
-from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import Body, Statement
+from mlir_async_pipe.plan.analysis import analyse
+from mlir_async_pipe.plan.legality import check_memory, check_values
+from mlir_async_pipe.plan.make_plan import Limits, plan_schedule
+from mlir_async_pipe.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.plan.units import Units
 from mlir_async_pipe.schedule.decision import Decision
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.values.memory_roots import root_of

@@ -14,10 +14,10 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, operations
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.plan.make_plan import Limits
 from mlir_async_pipe.schedule.by_count import remark_registers, through_registers
 from mlir_async_pipe.schedule.decision import Decision, write
 from mlir_async_pipe.schedule.guarded_loads import take_apart_copies

@@ -28,13 +28,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.expand.plan.carried_registers import registers_of
-from mlir_async_pipe.expand.plan.pure_places import rematerialisable
 from mlir_async_pipe.loops.annotations import NUM_STAGES, LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import only_reads
 from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body, Statement, synchronisation_in
 from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.plan.carried_registers import registers_of
+from mlir_async_pipe.plan.pure_places import rematerialisable
 from mlir_async_pipe.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, is_pure
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

@@ -27,9 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
-from mlir_async_pipe.expand.plan.guardable import zero_of
 from mlir_async_pipe.loops.copy_statements import fills_workgroup, reads_global
 from mlir_async_pipe.lowering.scopes.masked_loads import may_move
+from mlir_async_pipe.plan.guardable import zero_of
 from mlir_async_pipe.schedule.copy_loops import unroll_copy_loops
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 

@@ -29,9 +29,9 @@ from mlir_async_pipe.dependence.distance import LoopIndex
 from mlir_async_pipe.dependence.privatise import unproven_read
 from mlir_async_pipe.dependence.regions import Region, regions_of
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.free_slots import moves
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.plan.free_slots import moves
 from mlir_async_pipe.schedule.one_slot import can_lose_slot, lose_slot
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic, Linear

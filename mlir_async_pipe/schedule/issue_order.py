@@ -22,12 +22,12 @@ from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.expand.plan.legality import check_values
-from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
-from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.needed_statements import value_producers
 from mlir_async_pipe.loops.statements import Body, Statement, read_body
+from mlir_async_pipe.plan.legality import check_values
+from mlir_async_pipe.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.plan.units import Units
 from mlir_async_pipe.schedule.fragments_ahead import FragmentsAhead, fragments_ahead
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session

@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.expand.plan.movable_views import can_move
+from mlir_async_pipe.plan.movable_views import can_move
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import prod
 
 from mlir_async_pipe.bindings.raw_ops import Operation
-from mlir_async_pipe.expand.plan.carried_registers import registers_of
+from mlir_async_pipe.plan.carried_registers import registers_of
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 

@@ -25,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
 from mlir_async_pipe.loops.find_loops import find_loops
@@ -33,6 +32,7 @@ from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.sunk_addresses import sink_addresses
 from mlir_async_pipe.loops.transactions import complete_on_mbarriers, has_transactions
+from mlir_async_pipe.plan.make_plan import Limits
 from mlir_async_pipe.schedule.affine_loops import write_affine_loops
 from mlir_async_pipe.schedule.by_count import decide_by_count, takes_registers
 from mlir_async_pipe.schedule.decision import Decision, Slot, write

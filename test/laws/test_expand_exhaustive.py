@@ -10,8 +10,8 @@ completion, and must equal the sequential result without a race.
     ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (3.4 times as many)
     ASYNC_PIPE_SEED=7           another sample
 
-Covers: expand/plan/make_plan.py, expand/plan/legality.py, expand/plan/synchronise.py,
-expand/plan/sync_state.py, expand/plan/barrier_pairs.py, expand/plan/needs.py, expand/plan/units.py,
+Covers: plan/make_plan.py, plan/legality.py, plan/synchronise.py,
+plan/sync_state.py, plan/barrier_pairs.py, plan/needs.py, plan/units.py,
 expand/write/write_loop.py, expand/write/steps.py, expand/write/sources.py, expand/write/parts.py
 """
 
@@ -38,7 +38,7 @@ from helpers.pipeline_programs import (
 )
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.expand.plan import make_plan as plan_module
+from mlir_async_pipe.plan import make_plan as plan_module
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session

@@ -1,7 +1,7 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
 Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py,
-expand/plan/ring_memory.py, expand/write/role_threads.py
+plan/ring_memory.py, expand/write/role_threads.py
 """
 
 from __future__ import annotations

@@ -117,19 +117,19 @@ def names_imported(path: Path) -> set[str]:
     return {a.name for node in found if isinstance(node, ast.ImportFrom) for a in node.names}
 
 
-def half_of_expander(name: str) -> dict[str, Path]:
-    """The modules of `expand/plan/` or `expand/write/`."""
-    return {n: path for n, path in modules().items() if n.startswith(f"expand.{name}.")}
+def inside(room: str) -> dict[str, Path]:
+    """The modules of a room."""
+    return {name: path for name, path in modules().items() if name.startswith(f"{room}.")}
 
 
 def test_plans_edit_nothing():
-    for module, path in half_of_expander("plan").items():
+    for module, path in inside("plan").items():
         assert not names_imported(path) & EDITS, module
-        assert not arrows()[module] & half_of_expander("write").keys(), module
+        assert not arrows()[module] & inside("expand.write").keys(), module
 
 
 def test_what_is_planned_is_written_without_errors():
-    for module, path in half_of_expander("write").items():
+    for module, path in inside("expand.write").items():
         assert not any(name.endswith("Error") for name in names_imported(path)), module
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, create, operations
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.expand.plan.cluster_plan import ClusterPlan
-from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer
+from mlir_async_pipe.plan.cluster_plan import ClusterPlan
+from mlir_async_pipe.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, CLUSTER_RANK, MAPA
 

@@ -20,10 +20,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
-from mlir_async_pipe.expand.plan.guardable import SOURCE_ELEMENTS, zero_of
-from mlir_async_pipe.expand.plan.statement_places import is_physical
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
+from mlir_async_pipe.plan.guardable import SOURCE_ELEMENTS, zero_of
+from mlir_async_pipe.plan.statement_places import is_physical
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 
 

@@ -29,14 +29,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.expand.plan.form_groups import Group
-from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.statement_places import SCOPE, physical_copy
-from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.expand.write.slot_accesses import move_accesses
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.plan.form_groups import Group
+from mlir_async_pipe.plan.pipeline_plan import Plan
+from mlir_async_pipe.plan.statement_places import SCOPE, physical_copy
+from mlir_async_pipe.plan.units import Unit
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS

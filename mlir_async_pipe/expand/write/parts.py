@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir_async_pipe.bindings.raw_ops import Value
-from mlir_async_pipe.expand.plan.sync_state import Draining, Filled, Phase, Wait
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.recurrences import Recurrence
 from mlir_async_pipe.expand.write.sources import Source, Sources
+from mlir_async_pipe.plan.sync_state import Draining, Filled, Phase, Wait
 
 
 class Values:

@@ -23,11 +23,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
 )
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import name_mbarrier
 from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import operand_number
+from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 

@@ -23,10 +23,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
 )
-from mlir_async_pipe.expand.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand, operand_number
 from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction
+from mlir_async_pipe.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_fence
 

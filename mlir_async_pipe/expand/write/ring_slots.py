@@ -17,10 +17,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.expand.plan.movable_views import is_movable
 from mlir_async_pipe.expand.write.slot_views import freed, move_view, whole_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.plan.movable_views import is_movable
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.pointers import is_pointer

@@ -22,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     set_integer,
 )
-from mlir_async_pipe.expand.plan.role_block import RoleBlock
+from mlir_async_pipe.plan.role_block import RoleBlock
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute

@@ -21,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     walk,
 )
-from mlir_async_pipe.expand.plan.movable_views import is_movable
 from mlir_async_pipe.expand.write.slot_views import (
     carried_attributes,
     move_view,
@@ -29,6 +28,7 @@ from mlir_async_pipe.expand.write.slot_views import (
 )
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.plan.movable_views import is_movable
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.pointers import is_pointer

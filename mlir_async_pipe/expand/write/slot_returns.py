@@ -11,11 +11,11 @@ from __future__ import annotations
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, after, create
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_ring import RingWriter
+from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.plan.role_block import WARP
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 

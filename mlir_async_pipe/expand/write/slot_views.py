@@ -24,8 +24,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
 )
-from mlir_async_pipe.expand.plan.movable_views import REINTERPRET
 from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.plan.movable_views import REINTERPRET
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 

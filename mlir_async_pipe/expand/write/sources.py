@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, is_used
-from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Wait
 from mlir_async_pipe.expand.write.kernel_units import KernelUnit, KernelUnits
 from mlir_async_pipe.expand.write.recurrences import ArgumentRecurrence, Recurrence, SlotRecurrence
+from mlir_async_pipe.plan.pipeline_plan import Plan
+from mlir_async_pipe.plan.sync_state import Wait
 
 
 @dataclass(frozen=True)

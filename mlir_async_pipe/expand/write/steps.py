@@ -18,14 +18,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
 )
-from mlir_async_pipe.expand.plan.form_groups import Group
-from mlir_async_pipe.expand.plan.pipeline_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Step, Wait
 from mlir_async_pipe.expand.write.guards import guarded
 from mlir_async_pipe.expand.write.kernel_units import TOKEN_TYPE, KernelUnit, KernelUnits
 from mlir_async_pipe.expand.write.parts import Part, Values
 from mlir_async_pipe.expand.write.templates import Template
 from mlir_async_pipe.loops.annotations import EMPTY
+from mlir_async_pipe.plan.form_groups import Group
+from mlir_async_pipe.plan.pipeline_plan import Plan
+from mlir_async_pipe.plan.sync_state import Step, Wait
 from mlir_async_pipe.values.memory_roots import Space
 from mlir_async_pipe.vocabulary.barriers import write_fence
 

@@ -37,7 +37,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.privatise import find_global
-from mlir_async_pipe.expand.plan.buffer_plan import (
+from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
+from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
+from mlir_async_pipe.plan.buffer_plan import (
     WIDEST,
     BufferPlan,
     buffer_type,
@@ -45,8 +47,6 @@ from mlir_async_pipe.expand.plan.buffer_plan import (
     slot_bytes,
     slot_shape,
 )
-from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
-from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import end_of_windows

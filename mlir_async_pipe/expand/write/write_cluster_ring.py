@@ -17,9 +17,6 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.expand.plan.cluster_plan import Together
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.role_block import WARP
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.ring_commits import slot_back
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_wait
@@ -27,6 +24,9 @@ from mlir_async_pipe.expand.write.role_threads import thread_along_x
 from mlir_async_pipe.expand.write.slot_returns import ReturningWriter
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_ring import RingWriter, write_ring
+from mlir_async_pipe.plan.cluster_plan import Together
+from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.plan.role_block import WARP
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 

@@ -19,8 +19,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
@@ -30,6 +28,8 @@ from mlir_async_pipe.expand.write.role_threads import set_registers
 from mlir_async_pipe.expand.write.slot_returns import ReturningWriter
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 Consumer = tuple["ConsumerWriter", tuple[int, int]]

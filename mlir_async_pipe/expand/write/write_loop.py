@@ -25,8 +25,6 @@ from mlir_async_pipe.bindings.structured_ops import (
     write_for,
     write_versions,
 )
-from mlir_async_pipe.expand.plan.carried_registers import registers_of
-from mlir_async_pipe.expand.plan.pipeline_plan import Plan
 from mlir_async_pipe.expand.write.branches import join_branches
 from mlir_async_pipe.expand.write.inner_pipeline import Span, label_parts, place_as_one
 from mlir_async_pipe.expand.write.integers import Integers
@@ -36,6 +34,8 @@ from mlir_async_pipe.expand.write.sources import Source, Sources
 from mlir_async_pipe.expand.write.steps import StepWriter
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.plan.carried_registers import registers_of
+from mlir_async_pipe.plan.pipeline_plan import Plan
 
 
 def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:

@@ -26,9 +26,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for
-from mlir_async_pipe.expand.plan.role_nest import Nest
 from mlir_async_pipe.expand.write.carried_ring import Way
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.plan.role_nest import Nest
 
 
 class NestWriter:

@@ -37,11 +37,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.expand.plan.product_role import ProductRole
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.role_block import WARP
-from mlir_async_pipe.expand.plan.role_parts import RolePlan
-from mlir_async_pipe.expand.plan.sum_versions import SumVersions
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import (
@@ -63,6 +58,11 @@ from mlir_async_pipe.expand.write.write_roles import (
 )
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number, use_of
+from mlir_async_pipe.plan.product_role import ProductRole
+from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.plan.role_block import WARP
+from mlir_async_pipe.plan.role_parts import RolePlan
+from mlir_async_pipe.plan.sum_versions import SumVersions
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side, tensor_use

@@ -34,7 +34,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     users,
 )
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
 from mlir_async_pipe.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
@@ -50,6 +49,7 @@ from mlir_async_pipe.loops.transactions import (
     operand,
     operand_number,
 )
+from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.vocabulary.barriers import write_fence
 

@@ -30,10 +30,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.expand.plan.ring_plan import RingPlan
-from mlir_async_pipe.expand.plan.ring_sharing import Ring
-from mlir_async_pipe.expand.plan.role_block import WARP
-from mlir_async_pipe.expand.plan.role_parts import RolePlan
 from mlir_async_pipe.expand.write.carried_ring import Way
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.integers import Integers
@@ -58,6 +54,10 @@ from mlir_async_pipe.expand.write.write_consumer import (
 from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.expand.write.write_turns import TurnsWriter
+from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.plan.ring_sharing import Ring
+from mlir_async_pipe.plan.role_block import WARP
+from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 

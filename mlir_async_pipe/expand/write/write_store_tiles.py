@@ -32,12 +32,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     terminator,
 )
-from mlir_async_pipe.expand.plan.store_tiles import StorePlan, carries_slots, waits_of_stores
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.loops.annotations import DRAIN, STORES_IN_FLIGHT
+from mlir_async_pipe.plan.store_tiles import StorePlan, carries_slots, waits_of_stores
 from mlir_async_pipe.vocabulary import ROWS
 
 

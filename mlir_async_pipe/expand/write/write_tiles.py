@@ -38,11 +38,11 @@ from mlir_async_pipe.bindings.structured_ops import (
     write_if,
     write_versions,
 )
-from mlir_async_pipe.expand.plan.statement_places import statement_place
-from mlir_async_pipe.expand.plan.tile_nest import Nest
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.plan.statement_places import statement_place
+from mlir_async_pipe.plan.tile_nest import Nest
 
 
 def overlap(nest: Nest) -> Operation:

@@ -36,12 +36,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
-from mlir_async_pipe.expand.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
+from mlir_async_pipe.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier

@@ -22,11 +22,11 @@ from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.costs.cost_model import CostModel
 from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.expand.plan.analysis import analyse
-from mlir_async_pipe.expand.plan.make_plan import Limits
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import Body, is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.plan.analysis import analyse
+from mlir_async_pipe.plan.make_plan import Limits
 from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
 from mlir_async_pipe.schedule.modulo.explain_schedule import (
     limit_of,

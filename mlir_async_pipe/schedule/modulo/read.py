@@ -19,15 +19,15 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     defining_op,
 )
-from mlir_async_pipe.expand.plan.analysis import Analysis
-from mlir_async_pipe.expand.plan.barrier_pairs import threads_share_tiles
-from mlir_async_pipe.expand.plan.choose_versions import meeting_pairs, slot_bytes
-from mlir_async_pipe.expand.plan.form_groups import groups_of_input
-from mlir_async_pipe.expand.plan.scope_members import joined_by_values
-from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces, is_async
-from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops.copy_statements import copies_of
 from mlir_async_pipe.loops.statements import Body, barriers_of
+from mlir_async_pipe.plan.analysis import Analysis
+from mlir_async_pipe.plan.barrier_pairs import threads_share_tiles
+from mlir_async_pipe.plan.choose_versions import meeting_pairs, slot_bytes
+from mlir_async_pipe.plan.form_groups import groups_of_input
+from mlir_async_pipe.plan.scope_members import joined_by_values
+from mlir_async_pipe.plan.statement_places import Place, StatementPlaces, is_async
+from mlir_async_pipe.plan.units import Units
 from mlir_async_pipe.schedule.modulo.problem import (
     Buffer,
     Edge,

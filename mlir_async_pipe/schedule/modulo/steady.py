@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
-from mlir_async_pipe.expand.plan.make_plan import Plan
-from mlir_async_pipe.expand.plan.sync_state import Before
-from mlir_async_pipe.expand.plan.units import Unit
+from mlir_async_pipe.plan.make_plan import Plan
+from mlir_async_pipe.plan.sync_state import Before
+from mlir_async_pipe.plan.units import Unit
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
 
 LARGEST_STEPS = 600

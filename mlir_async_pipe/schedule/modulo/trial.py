@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mlir_async_pipe.costs.cost_model import CostModel
-from mlir_async_pipe.expand.plan.legality import check_memory, check_values
-from mlir_async_pipe.expand.plan.make_plan import Limits, Plan, plan_schedule
-from mlir_async_pipe.expand.plan.statement_places import Place, StatementPlaces
-from mlir_async_pipe.expand.plan.units import Units
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.plan.legality import check_memory, check_values
+from mlir_async_pipe.plan.make_plan import Limits, Plan, plan_schedule
+from mlir_async_pipe.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.plan.units import Units
 from mlir_async_pipe.schedule.modulo.problem import Schedule
 from mlir_async_pipe.schedule.modulo.read import Reading
 from mlir_async_pipe.schedule.modulo.steady import steady_state

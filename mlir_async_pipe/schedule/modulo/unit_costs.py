@@ -19,10 +19,10 @@ from mlir_async_pipe.costs.cost_model import (
     kind_of_op,
     own_cycles,
 )
-from mlir_async_pipe.expand.plan.statement_places import SCOPE, physical_copy
-from mlir_async_pipe.expand.plan.units import Unit
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
+from mlir_async_pipe.plan.statement_places import SCOPE, physical_copy
+from mlir_async_pipe.plan.units import Unit
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes

@@ -3,9 +3,9 @@
 A row names a reason code, a program that is refused with it, words of the advice that the refusal gives,
 and the change that follows it. A test compares the codes with those that give advice in the sources.
 
-Covers: expand/plan/legality.py, expand/plan/buffer_plan.py, expand/plan/memory_limit.py,
-expand/plan/free_slots.py, expand/plan/scope_members.py, expand/plan/nested.py,
-expand/plan/guardable.py, schedule/by_count.py, loops/annotations.py
+Covers: plan/legality.py, plan/buffer_plan.py, plan/memory_limit.py,
+plan/free_slots.py, plan/scope_members.py, plan/nested.py,
+plan/guardable.py, schedule/by_count.py, loops/annotations.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 WG = "#gpu.address_space<workgroup>"
-ROOMS = ("expand", "schedule", "loops")
+ROOMS = ("expand", "plan", "schedule", "loops")
 # Checked where they are written: what is misspelt is listed, and another kind of loop becomes an
 # scf.for by MLIR's own passes, which raise no code of ours. Of tensor copies and their products:
 # test_tensor_copies, test_tensor_commits, test_input_phases and test_warp_roles, whose wrong loops are

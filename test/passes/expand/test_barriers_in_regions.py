@@ -1,7 +1,7 @@
 """A barrier in a region of the body orders what the input's other barriers do, if all threads
 surely run it.
 
-Covers: loops/statements.py, expand/plan/barrier_pairs.py
+Covers: loops/statements.py, plan/barrier_pairs.py
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Loops in which the blocks of a cluster copy tiles for each other, and all warps copy and compute.
 
-Covers: expand/plan/cluster_together.py, expand/write/write_cluster_ring.py, expand/write/slot_returns.py,
-expand/write/write_ring.py, expand/plan/ring_plan.py, expand/plan/copied_memory.py
+Covers: plan/cluster_together.py, expand/write/write_cluster_ring.py, expand/write/slot_returns.py,
+expand/write/write_ring.py, plan/ring_plan.py, plan/copied_memory.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Barriers that no two threads need are not written, and of those that are none can go.
 
-Covers: expand/plan/barrier_pairs.py, dependence/between_threads.py, expand/plan/make_plan.py
+Covers: plan/barrier_pairs.py, dependence/between_threads.py, plan/make_plan.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`input-race`: said exactly where two threads meet in one barrier interval of one iteration.
 
-Covers: expand/plan/input_races.py, dependence/between_threads.py
+Covers: plan/input_races.py, dependence/between_threads.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pipelined loop inside branches, switches, sequential and parallel loops, regions, and in
 each kind of function: right on the machine and proven by the checker, or refused.
 
-Covers: expand/plan/scheduled_loops.py, expand/plan/divergence.py
+Covers: plan/scheduled_loops.py, plan/divergence.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Nested pipelines: a GEMM with shared memory four deep and registers two deep.
 
-Covers: expand/plan/nested.py, expand/write/inner_pipeline.py, expand/write/slot_accesses.py
+Covers: plan/nested.py, expand/write/inner_pipeline.py, expand/write/slot_accesses.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Loops inside pipelined loops: imperfect nests, unknown trip counts, async on both levels.
 
-Covers: expand/plan/nested.py, expand/write/kernel_units.py
+Covers: plan/nested.py, expand/write/kernel_units.py
 """
 
 from __future__ import annotations

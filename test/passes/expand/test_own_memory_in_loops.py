@@ -1,7 +1,7 @@
 """Loops that keep something in a thread's own memory: it orders nothing between threads, and has no
 place for slots unless it is a memref.
 
-Covers: expand/plan/privatisation.py, expand/plan/barrier_pairs.py, expand/plan/input_races.py,
+Covers: plan/privatisation.py, plan/barrier_pairs.py, plan/input_races.py,
 schedule/hand_made_slots.py, values/memory_roots.py
 """
 

@@ -2,7 +2,7 @@
 refused.
 
 Covers: loops/tensor_commits.py, loops/mbarrier_operands.py, loops/products_in_flight.py, expand/write/ring_commits.py,
-expand/plan/mbarrier_setup.py, expand/plan/ring_memory.py
+plan/mbarrier_setup.py, plan/ring_memory.py
 """
 
 from __future__ import annotations

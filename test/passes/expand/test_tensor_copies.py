@@ -1,7 +1,7 @@
 """Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
 
-Covers: expand/plan/ring_plan.py, expand/plan/ring_memory.py, expand/plan/issue_slice.py,
-expand/plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
+Covers: plan/ring_plan.py, plan/ring_memory.py, plan/issue_slice.py,
+plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
 expand/write/ring_mbarriers.py, expand/write/idle_values.py, loops/transactions.py,
 loops/products_in_flight.py, schedule/by_transactions.py, schedule/guarded_transactions.py,
 values/thread_conditions.py

@@ -1,7 +1,7 @@
 """Loops of tensor copies one after the other on the same mbarriers: one ring, whose slot and phase go
 on from the first loop to the second.
 
-Covers: expand/plan/ring_sharing.py, expand/plan/input_phases.py, expand/plan/mbarrier_setup.py,
+Covers: plan/ring_sharing.py, plan/input_phases.py, plan/mbarrier_setup.py,
 expand/write/carried_ring.py, test/helpers/tensor_pairs.py
 """
 
@@ -17,8 +17,8 @@ from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.expand.plan import ring_sharing
 from mlir_async_pipe.machine import COMPLETIONS
+from mlir_async_pipe.plan import ring_sharing
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), trips=5, executions=2)

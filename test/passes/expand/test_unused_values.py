@@ -1,6 +1,6 @@
 """What the loop carries, where pure ops that nobody uses read it too.
 
-Covers: expand/plan/pure_places.py
+Covers: plan/pure_places.py
 """
 
 from __future__ import annotations

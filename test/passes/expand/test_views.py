@@ -1,6 +1,6 @@
 """Views of a versioned buffer show the slot of their iteration.
 
-Covers: expand/write/slot_views.py, expand/plan/movable_views.py,
+Covers: expand/write/slot_views.py, plan/movable_views.py,
 expand/write/versioned_buffers.py
 """
 

@@ -1,8 +1,8 @@
 """Loops of tensor copies whose copies warps of their own issue: slots, threads, registers, what is
 refused, and that each part of the result is needed.
 
-Covers: expand/plan/role_plan.py, expand/plan/role_nest.py, expand/plan/role_block.py,
-expand/plan/role_refusal.py, expand/write/write_roles.py, expand/write/role_threads.py,
+Covers: plan/role_plan.py, plan/role_nest.py, plan/role_block.py,
+plan/role_refusal.py, expand/write/write_roles.py, expand/write/role_threads.py,
 expand/write/integers.py
 """
 

@@ -3,7 +3,7 @@
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
-Covers: expand/plan/units.py, loops/copy_statements.py, schedule/by_count.py,
+Covers: plan/units.py, loops/copy_statements.py, schedule/by_count.py,
 schedule/fall_back.py, schedule/guarded_stores.py,
 schedule/tile_copies.py, schedule/indirection.py
 """

@@ -1,6 +1,6 @@
 """Where copies are issued, what that costs in versions, and what decides where nobody says it.
 
-Covers: schedule/issue_order.py, expand/plan/one_barrier.py, expand/plan/form_groups.py,
+Covers: schedule/issue_order.py, plan/one_barrier.py, plan/form_groups.py,
 vocabulary/products.py
 """
 

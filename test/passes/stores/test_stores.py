@@ -1,7 +1,7 @@
 """Tensor stores stay in flight on q + 1 slots of their tiles: in a loop, after one in a persistent
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
-Covers: expand/stores_pass.py, expand/plan/store_tiles.py, dependence/same_each_time.py,
+Covers: expand/stores_pass.py, plan/store_tiles.py, dependence/same_each_time.py,
 expand/write/write_store_tiles.py, loops/sunk_addresses.py
 """
 
