@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from mlir_async_pipe.lowering.lower import Lowered
 
 
+def _page(report: Report) -> str:
+    from mlir_async_pipe.reports.page import fragment
+
+    return fragment(report)
+
+
+Report.page = _page
+
+
 def pipeline(
     module: Any,
     target: Target | str | None = None,

@@ -8,11 +8,10 @@ What each chip can do stands in `chips.table`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.report import Session
 
 __all__ = ["CHIPS", "Chip", "Target", "chip_for", "target_for"]
 
@@ -54,12 +53,18 @@ class Target:
         return f"{self.lowering}:{self.chip.name}"
 
 
-def target_for(options: Any, session: Session) -> Target | None:
+class Bound(Protocol):
+    """What has a target, or none yet: a `Session`."""
+
+    target: Target | None
+
+
+def target_for(options: Any, session: Bound) -> Target | None:
     """Where a pass is going: to the chip of its options, else to the target of the session."""
     return Target.of_chip(options.chip) if options.chip else session.target
 
 
-def chip_for(options: Any, session: Session, lowering: Literal["nvvm", "rocdl"]) -> Chip:
+def chip_for(options: Any, session: Bound, lowering: Literal["nvvm", "rocdl"]) -> Chip:
     """The chip of the pass `async-pipe-to-nvvm` or `async-pipe-to-rocdl`.
 
     Raises UsageError (chip-missing, unknown-target, wrong-vendor).

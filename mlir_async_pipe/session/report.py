@@ -8,12 +8,11 @@ frozen dataclasses a pass defines; the driver prints them and `to_json` nests th
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlir_async_pipe.session.diagnostics import (
     Diagnostics,
@@ -107,7 +106,10 @@ class Report:
     """The outcome of a run: diagnostics, and records by kind.
 
     `seconds` is the wall time of each step, by its name: no two runs have the same, so it counts
-    for no comparison and is not in the JSON."""
+    for no comparison and is not in the JSON. `page` writes a report as HTML; the room that can do
+    so puts it there (`api`)."""
+
+    page: ClassVar[Callable[[Report], str] | None] = None
 
     diagnostics: tuple[Any, ...]
     records: dict[str, tuple[Any, ...]]
@@ -159,9 +161,10 @@ class Report:
             },
         }
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The report as notebooks show it."""
-        return str(importlib.import_module("mlir_async_pipe.reports.page").fragment(self))
+        page = type(self).page
+        return None if page is None else page(self)
 
 
 def to_json(value: Any) -> Any:

@@ -42,8 +42,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     """
     from mlir_async_pipe import machine
     from mlir_async_pipe.costs.cost_model import CostModel
-    from mlir_async_pipe.machine.timeline import lay_out
-    from mlir_async_pipe.machine.timeline_output import svg, write_timeline
+    from mlir_async_pipe.machine.timeline import lay_out, svg, write_timeline
 
     model = CostModel.parse(options.cost, session.target)
     arguments = [argument(text, number) for number, text in enumerate(options.arg)]

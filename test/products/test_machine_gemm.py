@@ -1,6 +1,6 @@
 """The example GEMM on the machine: right at every depth, and each way to break it is named.
 
-Covers: machine/timeline.py, machine/timeline_output.py, machine/races.py
+Covers: machine/timeline.py, machine/races.py
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from helpers.gemm_kernels import EXAMPLES, gemm_text, run_gemm
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, set_integer, walk
-from mlir_async_pipe.machine.timeline import CostModel, lay_out
-from mlir_async_pipe.machine.timeline_output import svg
+from mlir_async_pipe.machine.timeline import CostModel, lay_out, svg
 
 pytestmark = pytest.mark.slow
 

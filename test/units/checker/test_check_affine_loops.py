@@ -1,6 +1,6 @@
 """Loops of the affine dialect are followed in their order, like scf.for.
 
-Covers: checker/structured.py
+Covers: checker/kernel_flow.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is told of a plan names the right ops.
 
-Covers: plan/plan_summary.py
+Covers: plan/pipeline_plan.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The timeline: stalls against numbers worked by hand, and both file formats.
 
-Covers: machine/timeline.py, machine/timeline_output.py, machine/trace.py, costs/cost_model.py
+Covers: machine/timeline.py, machine/trace.py, costs/cost_model.py
 """
 
 import json
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.machine_programs import run, zeros
-from mlir_async_pipe.machine.timeline import CostModel, lay_out
-from mlir_async_pipe.machine.timeline_output import chrome_trace, svg, write_timeline
+from mlir_async_pipe.machine.timeline import CostModel, chrome_trace, lay_out, svg, write_timeline
 from mlir_async_pipe.session.diagnostics import UsageError
 
 ROW = "memref<1xf32, strided<[1], offset: ?>>"
