@@ -187,7 +187,7 @@ func.func @no_fence(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attribu
   nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader : !bars
   gpu.barrier
   nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : !bars
-  // expected-error @below {{'nvgpu.tma.async.load' may not see what 'nvgpu.mbarrier.init' wrote: a fence for the async proxy is missing [missing-fence]}}
+  // expected-error @below {{'nvgpu.tma.async.load' is not ordered after the write of 'nvgpu.mbarrier.init': a fence for the async proxy is missing [missing-fence]}}
   nvgpu.tma.async.load %x[%c0], %full[%c0] to %tile, predicate = %leader : !map, !bars -> memref<64xf32, #wg>
   nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c64 : !bars
   %mirrored = arith.subi %c64, %t : index

@@ -59,7 +59,7 @@ func.func @no_fence(%x: memref<64xf32>) attributes {gpu.known_block_size = array
   memref.store %one, %x[%t] : memref<64xf32>
   gpu.barrier
   nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : !bars
-  // expected-error @below {{'nvgpu.tma.async.load' may not see what 'memref.store' wrote: a fence for the async proxy is missing [missing-fence]}}
+  // expected-error @below {{'nvgpu.tma.async.load' is not ordered after the write of 'memref.store': a fence for the async proxy is missing [missing-fence]}}
   nvgpu.tma.async.load %map[%c0], %full[%c0] to %tile, predicate = %leader : !map, !bars -> memref<64xf32, #wg>
   nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c64 : !bars
   return

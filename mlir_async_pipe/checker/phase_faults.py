@@ -87,7 +87,7 @@ class NotFollowedError(Exception):
 
 
 _SENTENCES = {
-    "missing-fence": "'{op}' may not see what '{other}' wrote: a fence for the async proxy is missing",
+    "missing-fence": "'{op}' is not ordered after the write of '{other}': a fence for the async proxy is missing",
     "missing-tensor-fence": "'{op}' may not see what '{other}' did: a fence of tensor memory is missing",
     "missing-register-fence": "'{op}' may add to what the registers held before: a fence of products is missing",
     "divergent-warp-op": "'{op}' needs its whole warp, but some lanes do not reach it",

@@ -22,13 +22,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     defining_op,
     is_block_argument,
+    parent,
     users,
     walk,
 )
 from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.flow.ways import OUT, successors, targets
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, UNKNOWN
 from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 if TYPE_CHECKING:
@@ -69,7 +73,7 @@ def _by_tokens(loop: Operation) -> OwnPipeline | None:
 
 
 def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
-    """A copy before the loop to a buffer that the loop copies to and reads from."""
+    """A copy whose control goes on to the loop, to a buffer that the loop copies to and reads from."""
     touching = [(op, access) for op in walk(loop) for access in accesses(op)]
     read = {r.identity for _, a in touching if not a.writes for r in _roots(a.memory, loop)}
     for op, access in touching:
@@ -79,7 +83,8 @@ def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
             if root.space == "global" or root.identity not in read:
                 continue
             before, _ = around.touches_outside(loop, root.identity)
-            prologue = next((t for t in before if _is_copy_ahead(t)), None)
+            ahead = (t for t in before if _is_copy_ahead(t) and _may_precede(t.op, loop))
+            prologue = next(ahead, None)
             if prologue is not None:
                 return OwnPipeline(prologue.op, op)
     return None
@@ -98,6 +103,34 @@ def _roots(memory: Value, loop: Operation) -> list[Root]:
 def _is_copy_ahead(touch: Touch) -> bool:
     asynchronous = any(access.asynchronous for access in accesses(touch.op))
     return touch.writes and _in_flight(touch.op, asynchronous)
+
+
+def _may_precede(op: Operation, loop: Operation) -> bool:
+    """Whether control may go on from `op`, which stands before the loop, to the loop: from a branch it
+    does not go to another one."""
+    path = {parent(each): each for each in (loop, *ancestors(loop))}
+    for first in (op, *ancestors(op)):
+        holder = parent(first)
+        if holder not in path or holder is None:
+            continue
+        second = path[holder]
+        if first.block == second.block:
+            return True
+        start, end = (_region_number(holder, each) for each in (first, second))
+        if start == end:
+            return second.block in reached([first.block], successors)
+        row = REGION_ROWS.get(holder.name, UNKNOWN)
+        count = len(holder.regions)
+        return end in reached([start], lambda place: _inside(targets(row, place, count)))
+    return False
+
+
+def _region_number(holder: Operation, op: Operation) -> int:
+    return next(n for n, region in enumerate(holder.regions) if op.block in list(region.blocks))
+
+
+def _inside(places: list[int]) -> list[int]:
+    return [place for place in places if place != OUT]
 
 
 def _in_flight(op: Operation, asynchronous: bool) -> bool:

@@ -104,10 +104,10 @@ class ClockedDetector(Detector):
                 self.flags.fence(int(warp), self.sites[site].order)
 
     def issue(self, operation: Any) -> None:
-        """Start an async op; one of the async proxy reads what is fenced only."""
+        """Start an async op; one of the async proxy reads and overwrites what is fenced only."""
         super().issue(operation)
         if operation.is_proxy:
-            for threads, where in operation.reads:
+            for threads, where in (*operation.reads, *operation.writes):
                 self.check_fence(operation.site, threads, where)
 
     def _complete_writes(self, operation: Any, done: Array) -> None:

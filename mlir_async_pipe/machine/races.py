@@ -17,7 +17,7 @@
 | unwaited-copy       | an async op that no wait covers when the kernel ends                     |
 | queue-overflow      | more slots of a queue acquired than its depth                            |
 | wait-before-commit  | a wait for a group that is not committed yet                             |
-| missing-fence       | the async proxy uses what a generic write left unfenced                  |
+| missing-fence       | the async proxy reads or writes what a generic write left unfenced       |
 | barrier-not-initialised | an mbarrier that nobody has initialised                              |
 | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
 | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
@@ -52,7 +52,7 @@ _SENTENCES = {
     "unwaited-copy": "'{op}' is still in flight when the kernel ends: no wait covers it",
     "queue-overflow": "'{op}' acquires more slots than the queue has",
     "wait-before-commit": "'{op}' waits for a group that is not committed yet",
-    "missing-fence": "'{op}' uses what '{other}' wrote, without a fence for the async proxy between",
+    "missing-fence": "'{op}' touches what '{other}' wrote, without a fence for the async proxy between",
     "barrier-not-initialised": "'{op}' uses an mbarrier that nothing has initialised",
     "too-many-arrivals": "'{op}' arrives where no arrival is pending",
     "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",

@@ -73,10 +73,22 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
         verify_counts(counted, session)
         return
     make_counts_constant(with_operands, session)
-    written = write_counts(counted, options.keep_given, session)
+    written = write_counts(counted, options.keep_given, _covering_others(analysis), session)
     for item, record in taken:
         if not (options.keep_given and record.given is not None):
             write_record(item, record, session)
     if options.mode == "dynamic":
         switch_on_counters(analysis, written, session)
     analysis.graph.take_apart()
+
+
+def _covering_others(analysis: Analysis) -> set[Item]:
+    """The waits of functions that commit a group to their queue which no wait names by its token."""
+    unnamed = {(_root(item), item.queue) for item in analysis.graph.commits if not item.results}
+    return {wait for wait in analysis.waits if (_root(wait), wait.queue) in unnamed}
+
+
+def _root(item: Item) -> Item:
+    while item.node is not None and not item.is_root:
+        item = item.node.frame.item
+    return item

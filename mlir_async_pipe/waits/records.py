@@ -22,8 +22,8 @@ class WaitRecord:
     """One wait: the groups of `queue` that may stay in flight after it.
 
     `count` is what was written, `exact` what the paths allow (they differ where the target
-    cannot express it, or where the group is not committed on some path), None if no path
-    reaches the wait. `given` is the count that the input had, `reason` a code of
+    cannot express it, where the group is not committed on some path, or where the given count may be
+    for other groups too), None if no path reaches the wait. `given` is the count that the input had, `reason` a code of
     `waits.reasons`, and `witness` the path that attains the count: "" and () in a session
     that wants no witnesses. `part` of a pipelined loop it stands in: "prologue", "kernel" or
     "epilogue", "" elsewhere.

@@ -17,10 +17,10 @@ from mlir_async_pipe.waits.witnesses.witness import Witness
 
 
 def write_counts(
-    counted: list[Counted], keep_given: bool, session: Session
+    counted: list[Counted], keep_given: bool, covering_others: set[Item], session: Session
 ) -> list[tuple[Item, WaitRecord]]:
-    """Write every count; with `keep_given` only where the input has none. Returns what was
-    written where."""
+    """Write every count; with `keep_given` only where the input has none. What is given is not raised
+    on waits that may be for other groups too. Returns what was written where."""
     written: list[tuple[Item, WaitRecord]] = []
     attributes = CountAttributes()
     last: tuple[Queue | None, WaitRule | None] = None, None
@@ -35,6 +35,9 @@ def write_counts(
         if keep_given and given is not None:
             continue
         record = describe(wait, given, largest, session)
+        if given is not None and 0 <= given < record.count and item in covering_others:
+            session.record("waits", dataclasses.replace(record, count=given))
+            continue
         if wait.count is not None and wait.count > largest:
             _say_clamped(record, wait.count, largest, session)
         op.attributes[rule.count] = attributes.of(op, rule, record.count)

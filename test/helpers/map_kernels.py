@@ -52,10 +52,12 @@ PARTS = {
     "read y": "%w = memref.load %y[%t] : memref<128xf32>",
     "end": "",
 }
+_BOTH = f"{PARTS['write']}\nmemref.store %number, %tile[%t] : TILE"
 # The parts of one that is right, and stays so.
 RIGHT = {
     "as it is": {},
     "a fence for all": {"fence x": ALL},
+    "a fenced tile that the copy overwrites": {"write": _BOTH, "fence x": ALL},
     "another place": {"early": "memref.store %number, %x[%far] : memref<128xf32>"},
     "the store waits at the end": {
         "wait y": "",
@@ -76,6 +78,7 @@ WRONG = {
     "no fence of x": ({"fence x": ""}, "missing-fence"),
     "a fence of shared memory": ({"fence x": SHARED}, "missing-fence"),
     "a fence of mbarriers": ({"fence x": "nvvm.fence.mbarrier.init"}, "missing-fence"),
+    "no fence of a tile that the copy overwrites": ({"write": _BOTH}, "missing-fence"),
     "no barrier after the fence": ({"meet x": ""}, "missing-barrier"),
     "a store before the wait": (
         {"early": "memref.store %number, %x[%t] : memref<128xf32>"},

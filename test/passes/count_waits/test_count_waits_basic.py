@@ -486,9 +486,23 @@ def test_groups_of_an_outer_loop_are_awaited_in_an_inner_one():
 
 
 def test_keep_given_leaves_a_count_alone():
-    body = "%a = GROUP\n%b = GROUP\nWAIT %a {numGroups = 0 : i32}\nreturn"
-    assert "numGroups = 0" in run(function(body), "keep-given")[1]
-    assert "numGroups = 1" in run(function(body))[1]
+    body = "%a = GROUP\n%b = GROUP\nWAIT %a {numGroups = 0 : i32}\nWAIT %b\nreturn"
+    assert "%0 {numGroups = 0" in run(function(body), "keep-given")[1]
+    assert "%0 {numGroups = 1" in run(function(body))[1]
+
+
+@pytest.mark.parametrize("given", [0, 1, 5])
+def test_a_given_count_that_may_be_for_a_group_that_no_wait_names_is_lowered_only(given: int):
+    """The wait for %a with a count of 0 is all that waits for %b."""
+    body = f"%a = GROUP\n%b = GROUP\n%g = GROUP\nWAIT %a {{numGroups = {given} : i32}}\nWAIT %g"
+    other = "func.func @other(%n: index) {\n%d = GROUP\nreturn\n}"
+    report, text = run(function(f"{body}\nreturn") + other)
+    kept, last = report.of("waits")
+    assert (kept.count, kept.exact, kept.given) == (min(given, 2), 2, given)
+    assert (last.count, last.exact, last.given) == (0, 0, None)
+    assert f"%0 {{numGroups = {min(given, 2)}" in text
+    named = f"{body}\nWAIT %b\nreturn"
+    assert run(function(named) + other)[0].of("waits")[0].count == 2
 
 
 def test_check_finds_an_unsafe_count_and_does_not_edit():

@@ -297,3 +297,66 @@ def test_a_copy_that_the_loop_overwrites_is_no_prologue():
     assert len(report.of("loops")) == 1
     assert proven(module)
     run_tile(module)
+
+
+# A loop that cannot be pipelined as it stands, after a copy to its buffer; @PLACES@ orders them.
+COPY_AND_LOOP = """
+gpu.module @kernels {
+  gpu.func @k(%A: memref<17x64xf32> {llvm.noalias}, %C: memref<16x64xf32> {llvm.noalias}, %p: i1)
+      workgroup(%rows: memref<2x64xf32, 3>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c16 = arith.constant 16 : index
+    %c63 = arith.constant 63 : index
+    %t = gpu.thread_id x
+    %mirror = arith.subi %c63, %t : index
+    @PLACES@
+    gpu.return
+  }
+}
+"""
+COPY = """
+    %first = nvgpu.device_async_copy %A[%c0, %t], %rows[%c0, %t], 1 : memref<17x64xf32> to memref<2x64xf32, 3>
+    nvvm.cp.async.commit.group
+"""
+LOOP = """
+    scf.for %i = %c0 to %c16 step %c1 {
+      nvvm.cp.async.wait.group 0
+      gpu.barrier
+      %next = arith.addi %i, %c1 : index
+      %to = arith.remui %next, %c2 : index
+      %from = arith.remui %i, %c2 : index
+      %copy = nvgpu.device_async_copy %A[%next, %t], %rows[%to, %t], 1 : memref<17x64xf32> to memref<2x64xf32, 3>
+      nvvm.cp.async.commit.group
+      %x = memref.load %rows[%from, %mirror] : memref<2x64xf32, 3>
+      memref.store %x, %C[%i, %t] : memref<16x64xf32>
+    } {async_pipe.num_stages = 3 : i64}
+"""
+GOES_ON = {
+    "guarded": f"scf.if %p {{ {COPY} }} {LOOP}",
+    "blocks": f"cf.cond_br %p, ^a, ^b\n^a: {COPY} cf.br ^b\n^b: {LOOP}",
+    "condition of a while": f"scf.while : () -> () {{ {COPY} scf.condition(%p) }} do {{ {LOOP} scf.yield }}",
+}
+ELSEWHERE = {
+    "other branch": f"scf.if %p {{ {COPY} }} else {{ {LOOP} }}",
+    "other case": f"scf.index_switch %t case 0 {{ {COPY} scf.yield }} default {{ {LOOP} }}",
+    "other block": f"cf.cond_br %p, ^a, ^b\n^a: {COPY} cf.br ^c\n^b: {LOOP} cf.br ^c\n^c:",
+}
+
+
+def code_of(places: str) -> str:
+    module = ir.Module.parse(COPY_AND_LOOP.replace("@PLACES@", places), bindings.new_context())
+    with pytest.raises(PipelineError) as raised:
+        mlir_async_pipe.pipeline(module, TARGET)
+    return raised.value.code
+
+
+@pytest.mark.parametrize("case", GOES_ON)
+def test_a_copy_that_the_loop_goes_on_with_is_its_prologue(case):
+    assert code_of(GOES_ON[case]) == "already-pipelined"
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_a_copy_in_another_branch_is_no_prologue(case):
+    assert code_of(ELSEWHERE[case]) == "not-privatisable"
