@@ -12,6 +12,7 @@ proven to fit, the error says that rather than which two accesses stand in each 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -119,9 +120,7 @@ def _may_precede(op: Operation, loop: Operation) -> bool:
         start, end = (_region_number(holder, each) for each in (first, second))
         if start == end:
             return second.block in reached([first.block], successors)
-        row = REGION_ROWS.get(holder.name, UNKNOWN)
-        count = len(holder.regions)
-        return end in reached([start], lambda place: _inside(targets(row, place, count)))
+        return end in reached([start], _regions_after(holder))
     return False
 
 
@@ -129,8 +128,9 @@ def _region_number(holder: Operation, op: Operation) -> int:
     return next(n for n, region in enumerate(holder.regions) if op.block in list(region.blocks))
 
 
-def _inside(places: list[int]) -> list[int]:
-    return [place for place in places if place != OUT]
+def _regions_after(holder: Operation) -> Callable[[int], list[int]]:
+    row, count = REGION_ROWS.get(holder.name, UNKNOWN), len(holder.regions)
+    return lambda place: [to for to in targets(row, place, count) if to != OUT]
 
 
 def _in_flight(op: Operation, asynchronous: bool) -> bool:
