@@ -115,7 +115,8 @@ def _follow(
     if blocks := numbers.blocks.members_of_all():
         classes = WarpClasses(tuple(warps_of(mask) for mask in blocks))
     paths, short = _any_number(flow, effects, numbers, classes)
-    if short.reason == "specialised":
+    # What one side hands on may be no number of all threads, but one of each role.
+    if short.reason in ("specialised", "unknown-number"):
         classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
         paths, short = _any_number(flow, effects, numbers, classes)
     proven = not short.reason and not short.faults

@@ -53,8 +53,8 @@ class Strand:
     """A role while another one runs: where it goes on, with its threads and what is its own.
 
     `blocked`: why it waits, and how far the memory had come when it was asked last. `handed`: it is
-    at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: it
-    has done something since it parted from others. `given` are the values that no step makes.
+    at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: its
+    threads that have done something since they parted from others. `given` are the values that no step makes.
     """
 
     block: int
@@ -66,7 +66,7 @@ class Strand:
     sides: tuple[Parted, ...]
     given: Callable[[int], Value]
     meeting: tuple[int, int] | None = None
-    acted: bool = False
+    acted: int = 0
     blocked: tuple[Blocked, int] | None = None
     handed: tuple[tuple[int, Value], ...] | None = None
     edge: Edge | None = None
@@ -112,7 +112,7 @@ class PathState:
     doubtful: bool = False
     others: tuple[Strand, ...] = ()
     meeting: tuple[int, int] | None = None
-    acted: bool = False
+    acted: int = 0
     split: bool = False
     passed: int = 0
 

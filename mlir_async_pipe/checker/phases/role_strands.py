@@ -120,6 +120,8 @@ def part_roles(
     state.mask = mask
     role = suspend(state.copy(), block, 0)
     role.mask, role.edge = other, edge
+    role.acted &= other
+    state.acted &= mask
     state.others += (role,)
 
 
@@ -167,15 +169,16 @@ def _begin_anew(state: PathState) -> None:
     """What a role did before its threads part was before what any of them does."""
     mine = warps_of(state.mask or 0)
     if not any(warps_of(role.mask or 0) & mine for role in state.others):
-        state.acted = False
+        state.acted = 0
 
 
 def act(state: PathState) -> None:
     """The role does something. The lanes of a warp are one to the clocks, so only one role of
     them may."""
-    state.acted = True
-    mine = warps_of(state.mask or 0)
-    if any(role.acted and warps_of(role.mask or 0) & mine for role in state.others):
+    mask = state.mask or 0
+    state.acted |= mask
+    mine = warps_of(mask)
+    if any(warps_of(role.acted) & mine for role in state.others):
         raise NotFollowedError("lanes-apart")
 
 

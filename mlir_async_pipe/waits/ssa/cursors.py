@@ -10,6 +10,9 @@
 
 The phase that goes with a number, a `memref<i1>`, likewise. A cursor that is used in a region which can
 be handed nothing more stays in memory, with a remark.
+
+A view of the slot that a cursor names belongs to whoever took the slot until it is committed or
+released; a use after that, in the block of the view, is refused (slot-closed).
 """
 
 from __future__ import annotations
@@ -23,14 +26,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
     erase,
+    operations,
     parent,
     users,
     walk,
 )
+from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
@@ -43,6 +49,7 @@ CURSOR = "async_pipe.cursor"
 def run(module: Any, options: passes.NoOptions, session: Session) -> None:
     """Promote every cursor below `module` that can be; the others get a remark."""
     cells = [op for op in walk(module) if CURSOR in op.attributes]
+    _refuse_late_uses(cells)
     for cell in cells:
         if not _can_be_carried(cell):
             session.diagnostics.remark(
@@ -57,6 +64,73 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
         alike.setdefault((cell.block, str(cell.results[0].type)), []).append(cell)
     for (block, _), held in alike.items():
         _promote(block.owner.operation, held)
+
+
+def _refuse_late_uses(cells: list[Operation]) -> None:
+    """Raises UsageError (slot-closed) for a slot that is used after it was given away."""
+    numbers = [n for cell in cells for load in users(cell.results[0]) for n in load.results]
+    views = [view for number in numbers for view in users(number) if _is_view(view)]
+    for block in dict.fromkeys(view.block for view in views):
+        place = {op: number for number, op in enumerate(operations(block))}
+        for view in views:
+            end = _given_away(view, list(place)) if view.block == block else None
+            if end is None:
+                continue
+            for user in users(view.results[0]):
+                here = next((op for op in (user, *ancestors(user)) if op in place), end)
+                if place[here] > place[end]:
+                    raise UsageError(
+                        "a slot is used after it was given away, when it may hold another tile",
+                        code="slot-closed",
+                        at=user,
+                        notes=(("the slot was taken here", view), ("and given away here", end)),
+                        advice="end its 'with' later",
+                    )
+
+
+def _is_view(op: Operation) -> bool:
+    return len(op.results) == 1 and type_text(op.results[0].type).startswith("memref<")
+
+
+def _given_away(view: Operation, ops: list[Operation]) -> Operation | None:
+    """What commits or releases the slot of a view; None if nothing in its block does."""
+    at = ops.index(view)
+    taken = next((op for op in reversed(ops[:at]) if _takes(op)), None)
+    if taken is None:
+        return None
+    gives = _commits if _acquires(taken) else _releases
+    takes = _acquires if _acquires(taken) else _takes_next
+    held = 1
+    for op in ops[at:]:
+        if "queue" in op.attributes and op.attributes["queue"] == taken.attributes["queue"]:
+            held += int(takes(op)) - int(gives(op))
+        if not held:
+            return op
+    return None
+
+
+def _takes(op: Operation) -> bool:
+    return _acquires(op) or _takes_next(op)
+
+
+def _acquires(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.slots > 0
+
+
+def _releases(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.slots < 0
+
+
+def _takes_next(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.wait is not None and row.wait.form == "next"
+
+
+def _commits(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.commits == "group"
 
 
 def _can_be_carried(cell: Operation) -> bool:

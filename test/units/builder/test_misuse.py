@@ -195,6 +195,35 @@ def test_a_late_use_is_found_where_its_op_says(location: str | None) -> None:
     assert found.notes[0].place.file == __file__
 
 
+@pytest.mark.parametrize("role", ["produce", "consume"])
+def test_a_late_use_after_the_last_with_is_found_by_the_pass(role: str) -> None:
+    """Nothing asks the pipeline again; a tile of another one that is held longer is none."""
+    memref = load("dialects.memref")
+    with kernel(["memref<64xf32>"]) as k:
+        outer, inner = pipeline(), pipeline()
+        produced(outer)
+        produced(inner)
+        with outer.consume() as kept:
+            with inner.consume() as slot:
+                memref.load(slot, [k.number(0)])
+            memref.load(kept, [k.number(0)])
+        if role == "produce":
+            with outer.produce() as slot:
+                pass
+        late = inspect.currentframe().f_lineno + 2  # type: ignore[union-attr]
+        with ir.Location.file("user.py", late, 1):
+            memref.load(slot, [k.number(0)])
+        with pytest.raises(AsyncPipeError) as caught:
+            mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80")
+    assert caught.value.code == "slot-closed"
+    found = caught.value.diagnostic
+    assert (found.place.file, found.place.line) == ("user.py", late)
+    assert [note.message for note in found.notes][:2] == [
+        "the slot was taken here",
+        "and given away here",
+    ]
+
+
 def test_outside_of_an_insertion_point_nothing_can_be_written() -> None:
     with pytest.raises(UsageError) as caught:
         produced(pipeline())

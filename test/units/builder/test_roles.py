@@ -115,6 +115,66 @@ def test_chips_without_tensor_copies_refuse_at_the_users_line(
     assert caught.value.diagnostic.place.file == __file__
 
 
+def in_a_row(order: str, *, known: bool, produced: int = 0) -> Any:
+    """Two rings, a result each, in the order of roles (p, c) and rings (0, 1); the second produces so
+    many tiles more than its consumers take."""
+    arith, memref, scf = (load(f"dialects.{name}") for name in ("arith", "memref", "scf"))
+    arguments = ["!llvm.ptr", "!llvm.ptr", "memref<?x64xf32>", "memref<?x64xf32>"]
+    with kernel(arguments, known=False) as k:
+        sources = [described(pointer) for pointer in list(k.arguments)[:2]]
+        results = list(k.arguments)[2:]
+        pipes = [RolePipeline(2, consumers=64) for _ in sources]
+        for pipe in pipes:
+            pipe.buffer(64, "f32")
+        zero, one, thread = k.number(0), k.number(1), k.thread()
+        for role, number in zip(order[::2], map(int, order[1::2]), strict=True):
+            pipe, source, result = pipes[number], sources[number], results[number]
+            n = k.number(3) if known else memref.dim(result, zero)
+            more = number * produced if role == "p" else 0
+            with pipe.producer() if role == "p" else pipe.consumer():
+                loop = scf.ForOp(zero, arith.addi(n, k.number(more)), one)
+                with ir.InsertionPoint(loop.body):
+                    if role == "p":
+                        at = arith.muli(loop.induction_variable, k.number(64))
+                        with pipe.produce() as slot:
+                            copy_tile(source, slot, at=[at])
+                    else:
+                        with pipe.consume() as slot:
+                            value = memref.load(slot, [arith.subi(k.number(63), thread)])
+                        memref.store(value, result, [loop.induction_variable, thread])
+                    scf.yield_([])
+                if role == "p":
+                    pipe.tail()
+        return k.module
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("order", ["p0c0p1c1", "p0p1c0c1", "c0p0c1p1"])
+def test_two_in_a_row_are_right_and_proven(order: str, known: bool) -> None:
+    """The lanes of the producer's warp that do nothing keep nobody from acting for it; what the first
+    ring hands on is no number of all threads."""
+    module = in_a_row(order, known=known)
+    arrays = [np.arange(192, dtype=np.float32) + n for n in range(2)]
+    with module.context:
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_90")
+        (found,) = mlir_async_pipe.check(module).of("checks")
+        assert found.accesses > 0 and (found.unsafe, found.unknown) == (0, 0)
+        for completion in COMPLETIONS:
+            results = [np.zeros((3, 64), np.float32) for _ in arrays]
+            done = machine.run(module, "k", [*arrays, *results], completion=completion)
+            assert done.races == ()
+            for array, result in zip(arrays, done.arrays[2:], strict=True):
+                np.testing.assert_array_equal(result, array.reshape(3, 64)[:, ::-1])
+
+
+@pytest.mark.parametrize("produced", [1, -1])
+def test_the_second_in_a_row_must_hand_on_as_many_tiles_too(produced: int) -> None:
+    module = in_a_row("p0c0p1c1", known=True, produced=produced)
+    with module.context, pytest.raises(mlir_async_pipe.AsyncPipeError) as caught:
+        mlir_async_pipe.pipeline(module, target="nvvm:sm_90")
+    assert caught.value.code == "deadlock"
+
+
 def produce_outside(pipe: RolePipeline) -> None:
     with pipe.produce():
         pass
