@@ -1,10 +1,14 @@
 """Follows all paths through a kernel until no new abstract state appears.
 
-Work is a list of (block, step, state). Where a condition is open the state splits; where
-paths meet, a state that is covered by one seen before is dropped. A state that differs from
-an earlier one only in its numbers (iteration, trip count) is widened: the numbers become an
-interval with a common residue, so a loop is left after about V + depth iterations of V slots,
-whatever its trip count.
+Work is a heap of (block, step, state), the first block in reverse post-order next: what comes
+after a loop, or after the sides of a branch, is followed when all states have come there, the one
+that remembers most first. Where a condition is open the state splits; where paths meet, a state
+that is covered by one seen before is dropped. A state that differs from an earlier one only in its
+numbers (iteration, trip count) is widened: the numbers become an interval with a common residue, so
+a loop is left after about V + depth iterations of V slots, whatever its trip count.
+
+    if %p { copy a }      the state with the copy in flight covers the one without it: four
+    if %q { copy b }      open conditions on the way to a wait are one state there, not 16
 
 What is easy to get wrong: two states are "the same" only with equal values, queues and bits;
 residues of iteration numbers are part of that, as far as some `mod V` in the kernel needs
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
@@ -24,7 +29,7 @@ from mlir_async_pipe.checker.effects import Effects, NearAccesses, OutsideAccess
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
-from mlir_async_pipe.checker.merging import covers, forget_facts, key_of, widened
+from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
 from mlir_async_pipe.checker.other_threads import another_thread
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import Values
@@ -45,6 +50,7 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.flow.algorithms import post_order
 
 # What stands side by side is looked at as one.
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
@@ -76,6 +82,7 @@ class Explorer:
 
     def __post_init__(self) -> None:
         sites = self.effects.sites
+        self.counted = sites.copies_counted
         self.needed = needed_values(self.flow, sites.values_read)
         self.live = live_values(self.flow, self.needed)
         slots = CarriedSlots(self.flow) if self.symbolic else None
@@ -123,14 +130,18 @@ class Explorer:
 
     def run(self) -> None:
         """Follow all paths. Raises BudgetError, PeriodError."""
-        self.seen: dict[int, dict[Hashable, list[dict[Atom, Known]]]] = {}
+        self.seen: dict[int, dict[Hashable, Seen]] = {}
         self.counters = Counters(self.values)
-        start = State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts))
-        self.work = [(0, 0, start)]
+        # The body of a loop comes before the way out: post-order follows that one first.
+        order = post_order([0], lambda number: self.flow.after(number)[::-1])
+        self.rank = {number: -place for place, number in enumerate(order)}
+        self.work: list[tuple[int, int, int, int, int, State]] = []
+        self.pushed = 0
+        self._push(0, 0, State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts)))
         while self.work and not (self.until_found and self.effects.judge.findings):
             self.budget.state()
             self.states += 1
-            number, step, state = self.work.pop()
+            *_, number, step, state = heappop(self.work)
             block = self.flow.blocks[number]
             if step == 0 and block.merges:
                 arrived = self._arrive(block, state)
@@ -138,6 +149,13 @@ class Explorer:
                     continue
                 state = arrived
             self._block(block, step, state)
+
+    def _push(self, number: int, step: int, state: State) -> None:
+        """Follow a state later: of those that wait at one block the one that remembers most comes
+        first, and the last one of several."""
+        self.pushed += 1
+        size = state.size() if self.flow.blocks[number].merges else 0
+        heappush(self.work, (self.rank[number], -size, -self.pushed, number, step, state))
 
     def _block(self, block: Block, first: int, state: State) -> None:
         plan, barriers = self.plans[block.number], self.barriers[block.number]
@@ -154,7 +172,7 @@ class Explorer:
                 for side in sides:
                     half = state.under(side.facts, side.exact)
                     part(half, parting, side.truth)
-                    self.work.append((block.number, position, half))
+                    self._push(block.number, position, half)
                 return
             if barrier:
                 self.effects.still_in_flight(state)
@@ -175,13 +193,11 @@ class Explorer:
             self.counters.forget_endless(block.number, state)
             if self.symbolic:
                 self._generalise(block, state)
-        forget_facts(state, live)
-        known = self.seen.setdefault(block.number, {}).setdefault(key_of(state, self.periods), [])
-        if any(covers(facts, state.facts) for facts in known):
+        forget_facts(state, live, self.values.base_facts)
+        key = key_of(state, self.periods, self.counted)
+        seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
+        if not seen.adds(state, 1 if is_header else SEPARATE_STATES):
             return None
-        if len(known) >= (1 if is_header else SEPARATE_STATES):
-            state.facts = widened(known[-1], state.facts)
-        known.append(dict(state.facts))
         if meets:
             self._another_thread(block.number, 0, state)
         return state
@@ -191,7 +207,7 @@ class Explorer:
         if self.partings.several and not state.other:
             found = another_thread(state, self.values.divergence, self.values.base_facts)
             if found is not None:
-                self.work.append((block, step, found))
+                self._push(block, step, found)
 
     def _generalise(self, header: Block, state: State) -> None:
         """Let a loop's state stand for all later iterations as soon as nothing is remembered
@@ -217,8 +233,6 @@ class Explorer:
                     apart = self.iterations.left_apart(block.number, loop, state)
                     again.uneven |= apart
                     left.uneven |= apart
-                # The body is followed first: of the states that leave the loop the last is
-                # the most general, and covers what comes after it.
                 if left is not None:
                     self._follow(out, left)
                 if again is not None:
@@ -240,7 +254,7 @@ class Explorer:
                 half.uneven |= self.partings.left_apart(block, state)
             value = exact(settle(form, half.facts), half.facts)
             if value is None:
-                self.work.append((block.number, len(self.plans[block.number]), half))
+                self._push(block.number, len(self.plans[block.number]), half)
             elif value == side.truth or form.terms:
                 self._follow(ways[1 if value else 0], half)
 
@@ -289,4 +303,4 @@ class Explorer:
         if apart:
             self.values.forget_chosen(state, None)
             self._another_thread(edge.target, 0, state)
-        self.work.append((edge.target, 0, state))
+        self._push(edge.target, 0, state)

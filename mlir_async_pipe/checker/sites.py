@@ -8,6 +8,7 @@ meet, see `owners`). Everything else is left out before any path is followed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -293,6 +294,12 @@ class Sites:
         if own == "asynccnt":
             names.append("async-lds")
         return tuple(names)
+
+    @cached_property
+    def copies_counted(self) -> frozenset[str]:
+        """The queues on which some wait counts copies, not groups."""
+        ops = {op for op, _ in self._of if (row := row_of(op)) and row.completion == "counter"}
+        return frozenset(name for op in ops for name in self.counted_queues(op))
 
     def opaque(self, op: Any, frame: int, space: str = "global") -> int:
         """The site of an op that is not in the vocabulary: it may write anything in `space`."""

@@ -11,7 +11,7 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -199,6 +199,26 @@ class State:
         for event, _ in self.done:
             yield event
         yield from self.log
+
+    def size(self) -> int:
+        """How much the state remembers, in events and issues."""
+        issues = sum(
+            len(group) for pending in self.all_queues() for group in (pending.open, *pending.groups)
+        )
+        return issues + len(self.done) + len(self.log)
+
+    def remembered(self) -> frozenset[Hashable]:
+        """What the state remembers of this function, each event with where: it may conflict with no
+        less than a state that remembers a part of that."""
+        issued = (
+            (name, age, event)
+            for name, pending in self.queues.items()
+            for age, group in enumerate((pending.open, *pending.groups))
+            for issue in group
+            for event in issue
+        )
+        logged = (("log", event) for event in self.log)
+        return frozenset([*issued, *self.done, *logged, *self.passed])
 
     def last_waits(self) -> dict[Event, int]:
         """The events that were waited for, each with the last wait that did."""

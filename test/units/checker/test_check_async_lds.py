@@ -208,3 +208,24 @@ def test_the_count_of_a_wait_is_its_attribute_or_its_operand():
     rows = [(op, row_of(op)) for op in walk(module.operation)]
     counts = [given_count(op) for op, row in rows if row is not None and row.wait is not None]
     assert counts == [1] * len(WAITS)
+
+
+@pytest.mark.parametrize(("count", "safe"), [(0, True), (1, False)])
+def test_where_waits_count_copies_the_path_without_one_is_looked_at(count, safe):
+    """With the second copy in flight a count of 1 waits for the first one, without it for none: the
+    path that remembers more does not stand for the other."""
+    copy = COPIES["rocdl.load.async.to.lds"]
+    body = f"""
+      %word = llvm.ptrtoint %dd : !llvm.ptr to i64
+      %zero = llvm.mlir.constant(0 : i64) : i64
+      %some = llvm.icmp "slt" %word, %zero : i64
+      %free = llvm.getelementptr %b[2048] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+      {copy}
+      scf.if %some {{
+        {copy.replace("%b", "%free")}
+      }}
+      rocdl.s.wait.asynccnt {count}
+      {READ}
+      rocdl.s.wait.asynccnt 0"""
+    checked = check_text(kernel(body))
+    assert bool(checked.unsafe or checked.unknown) is not safe

@@ -1,6 +1,6 @@
 """What the checker's budget of points does not decide is unknown, never safe; and how it lasts.
 
-Covers: checker/budget.py
+Covers: checker/budget.py, checker/merging.py, checker/explore.py
 """
 
 from __future__ import annotations
@@ -89,3 +89,43 @@ def test_accesses_of_sides_with_loops_of_barriers_meet_in_any_iteration():
     found = check_text(KERNEL.format(body=body), TARGET).report
     pairs = {(h.op, h.other_op) for h in found.of("hazards")}
     assert ("memref.load", "memref.store") in pairs or ("memref.store", "memref.load") in pairs
+
+
+def guarded_copies(copies: int, waited: int) -> str:
+    """Copies, each under a condition of its own, in groups that are always committed; `waited` is
+    the count of the wait before the reads, whose conditions nobody knows."""
+    rows = "\n".join(
+        f"""%g{n} = arith.cmpi slt, %n, %m{n} : index
+    scf.if %g{n} {{
+      %a{n} = nvgpu.device_async_copy %A[%t], %s[%c{n}, %t], 1 : memref<64xf32> to memref<16x64xf32, 3>
+    }}
+    nvvm.cp.async.commit.group"""
+        for n in range(copies)
+    )
+    constants = "\n".join(f"%c{n} = arith.constant {n} : index" for n in range(2, copies))
+    reads = "\n".join(
+        f"%x{n} = memref.load %s[%c{n}, %mirror] : memref<16x64xf32, 3>" for n in range(copies)
+    )
+    conditions = ", ".join(f"%m{n}: index" for n in range(copies))
+    text = KERNEL.format(
+        body=f"{constants}\n{rows}\nnvvm.cp.async.wait.group {waited}\ngpu.barrier\n{reads}"
+    )
+    text = text.replace("%s: memref<64xf32, 3>", "%s: memref<16x64xf32, 3>")
+    return text.replace("%n: index)", f"%n: index, {conditions})")
+
+
+def test_states_of_copies_under_open_conditions_grow_with_the_copies():
+    """A state that remembers a part of what another one does is not followed: 2^12 would be."""
+    states = {}
+    for copies in (3, 6, 12):
+        (summary,) = check_text(guarded_copies(copies, 0), TARGET).report.of("checks")
+        assert (summary.unsafe, summary.unknown) == (0, 0)
+        states[copies] = summary.states
+    assert states[12] - states[6] <= 2.2 * (states[6] - states[3]), states
+
+
+@pytest.mark.parametrize("copies", [2, 6])
+def test_a_copy_that_only_some_paths_issue_races_there(copies):
+    checked = check_text(guarded_copies(copies, 1), TARGET)
+    (summary,) = checked.report.of("checks")
+    assert summary.unsafe + summary.unknown == 1
