@@ -60,8 +60,10 @@ class Site:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the op is a volatile or an atomic access, which do not race with each other."""
-        return self.order.strong and self.row is not None and bool(self.row.accesses)
+        """Whether the op is a volatile or an atomic access of more than its thread, which do not race
+        with each other."""
+        strong = self.order.strong and self.order.scope != "thread"
+        return strong and self.row is not None and bool(self.row.accesses)
 
     @property
     def reads_flag(self) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.memory_order import (
     acquire_release,
     attribute_order,
+    volatile_order,
 )
 from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row
 
@@ -46,6 +48,29 @@ _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
 def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
     """An op whose mask, vector of offsets or map says which elements it accesses."""
     return Row(op, operands, (AccessRule(kind, "memory", "indices", extents.whole, never),))
+
+
+def _bulk(op: str, source: str, size: int | str) -> Row:
+    """An intrinsic that fills as many bytes as operand `size`, or the attribute of that name, says: from a
+    `source`, or with a value. Where that is no constant it touches some of both memories."""
+
+    def covered(op: Any) -> tuple[int, ...] | None:
+        count = (
+            integer_attribute(op, size)
+            if isinstance(size, str)
+            else constant_value(op.operands[size])
+        )
+        return (count,) if count and count > 0 else None
+
+    def known(op: Any) -> bool:
+        return covered(op) is not None
+
+    def rule(kind: AccessKind, memory: str) -> AccessRule:
+        return AccessRule(kind, memory, "", covered, known, takes_slot_index=False)
+
+    reads = (rule("read", "source"),) if source == "source" else ()
+    operands = ("destination", source, *(("size",) if isinstance(size, int) else ()))
+    return Row(op, operands, (*reads, rule("write", "destination")), order=volatile_order)
 
 
 MEMORY_ROWS = {
@@ -115,6 +140,11 @@ MEMORY_ROWS = {
                 AccessRule("write", "destination", "", extents.whole, takes_slot_index=False),
             ),
         ),
+        _bulk("llvm.intr.memcpy", "source", 2),
+        _bulk("llvm.intr.memmove", "source", 2),
+        _bulk("llvm.intr.memset", "value", 2),
+        _bulk("llvm.intr.memcpy.inline", "source", "len"),
+        _bulk("llvm.intr.memset.inline", "value", "len"),
         Row(
             "llvm.load",
             ("memory",),

@@ -140,6 +140,11 @@ def attribute_order(op: Any) -> MemoryOrder:
     return _spinning(op, order)
 
 
+def volatile_order(op: Any) -> MemoryOrder:
+    """LLVM's intrinsics that copy or fill memory order nothing; volatile ones keep their place."""
+    return MemoryOrder(strong=bool(integer_attribute(op, "isVolatile")), scope="thread")
+
+
 def named_scope(op: Any) -> MemoryOrder:
     """A fence both ways for the threads that its `scope` names, `#nvvm.mem_scope<gpu>`."""
     text = str(op.attributes["scope"]) if "scope" in op.attributes else ""

@@ -47,8 +47,7 @@ _REASONS = {
     "it reads its shape from memory": "memref.reshape",
     _ENDS: "nvvm.exit llvm.intr.debugtrap llvm.intr.trap llvm.intr.ubsantrap",
     "how much it touches behind its pointers no row says": "llvm.intr.experimental.vp. "
-    "llvm.intr.masked. llvm.intr.matrix.column.major. llvm.intr.memcpy llvm.intr.memcpy.inline "
-    "llvm.intr.memmove llvm.intr.memset llvm.intr.memset.inline llvm.intr.vp.load llvm.intr.vp.store",
+    "llvm.intr.masked. llvm.intr.matrix.column.major. llvm.intr.vp.load llvm.intr.vp.store",
     "it keeps notes for somebody else beside a value": "llvm.intr.annotation "
     "llvm.intr.ptr.annotation",
     "it is about the stack, the arguments or the exceptions of the host": "llvm.intr.coro. "

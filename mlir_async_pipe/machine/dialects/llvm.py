@@ -189,6 +189,48 @@ def store(site: Site) -> Execute:
     return execute
 
 
+@semantics("llvm.intr.memcpy", "llvm.intr.memmove", "llvm.intr.memcpy.inline")
+def copy_bytes(site: Site) -> Execute:
+    """Bytes from one pointer to another, as many in each lane as its size says."""
+    always = site.integer("len")
+
+    def execute(unit: Unit, target: Array, source: Array, *size: Array) -> None:
+        for count, lanes in _sizes(unit, always, size):
+            values = access.read(unit, site, _bytes(unit, source, count, lanes), BYTE)
+            access.write(unit, site, _bytes(unit, target, count, lanes), values, BYTE)
+
+    return execute
+
+
+@semantics("llvm.intr.memset", "llvm.intr.memset.inline")
+def fill_bytes(site: Site) -> Execute:
+    """The same byte, as often in each lane as its size says."""
+    always = site.integer("len")
+
+    def execute(unit: Unit, target: Array, value: Array, *size: Array) -> None:
+        for count, lanes in _sizes(unit, always, size):
+            values = np.repeat(value.reshape(-1, 1), count, axis=1)
+            access.write(unit, site, _bytes(unit, target, count, lanes), values, BYTE)
+
+    return execute
+
+
+# Memory as bytes.
+BYTE = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
+
+
+def _sizes(unit: Unit, always: int | None, size: tuple[Array, ...]) -> list[tuple[int, Array]]:
+    """Each number of bytes, and the active lanes that have it; none of those that have 0."""
+    counts = lanes_of(size[0] if size else uniform(always), unit.width)
+    active = unit.active()
+    return [(int(n), active & (counts == n)) for n in np.unique(counts[active]) if n]
+
+
+def _bytes(unit: Unit, pointer: Array, count: int, lanes: Array) -> access.Span:
+    addresses = pointer.reshape(-1, 1) + np.arange(count)
+    return access.span(unit, access.within_memory(unit, addresses), 1, lanes)
+
+
 @semantics("llvm.alloca")
 def allocate(site: Site) -> Execute:
     """Memory of each thread's own."""

@@ -161,6 +161,16 @@ TABLE = {
     "an acquire and a release": (f"{ACQUIRE}\n{RELEASE}", "unknown", "unknown"),
     "a release alone": (RELEASE, "unsafe", "unsafe"),
     "an acquire alone": (ACQUIRE, "unsafe", "unsafe"),
+    "bytes copied and filled": (
+        "%S = llvm.alloca %one x i32 : (i32) -> !llvm.ptr\n%byte = llvm.mlir.constant(0 : i8) : i8\n%four = llvm.mlir.constant(4 : i64) : i64\n"
+        '"llvm.intr.memcpy"(%S, %F, %four) <{isVolatile = true}> : (!llvm.ptr, !llvm.ptr<1>, i64) -> ()\n'
+        '"llvm.intr.memmove"(%S, %F, %four) <{isVolatile = true}> : (!llvm.ptr, !llvm.ptr<1>, i64) -> ()\n'
+        '"llvm.intr.memcpy.inline"(%S, %F) <{isVolatile = true, len = 4 : i64}> : (!llvm.ptr, !llvm.ptr<1>) -> ()\n'
+        '"llvm.intr.memset"(%S, %byte, %four) <{isVolatile = true}> : (!llvm.ptr, i8, i64) -> ()\n'
+        '"llvm.intr.memset.inline"(%S, %byte) <{isVolatile = true, len = 4 : i64}> : (!llvm.ptr, i8) -> ()',
+        "unsafe",
+        "unsafe",
+    ),
     "volatile accesses": (
         "llvm.store volatile %one, %F : i32, !llvm.ptr<1>\n"
         "%x = llvm.load volatile %F : !llvm.ptr<1> -> i32",

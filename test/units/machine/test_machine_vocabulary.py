@@ -89,6 +89,15 @@ ENDS = "!llvm.ptr<1>, !llvm.ptr<3>"
 CP = "nvvm.cp.async.shared.global %lds, %from, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>"
 CP_WAIT = "nvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
 THROUGH = "%z = llvm.load %from : !llvm.ptr<1> -> f32\nllvm.store %z, %lds : f32, !llvm.ptr<3>"
+# The two low bytes of a small float are 0.
+LOW_BYTES_SET = f"""{THROUGH}
+%bits = llvm.bitcast %z : f32 to i32
+%low = llvm.mlir.constant(65535 : i32) : i32
+%set = llvm.or %bits, %low : i32
+llvm.store %set, %lds : i32, !llvm.ptr<3>
+%no = llvm.mlir.constant(0 : i8) : i8
+%two = llvm.mlir.constant(2 : i64) : i64
+"""
 FENCES = (
     "llvm.fence acq_rel",
     "nvvm.memory.barrier #nvvm.mem_scope<gpu>",
@@ -314,6 +323,29 @@ PROGRAMS = {
     }""",
     "llvm.load": pointers(THROUGH, ""),
     "llvm.store": pointers(THROUGH, ""),
+    **{
+        name: pointers(
+            f'%four = llvm.mlir.constant(4 : i64) : i64\n"{name}"(%lds, %from, %four) '
+            "<{isVolatile = false}> : (!llvm.ptr<3>, !llvm.ptr<1>, i64) -> ()",
+            "",
+        )
+        for name in ("llvm.intr.memcpy", "llvm.intr.memmove")
+    },
+    "llvm.intr.memcpy.inline": pointers(
+        '"llvm.intr.memcpy.inline"(%lds, %from) <{isVolatile = false, len = 4 : i64}> : '
+        "(!llvm.ptr<3>, !llvm.ptr<1>) -> ()",
+        "",
+    ),
+    "llvm.intr.memset": pointers(
+        f'{LOW_BYTES_SET}"llvm.intr.memset"(%lds, %no, %two) <{{isVolatile = false}}> : '
+        "(!llvm.ptr<3>, i8, i64) -> ()",
+        "",
+    ),
+    "llvm.intr.memset.inline": pointers(
+        f'{LOW_BYTES_SET}"llvm.intr.memset.inline"(%lds, %no) <{{isVolatile = false, len = 2 : i64}}> '
+        ": (!llvm.ptr<3>, i8) -> ()",
+        "",
+    ),
     "llvm.atomicrmw": pointers(
         "%z = llvm.load %from : !llvm.ptr<1> -> f32\n"
         "%old = llvm.atomicrmw xchg %lds, %z acq_rel : !llvm.ptr<3>, f32",

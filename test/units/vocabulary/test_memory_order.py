@@ -74,6 +74,18 @@ ROWS = {
         True,
         "thread",
     ),
+    '"llvm.intr.memcpy"(%p, %p, %v) <{isVolatile = true}> : (!llvm.ptr<1>, !llvm.ptr<1>, i32) -> ()': (
+        False,
+        False,
+        True,
+        "thread",
+    ),
+    '"llvm.intr.memcpy"(%p, %p, %v) <{isVolatile = false}> : (!llvm.ptr<1>, !llvm.ptr<1>, i32) -> ()': (
+        False,
+        False,
+        False,
+        "thread",
+    ),
     'llvm.fence syncscope("agent") release': (False, True, True, "device"),
     "llvm.fence seq_cst": (True, True, True, "system"),
     "nvvm.memory.barrier <gpu>": (True, True, False, "device"),
@@ -114,6 +126,7 @@ llvm.func @kernel(%p: !llvm.ptr<1>, %v: i32, %b: i1) {{
         context.allow_unregistered_dialects = True
         parsed = ir.Module.parse(module)
         name = text.partition("=")[2].split()[0] if text.startswith("%x") else text.split()[0]
+        name = name.partition("(")[0].strip('"')
         op = next(op for op in walk(parsed.operation) if op.name == name)
         found = order_of(op)
         return found.acquire, found.release, found.strong, found.scope, found.spaces
