@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
@@ -51,6 +51,22 @@ def read_or_full(op: Any) -> Literal["full", "read"]:
     return "read" if "read" in op.attributes else "full"
 
 
+def whole_source(op: Any) -> None:
+    """No operand says that less is read than is written."""
+    return None
+
+
+def limited_elements(op: Any) -> Any:
+    """`srcElements`, after which a copy writes zeros."""
+    sizes = str(op.attributes["operandSegmentSizes"]).rstrip("> ")
+    return op.operands[-1] if sizes.endswith("1") else None
+
+
+def limited_bytes(op: Any) -> Any:
+    """`cpSize`, after which a copy writes zeros."""
+    return op.operands[2] if len(op.operands) > 2 else None
+
+
 def copy(
     op: str,
     operands: tuple[str, ...],
@@ -65,13 +81,25 @@ def copy(
     destination_indices: str = "destination_indices",
     over_lanes: bool = False,
     async_attribute: str = "",
+    limit: Callable[[Any], Any] = whole_source,
 ) -> Row:
-    """A row that reads `source` and writes `destination` between issue and completion."""
+    """A row that reads `source` and writes `destination` between issue and completion. Of the source it
+    reads no more than the operand `limit` says, if there is one."""
+
+    def read(op: Any) -> tuple[int, ...] | None:
+        given, whole = limit(op), extent(op)
+        count = None if given is None else constant_value(given)
+        return (min(count, *whole),) if count and whole else whole
+
+    def certain(op: Any) -> bool:
+        given = limit(op)
+        return given is None or bool(constant_value(given))
+
     return Row(
         op,
         operands,
         accesses=(
-            AccessRule("read", "source", source_indices, extent),
+            AccessRule("read", "source", source_indices, read, certain),
             AccessRule("write", "destination", destination_indices, extent, over_lanes=over_lanes),
         ),
         queue=queue,
@@ -122,13 +150,18 @@ NVIDIA_ROWS = (
         CP_ASYNC,
         extents.attribute("dstElements"),
         token=True,
+        limit=limited_elements,
     ),
     Row(
         "nvgpu.device_async_create_group", ("tokens*",), queue=CP_ASYNC, commits="group", token=True
     ),
     Row("nvgpu.device_async_wait", ("token",), queue=CP_ASYNC, wait=TOKEN_WAIT),
     pointer_copy(
-        "nvvm.cp.async.shared.global", ("destination", "source", "bytes?"), CP_ASYNC, "size"
+        "nvvm.cp.async.shared.global",
+        ("destination", "source", "bytes?"),
+        CP_ASYNC,
+        "size",
+        limit=limited_bytes,
     ),
     Row("nvvm.cp.async.commit.group", queue=CP_ASYNC, commits="group"),
     Row("nvvm.cp.async.wait.group", queue=CP_ASYNC, wait=WaitRule("count", "n", 32)),

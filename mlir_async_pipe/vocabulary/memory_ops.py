@@ -87,14 +87,19 @@ MEMORY_ROWS = {
             ("memory", "indices*", "padding", "mask?"),
             (
                 AccessRule(
-                    "read", "memory", "indices", extents.vector_result, takes_slot_index=False
+                    "read",
+                    "memory",
+                    "indices",
+                    extents.vector_result,
+                    certain=unmasked,
+                    takes_slot_index=False,
                 ),
             ),
         ),
         Row(
             "vector.maskedload",
             ("memory", "indices*", "mask", "padding"),
-            (AccessRule("read", "memory", "indices", extents.vector_result),),
+            (AccessRule("read", "memory", "indices", extents.vector_result, never),),
         ),
         Row(
             "vector.maskedstore",
